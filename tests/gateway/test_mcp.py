@@ -80,6 +80,12 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     assert credits_left(agents.store, caller) == credits_ - spent == credits_ - 13
     assert calls_left(agents.store, caller) == calls - 1
+    charged = agents.store.run(
+        f"SELECT request_id FROM entry WHERE account_id = '{caller.account_id}'"
+        " AND kind IN ('charge', 'capture')"
+    )
+    asked = [each.structured_content["request_id"] for each in results.values()]
+    assert sorted(request_id for (request_id,) in charged) == sorted(asked)
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
