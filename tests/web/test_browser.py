@@ -16,7 +16,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, sync_playwright
 
 from tests.support.browsers import operator_link
-from tests.support.consent import PASSWORD, ask, new_asker, new_person
+from tests.support.consent import PASSWORD, allow, ask, new_asker, new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
@@ -166,12 +166,27 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/account")
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    question_to_owner = ask(gateway, asker, person.id).data["authorize_url"]
+    aside(lambda: allow(store, new_asker(store), person))
+    page.goto("/owner")
+    page.get_by_label("Login").fill(person.login)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("allowed").wait_for()
     other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
     analysis = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
     analysis += f"&other={other.isoformat()}&data=sandbox"
     wrong = {}
     for path in (
-        *("/", "/owner", "/operator", "/operator/accounts", "/operator/requests"),
+        *(
+            "/",
+            "/owner",
+            question_to_owner,
+            "/operator",
+            "/operator/accounts",
+            "/operator/requests",
+        ),
         *(f"/operator/account?id={caller.account_id}", f"/operator/request?id={request_id}"),
         *("/operator/shops", "/operator/carriers", "/operator/data", "/operator/prices"),
         *("/operator/nodes", "/operator/audit", "/operator/backup", "/operator/trail"),
