@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
+AGENTS := $(VENV)/.agents-installed
 TOOLS := $(VENV)/.tools-installed
 BENCH_TOOLS := $(VENV)/.bench-installed
 # How long `make bench` and `make growth` measure: full or quick.
@@ -27,7 +28,7 @@ help:  ## print this list
 install: $(RUNTIME)  ## install what the command tollway needs into .venv
 	@echo "Installed: $(BIN)/tollway --help"
 
-run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
+run: $(AGENTS)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
@@ -45,7 +46,7 @@ retest: $(TOOLS)  ## run what failed in the last test run once more, one after t
 coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
-	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
 	  $(BIN)/python -m coverage combine --quiet || status=1; \
 	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 || status=1; \
 	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 || status=1; \
@@ -97,6 +98,9 @@ lock: $(TOOLS)  ## pin the newest versions that fit pyproject.toml
 	  --overrides requirements/overrides.txt \
 	  --output-file requirements/tools.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  pyproject.toml --extra mcp --constraint requirements/tools.lock \
+	  --output-file requirements/mcp.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  --group bench --constraint requirements/tools.lock --output-file requirements/bench.lock
 
 clean:  ## delete .venv; the next command makes it again
@@ -120,6 +124,10 @@ $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 	@$(call with_uv_or_pip,--no-build-isolation --editable .)
 	@$(BIN)/python -m compileall -q src
 	@touch $@
+
+# For agents the demo world has /mcp; where its packages cannot be installed, it does without.
+$(AGENTS): $(RUNTIME) requirements/mcp.lock
+	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ || true
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"

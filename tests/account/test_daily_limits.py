@@ -10,6 +10,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.identity.people import Role, invite
+from tollway.ledger.agent_sessions import Reservation, reserve
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token
 from tollway.store.database import Database
@@ -81,6 +82,16 @@ def _invitations(database: Database, account: str) -> Make:
     )
 
 
+def _agent_sessions(database: Database, account: str) -> Make:
+    """Sessions whose budget is too small for any call: they cost nothing, and are begun."""
+
+    async def make(day_start_s: int) -> None:
+        wanted = Reservation(account, RUNTIME.new_id("session"), price=1, budget=0)
+        assert not await reserve(database, wanted, RUNTIME.at_s(), day_start_s)
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("counted", "maker"),
     [
@@ -88,6 +99,7 @@ def _invitations(database: Database, account: str) -> Make:
         (Counted.ROTATIONS, _rotations),
         (Counted.ALERTS, _alerts),
         (Counted.INVITATIONS, _invitations),
+        (Counted.AGENT_SESSIONS, _agent_sessions),
     ],
 )
 def test_of_those_that_are_made_at_once_no_more_pass_than_a_day_may_have(

@@ -138,6 +138,21 @@ def test_the_calls_of_an_order_are_those_of_its_waybills(
     assert _found(operator, path + other.account_id) == []
 
 
+def test_a_call_whose_entry_was_dropped_is_not_called_free(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    carrier, customer = new_carrier(store, 1), new_customer(store)
+    order_sn = f"SN-{time.time_ns()}"
+    reply = issue(gateway, customer.token, request(carrier, order_sn=order_sn))
+    assert reply.code == 0
+    # As dropping old entries leaves it: the waybill stays.
+    request_id = reply.headers["x-request-id"]
+    store.run(f"DELETE FROM entry WHERE request_id = '{request_id}'")
+    assert _found(operator, f"/operator/requests?order={order_sn}") == [request_id]
+    assert "succeeded, charge not stored any more" in operator.page
+    assert _found(operator, f"/operator/requests?order={order_sn}&amount=0") == []
+
+
 def test_calls_are_found_by_what_was_charged(
     operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:

@@ -256,8 +256,14 @@ def test_why_an_address_is_refused_is_said_in_both_languages(
             headers=headers,
         )
         said[language] = answer.json()["msg"]
-    assert said["en"].startswith("Parameter url is not valid: it is not https. Send ")
-    assert said["zh"].startswith("参数 url 无效：不是 https。请传入")
+    assert said["en"].startswith("Parameter url is not valid: it is not https. Send an https ")
+    assert said["zh"].startswith("参数 url 无效：不是 https。请传入可从公网访问的 https 地址")
+
+
+def test_an_alert_for_no_balance_names_those_that_there_are(client: Client) -> None:
+    said = "unit is not valid: there is no such balance. Send calls:product_analysis or credits."
+    with pytest.raises(errors.ParameterError, match=said):
+        client.account.alerts_set(unit="fen", below=1)
 
 
 def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:

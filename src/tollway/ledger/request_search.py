@@ -136,8 +136,9 @@ def _joined(
 
 
 def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> LoggedCall:
-    """What is known of a call that has neither an entry nor a record of its own any more."""
-    return LoggedCall(request_id, at_ms, account_id, operation, "free", 0, "SUCCESS")
+    """What is known of a call that has neither an entry nor a record of its own any more: that it
+    succeeded, but not what it was charged."""
+    return LoggedCall(request_id, at_ms, account_id, operation, "unknown", 0, "SUCCESS")
 
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:

@@ -3,8 +3,9 @@
 A worker claims a delivery by moving its next attempt a minute ahead. If the worker dies, another
 one tries again then; the receiver recognises a repetition by its id.
 
-Endpoints are looked at one by one, so that none is behind the many deliveries of another; and an
-account has as many deliveries under way as are free, so that receivers that hang leave space.
+Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
+sends a limited number at once; an account never has more of them under way than are left for
+others, so receivers that hang take half of them at the most.
 """
 
 import asyncio
