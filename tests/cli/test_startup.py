@@ -27,6 +27,7 @@ NOT_FOR_CALLS = {
     "PIL",
     "pydantic",
     "rich",
+    "sqlalchemy.dialects.postgresql",
     "tollway.gateway.openapi",
     "tollway.gateway.site",
     "tollway.intake.push",

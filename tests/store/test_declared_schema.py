@@ -8,12 +8,12 @@ from pathlib import Path
 import apsw
 import asyncpg
 import pytest
-from sqlalchemy import create_mock_engine
+from sqlalchemy import create_mock_engine, text
 
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.operations.catalogue import ALL_TABLES
-from tollway.store.schema import metadata
+from tollway.store.schema import WHERE_ON_SERVER, metadata
 
 # What PostgreSQL has besides: the revision, and the rate limit that all nodes share.
 UNDECLARED = {"alembic_version", "admission"}
@@ -49,6 +49,10 @@ def declared(dialect: str) -> list[str]:
         f"{dialect}://",
         lambda made, *_: statements.append(str(made.compile(dialect=engine.dialect))),
     )
+    for index in (each for table in ALL_TABLES for each in table.indexes):
+        if WHERE_ON_SERVER in index.info:
+            where = text(index.info[WHERE_ON_SERVER])
+            index.dialect_options["postgresql"]["where"] = where
     metadata.create_all(engine, list(ALL_TABLES), checkfirst=False)
     return statements
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from zlib import crc32
 
 import msgspec
-from sqlalchemy import BigInteger, String, any_, bindparam, column, select, values
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import ARRAY, BigInteger, String, any_, bindparam, column, select, values
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.fields import Field, Text, Texts, Whole

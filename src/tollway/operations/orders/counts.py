@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import bindparam, literal_column, text
 
 from tollway.operations.orders.schema import (
     ALL,
+    ALL_BY_DAY,
     DAY_HOURS,
     DAY_MS,
     EVERY_OWNER,
@@ -68,21 +69,36 @@ _FORGET_EMPTY = Query(
     order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
 )
 
-_first_day, _end_day = (bindparam(name, type_=BigInteger) for name in ("first_day", "end_day"))
-_of_days = and_(
-    order_count.c.hours == DAY_HOURS,
-    order_count.c.bucket >= _first_day,
-    order_count.c.bucket < _end_day,
+# Written out, and not parameters: otherwise the planner does not use the partial index.
+_OF_DAYS = f"{ALL_BY_DAY} AND bucket >= :first_day AND bucket < :end_day"
+_TOTAL_TEXT = f"SELECT sum(orders) FROM order_count WHERE {_OF_DAYS}"  # noqa: S608
+# The key begins with the owner and the facet. So those that have such days are found first: the
+# owners by the index of days, and their facets one after the other. The counts of each are then a
+# range of the key, and those of all other days are not read.
+_FORGET_TEXT = f"""
+WITH RECURSIVE its_owner (owner_id, facet) AS MATERIALIZED (
+    SELECT DISTINCT owner_id, facet FROM order_count WHERE {_OF_DAYS}
+), its_facet (owner_id, facet) AS (
+    SELECT owner_id, facet FROM its_owner
+    UNION ALL
+    SELECT owner_id, (
+        SELECT min(later.facet) FROM order_count AS later
+        WHERE later.owner_id = its_facet.owner_id AND later.facet > its_facet.facet
+    )
+    FROM its_facet WHERE facet IS NOT NULL
+), span (hours, first_bucket, end_bucket) AS MATERIALIZED (
+    SELECT {DAY_HOURS}, CAST(:first_day AS BIGINT), CAST(:end_day AS BIGINT)
+    UNION ALL
+    SELECT 1, CAST(:first_day AS BIGINT) * {DAY_HOURS}, CAST(:end_day AS BIGINT) * {DAY_HOURS}
 )
-_of_their_hours = and_(
-    order_count.c.hours == 1,
-    order_count.c.bucket >= _first_day * DAY_HOURS,
-    order_count.c.bucket < _end_day * DAY_HOURS,
-)
-_DAYS_TOTAL = Query(
-    select(func.sum(order_count.c.orders)).where(_of_days, order_count.c.facet == ALL)
-)
-_FORGET_DAYS = Query(order_count.delete().where(or_(_of_days, _of_their_hours)))
+DELETE FROM order_count WHERE (owner_id, facet, hours, bucket) IN (
+    SELECT found.owner_id, found.facet, found.hours, found.bucket
+    FROM its_facet CROSS JOIN span CROSS JOIN order_count AS found
+    WHERE found.owner_id = its_facet.owner_id AND found.facet = its_facet.facet
+    AND found.hours = span.hours
+    AND found.bucket >= span.first_bucket AND found.bucket < span.end_bucket
+)"""  # noqa: S608
+_DAYS_TOTAL, _FORGET_DAYS = Query(text(_TOTAL_TEXT)), Query(text(_FORGET_TEXT))
 
 
 def counted(orders: Collection[Counted]) -> Counter[Bucket]:

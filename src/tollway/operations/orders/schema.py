@@ -11,10 +11,9 @@ from sqlalchemy import (
     LargeBinary,
     String,
     Table,
-    text,
 )
 
-from tollway.store.schema import MONTHS, DividedBy, metadata
+from tollway.store.schema import MONTHS, WHERE_ON_SERVER, DividedBy, metadata, partial_index
 
 # PostgreSQL takes 2,704 bytes into an entry of an index, so long remarks are left out there. Such
 # an index answers a query only if that says the same.
@@ -57,36 +56,33 @@ shop_order = Table(
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),
     Index("shop_order_change", "owner_id", "change_no"),
     # One index for each filter by tag. Few orders have a tag, so these are small.
-    Index(
+    partial_index(
         "shop_order_tag",
         "owner_id",
         "remark_tag",
         "newest_first",
         "order_sn",
-        sqlite_where=text("remark_tag IS NOT NULL"),
-        postgresql_where=text("remark_tag IS NOT NULL"),
+        where="remark_tag IS NOT NULL",
     ),
-    Index(
+    partial_index(
         "shop_order_tag_name",
         "owner_id",
         "remark_tag_name",
         "newest_first",
         "order_sn",
-        sqlite_where=text("remark_tag_name IS NOT NULL"),
-        postgresql_where=text("remark_tag_name IS NOT NULL"),
+        where="remark_tag_name IS NOT NULL",
     ),
-    Index(
+    partial_index(
         "shop_order_tag_both",
         "owner_id",
         "remark_tag_name",
         "remark_tag",
         "newest_first",
         "order_sn",
-        sqlite_where=text("remark_tag_name IS NOT NULL"),
-        postgresql_where=text("remark_tag_name IS NOT NULL"),
+        where="remark_tag_name IS NOT NULL",
     ),
     # A search in remarks reads this index alone, and skips orders without a remark.
-    Index(
+    partial_index(
         "shop_order_remark",
         "owner_id",
         "newest_first",
@@ -94,8 +90,8 @@ shop_order = Table(
         "remark",
         "remark_tag",
         "remark_tag_name",
-        sqlite_where=text("remark IS NOT NULL"),
-        postgresql_where=text(SHORT_REMARK),
+        where="remark IS NOT NULL",
+        on_server=SHORT_REMARK,
     ),
     # On PostgreSQL the few long remarks are read from the orders themselves.
     Index(
@@ -105,7 +101,7 @@ shop_order = Table(
         "order_sn",
         "remark_tag",
         "remark_tag_name",
-        postgresql_where=text(LONG_REMARK),
+        info={WHERE_ON_SERVER: LONG_REMARK},
     ).ddl_if(dialect="postgresql"),
     info={MONTHS: DividedBy("newest_first", -1000)},
     sqlite_with_rowid=False,
@@ -126,12 +122,11 @@ order_count = Table(
     Column("orders", BigInteger, nullable=False),
     CheckConstraint("orders >= 0", name="order_count_orders"),
     # The days of all orders, oldest first: what retention drops is found without a scan.
-    Index(
+    partial_index(
         "order_count_day",
         "bucket",
         "owner_id",
-        sqlite_where=text(ALL_BY_DAY),
-        postgresql_where=text(ALL_BY_DAY),
+        where=ALL_BY_DAY,
     ),
     sqlite_with_rowid=False,
 )

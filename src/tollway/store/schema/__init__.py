@@ -11,9 +11,9 @@ A constraint compares with `=` where there are more than two values: for a longe
 a table of its own in every INSERT, which takes as long as a short row.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import MetaData
+from sqlalchemy import Column, Index, MetaData, text
 
 metadata = MetaData()
 
@@ -29,3 +29,14 @@ class DividedBy(NamedTuple):
 
 
 MONTHS = "months"
+# Where an index of some rows has a server's condition, in its `info`. SQLAlchemy's own
+# `postgresql_where` would load all of its part for PostgreSQL into every process.
+WHERE_ON_SERVER = "where_on_server"
+
+
+def partial_index(
+    name: str, *columns: str | Column[Any], where: str, on_server: str = "", is_unique: bool = False
+) -> Index:
+    """An index of the rows that meet a condition, which a server may have as another one."""
+    info = {WHERE_ON_SERVER: on_server or where}
+    return Index(name, *columns, unique=is_unique, sqlite_where=text(where), info=info)

@@ -9,10 +9,9 @@ from sqlalchemy import (
     LargeBinary,
     String,
     Table,
-    text,
 )
 
-from tollway.store.schema import metadata
+from tollway.store.schema import metadata, partial_index
 
 # `number_format` is a regular expression, or S10. `area_provinces` is a JSON list.
 carrier = Table(
@@ -106,31 +105,28 @@ waybill = Table(
 IN_FORCE = "state IN ('pending', 'issued')"
 IS_PENDING = "state = 'pending'"
 IS_CHANGING = "state = 'issued' AND changing_until_s IS NOT NULL"
-Index(
+partial_index(
     "waybill_natural_key",
     waybill.c.account_id,
     waybill.c.owner_id,
     waybill.c.order_sn,
     waybill.c.wp_code,
-    unique=True,
-    sqlite_where=text(IN_FORCE),
-    postgresql_where=text(IN_FORCE),
+    is_unique=True,
+    where=IN_FORCE,
 )
 
 # What reconciliation has to look at, oldest first.
-Index(
+partial_index(
     "waybill_pending",
     waybill.c.asked_at_s,
-    sqlite_where=text(IS_PENDING),
-    postgresql_where=text(IS_PENDING),
+    where=IS_PENDING,
 )
 
 # Those whose carrier has not confirmed another receiver.
-Index(
+partial_index(
     "waybill_changing",
     waybill.c.wp_code,
-    sqlite_where=text(IS_CHANGING),
-    postgresql_where=text(IS_CHANGING),
+    where=IS_CHANGING,
 )
 
 

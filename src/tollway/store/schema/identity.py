@@ -1,8 +1,8 @@
 """The tables of people who sign in: sessions, attempts, second factors."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table
 
-from tollway.store.schema import metadata
+from tollway.store.schema import metadata, partial_index
 
 # Only the hash of a session's cookie is stored.
 session = Table(
@@ -59,13 +59,12 @@ person = Table(
     Index("person_account", "account_id"),
     sqlite_with_rowid=False,
 )
-Index(
+partial_index(
     "person_login",
     person.c.kind,
     person.c.login,
-    unique=True,
-    sqlite_where=text(IN_FORCE),
-    postgresql_where=text(IN_FORCE),
+    is_unique=True,
+    where=IN_FORCE,
 )
 
 # A link signs a person in once; only its hash is stored.

@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from tollway.store.schema import MONTHS, DividedBy, metadata
+from tollway.store.schema import MONTHS, DividedBy, metadata, partial_index
 
 token = Table(
     "token",
@@ -58,7 +58,7 @@ account_day = Table(
     metadata,
     Column("account_id", String, primary_key=True),
     Column("counted", String, primary_key=True),
-    Column("day_at_s", BigInteger, nullable=False),
+    Column("day_start_s", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -124,19 +124,17 @@ client = Table(
 
 # Most tokens come from the operator, and are in neither.
 IS_OBTAINED = "client_id IS NOT NULL"
-Index(
+partial_index(
     "token_client",
     token.c.client_id,
     token.c.issued_at_s,
-    sqlite_where=text(IS_OBTAINED),
-    postgresql_where=text(IS_OBTAINED),
+    where=IS_OBTAINED,
 )
-Index(
+partial_index(
     "token_client_expiry",
     token.c.kind,
     token.c.expires_at_s,
-    sqlite_where=text(IS_OBTAINED),
-    postgresql_where=text(IS_OBTAINED),
+    where=IS_OBTAINED,
 )
 
 # Credits set aside for a call whose outcome a carrier decides. The consent is the one that
@@ -167,11 +165,10 @@ hold = Table(
     sqlite_with_rowid=False,
 )
 IS_HELD = "state = 'held'"
-Index(
+partial_index(
     "hold_open",
     hold.c.deadline_at_ms,
-    sqlite_where=text(IS_HELD),
-    postgresql_where=text(IS_HELD),
+    where=IS_HELD,
 )
 
 # The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An

@@ -8,10 +8,9 @@ from sqlalchemy import (
     LargeBinary,
     String,
     Table,
-    text,
 )
 
-from tollway.store.schema import metadata
+from tollway.store.schema import metadata, partial_index
 
 # Where an account's events go. `last_number` numbers its deliveries in the order of the commits;
 # the secrets (the newest, and the one before it) are sealed.
@@ -54,21 +53,19 @@ webhook_delivery = Table(
     sqlite_with_rowid=False,
 )
 IS_WAITING = "state = 'waiting'"
-Index(
+partial_index(
     "webhook_delivery_due",
     webhook_delivery.c.endpoint_id,
     webhook_delivery.c.next_at_ms,
-    sqlite_where=text(IS_WAITING),
-    postgresql_where=text(IS_WAITING),
+    where=IS_WAITING,
 )
-Index(
+partial_index(
     "webhook_delivery_order",
     webhook_delivery.c.account_id,
     webhook_delivery.c.endpoint_id,
     webhook_delivery.c.subject,
     webhook_delivery.c.number,
-    sqlite_where=text(IS_WAITING),
-    postgresql_where=text(IS_WAITING),
+    where=IS_WAITING,
 )
 Index("webhook_delivery_settled", webhook_delivery.c.settled_at_ms)
 
