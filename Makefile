@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
+AGENTS := $(VENV)/.agents-installed
 TOOLS := $(VENV)/.tools-installed
 BENCH_TOOLS := $(VENV)/.bench-installed
 # How long `make bench` and `make growth` measure: full or quick.
@@ -12,8 +13,11 @@ TEST_PROCESSES ?= 4
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+# An own pip in .venv takes longer than all packages, so it is put there only if it is needed.
+PIP_INSTALL := install --quiet --disable-pip-version-check --no-deps
+PIP := $(BIN)/python -m ensurepip > /dev/null && $(BIN)/python -m pip $(PIP_INSTALL)
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
+UV_LOCKED := --only-binary :all: --require-hashes -r $(VENV)/uv.lock
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
 .PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
@@ -24,7 +28,7 @@ help:  ## print this list
 install: $(RUNTIME)  ## install what the command tollway needs into .venv
 	@echo "Installed: $(BIN)/tollway --help"
 
-run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
+run: $(AGENTS)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
@@ -42,7 +46,7 @@ retest: $(TOOLS)  ## run what failed in the last test run once more, one after t
 coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
-	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
 	  $(BIN)/python -m coverage combine --quiet || status=1; \
 	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 || status=1; \
 	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 || status=1; \
@@ -94,6 +98,9 @@ lock: $(TOOLS)  ## pin the newest versions that fit pyproject.toml
 	  --overrides requirements/overrides.txt \
 	  --output-file requirements/tools.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  pyproject.toml --extra mcp --constraint requirements/tools.lock \
+	  --output-file requirements/mcp.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  --group bench --constraint requirements/tools.lock --output-file requirements/bench.lock
 
 clean:  ## delete .venv; the next command makes it again
@@ -102,12 +109,15 @@ clean:  ## delete .venv; the next command makes it again
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Tollway needs Python 3.11 or newer: set PYTHON=python3.11 or later.") if sys.version_info < (3, 11) else None'
 	@echo "Setting up $(VENV) …"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --without-pip $(VENV)
 
 # The lines of uv in the lock file are its own lock file. Without uv, pip installs everything.
+# Since version 22.3 the pip of the machine can install into .venv.
 $(BIN)/uv: $(BIN)/python requirements/tools.lock
 	@awk '/^[^ #]/ { mine = /^uv==/ } mine' requirements/tools.lock > $(VENV)/uv.lock
-	@$(PIP) --only-binary :all: --require-hashes -r $(VENV)/uv.lock && touch $@ || true
+	@if $(PYTHON) -c 'import pip; assert [*map(int, pip.__version__.split(".")[:2])] >= [22, 3]' 2> /dev/null; \
+	then $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) $(UV_LOCKED); \
+	else $(PIP) $(UV_LOCKED); fi && touch $@ || true
 
 $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 	@$(call with_uv_or_pip,--require-hashes -r requirements/runtime.lock)
@@ -115,8 +125,13 @@ $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
+# For agents the demo world has /mcp; where its packages cannot be installed, it does without.
+$(AGENTS): $(RUNTIME) requirements/mcp.lock
+	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ || true
+
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
+	@$(BIN)/python -m ensurepip > /dev/null
 	@$(call with_uv_or_pip,--require-hashes -r requirements/tools.lock)
 	@touch $@
 

@@ -19,12 +19,12 @@ from itertools import islice
 from random import Random
 from zoneinfo import ZoneInfo
 
+from tests.support.handlers import result_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import WINDOW_MAX_S, CouponClaimsRequest
 from tollway.operations.coupon_claims.records import ClaimRow
 from tollway.operations.coupon_claims.storage import ClaimLoader
-from tollway.operations.subject import result_of
 from tollway.store.database import Database
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database

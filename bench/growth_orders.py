@@ -16,12 +16,12 @@ from zoneinfo import ZoneInfo
 
 from bench.growth_curves import Curve
 from bench.order_pages import OWNER, START_MS, TAG_NAME, order_record
+from tests.support.handlers import result_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.records import OrderRow, row_of
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
-from tollway.operations.subject import result_of
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
 from tollway.store.sealing import Sealer

@@ -300,7 +300,14 @@ def main() -> int:
         }
         world = prepare(folder, environment)
         (folder / "secret").write_text(SECRET)
-        fake = ["-m", "tollway.fakes.carrier", "--journal", "journal", "--secret-file", "secret"]
+        fake = [
+            "-m",
+            "tollway.demo.fakes.carrier",
+            "--journal",
+            "journal",
+            "--secret-file",
+            "secret",
+        ]
         carrier = stack.enter_context(started(fake, folder, {}))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

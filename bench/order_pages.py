@@ -25,12 +25,12 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tests.support.handlers import result_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.records import OrderRecord, OrderRow, row_of
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
-from tollway.operations.subject import result_of
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
 from tollway.store.sealing import Sealer

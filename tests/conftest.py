@@ -39,17 +39,23 @@ _ALONE = {
     "test_body_budget.py",
     "test_breaker.py",
     "test_connector.py",
+    "test_drift.py",
     "test_fake_carrier.py",
     "test_formats.py",
+    "test_hostile_carrier.py",
     "test_labels.py",
+    "test_lines_check.py",
     "test_openapi.py",
     "test_places.py",
     "test_protocols.py",
     "test_smuggling.py",
     "test_spreadsheet_limits.py",
     "test_streams.py",
+    "test_throttle.py",
     "test_token_format.py",
     "test_units.py",
+    "test_webhook_signatures.py",
+    "test_wording.py",
 }
 # Processes that are started in other folders must run the very code that is tested here.
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])

@@ -45,7 +45,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """What can go wrong without Tollway being wrong. Anything else is a bug and shows itself."""
     # Imported here: without an error, what raises them need not be loaded.
     from tollway.carriers import CarrierError  # noqa: PLC0415
-    from tollway.intake.files import IntakeError  # noqa: PLC0415
+    from tollway.intake.raw_records import IntakeError  # noqa: PLC0415
     from tollway.ledger import LedgerError  # noqa: PLC0415
     from tollway.settings import SettingsError  # noqa: PLC0415
     from tollway.store.database import StoreError  # noqa: PLC0415

@@ -10,6 +10,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.identity.people import Role, invite
+from tollway.ledger.agent_sessions import Reservation, reserve
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token
 from tollway.store.database import Database
@@ -33,7 +34,7 @@ def _fill(store: Store, account_id: str, counted: Counted, left: int) -> None:
     """As if all but so many had been made today."""
     number = counted.value.most - left
     store.run(
-        "INSERT INTO account_day (account_id, counted, day_at_s, number) "
+        "INSERT INTO account_day (account_id, counted, day_start_s, number) "
         f"VALUES ('{account_id}', '{counted.name.lower()}', {TODAY_S}, {number})"
     )
 
@@ -50,35 +51,45 @@ async def _at_once(make: Make, times: int) -> int:
 
 
 def _tokens(database: Database, account: str) -> Make:
-    async def make(day_at_s: int) -> None:
-        made = await issue_token(database, RUNTIME, account, day_at_s=day_at_s)
+    async def make(day_start_s: int) -> None:
+        made = await issue_token(database, RUNTIME, account, day_start_s=day_start_s)
         await revoke_token(database, RUNTIME, made.token.id)
 
     return make
 
 
 def _rotations(database: Database, account: str) -> Make:
-    async def make(day_at_s: int) -> None:
+    async def make(day_start_s: int) -> None:
         (old, *_) = await list_tokens(database, account)
-        await replace_token(database, RUNTIME, old, 60, day_at_s=day_at_s)
+        await replace_token(database, RUNTIME, old, 60, day_start_s=day_start_s)
 
     return make
 
 
 def _alerts(database: Database, account: str) -> Make:
-    return lambda day_at_s: set_alert(database, account, "credits", 5, day_at_s, RUNTIME)
+    return lambda day_start_s: set_alert(database, account, "credits", 5, day_start_s, RUNTIME)
 
 
 def _invitations(database: Database, account: str) -> Make:
-    return lambda day_at_s: invite(
+    return lambda day_start_s: invite(
         database,
         RUNTIME,
         role=Role.READER,
         name="Mei",
         login=RUNTIME.new_id("mei"),
         account_wanted=account,
-        day_at_s=day_at_s,
+        day_start_s=day_start_s,
     )
+
+
+def _agent_sessions(database: Database, account: str) -> Make:
+    """Sessions whose budget is too small for any call: they cost nothing, and are begun."""
+
+    async def make(day_start_s: int) -> None:
+        wanted = Reservation(account, RUNTIME.new_id("session"), price=1, budget=0)
+        assert not await reserve(database, wanted, RUNTIME.at_s(), day_start_s)
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -88,6 +99,7 @@ def _invitations(database: Database, account: str) -> Make:
         (Counted.ROTATIONS, _rotations),
         (Counted.ALERTS, _alerts),
         (Counted.INVITATIONS, _invitations),
+        (Counted.AGENT_SESSIONS, _agent_sessions),
     ],
 )
 def test_of_those_that_are_made_at_once_no_more_pass_than_a_day_may_have(
@@ -102,10 +114,10 @@ def test_of_those_that_are_made_at_once_no_more_pass_than_a_day_may_have(
         await maker(database, account)(TODAY_S)
 
     store.do(work)
-    ((day_at_s, number),) = store.run(
-        f"SELECT day_at_s, number FROM account_day WHERE account_id = '{account}'"
+    ((day_start_s, number),) = store.run(
+        f"SELECT day_start_s, number FROM account_day WHERE account_id = '{account}'"
     )
-    assert (int(day_at_s), int(number)) == (TODAY_S + DAY_S, 2)
+    assert (int(day_start_s), int(number)) == (TODAY_S + DAY_S, 2)
 
 
 def test_webhooks_and_their_secrets_are_bounded_for_a_day_and_at_a_time(
@@ -116,8 +128,8 @@ def test_webhooks_and_their_secrets_are_bounded_for_a_day_and_at_a_time(
     _fill(store, account, Counted.SECRETS, left=1)
 
     async def work(database: Database) -> None:
-        async def make(day_at_s: int) -> None:
-            await add_endpoint(database, sealer, RUNTIME, account, "https://a.example", day_at_s)
+        async def make(day_start_s: int) -> None:
+            await add_endpoint(database, sealer, RUNTIME, account, "https://a.example", day_start_s)
 
         made = await asyncio.gather(*(make(TODAY_S) for _ in range(12)), return_exceptions=True)
         full = [each for each in made if isinstance(each, Refusal)]

@@ -40,12 +40,12 @@ _codes = count(1)
 
 
 class FakeLink:
-    """`python -m tollway.fakes.link` in a process of its own."""
+    """`python -m tollway.demo.fakes.link` in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
         secret = folder / "link.secret"
         secret.write_text(f"{SECRET}\n", "utf-8")
-        self._process = Fork("tollway.fakes.link", "--secret-file", str(secret))
+        self._process = Fork("tollway.demo.fakes.link", "--secret-file", str(secret))
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().split()[-1]
         self._base = self.url.removesuffix("/gateway/link.do")

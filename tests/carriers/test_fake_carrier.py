@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support import forks
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tollway.carriers.connectors.signed_form import digest
-from tollway.fakes.carrier.link_form import digest_of
+from tollway.demo.fakes.carrier.link_form import digest_of
 
 
 def test_both_sides_compute_the_digest_that_the_form_prescribes() -> None:
@@ -49,7 +49,7 @@ def test_a_message_without_a_right_digest_changes_nothing(fake: FakeCarrier) -> 
 
 def test_it_does_not_start_without_its_secret(tmp_path: Path) -> None:
     ended = forks.run(
-        *("tollway.fakes.carrier", "--journal", "j", "--secret-file", "s"), cwd=tmp_path
+        *("tollway.demo.fakes.carrier", "--journal", "j", "--secret-file", "s"), cwd=tmp_path
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "No such file" in ended.stderr and "Traceback" not in ended.stderr

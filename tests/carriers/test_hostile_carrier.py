@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from tests.carriers.conftest import ask, link_to, new_order
 from tests.support.fake_carrier import ISSUE, SECRET, FakeCarrier
 from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
-from tollway.fakes.carrier.link_form import written_answer
+from tollway.demo.fakes.carrier.link_form import written_answer
 
 
 class Impostor:

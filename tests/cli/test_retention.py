@@ -19,13 +19,13 @@ from tests.support.months import make_month
 from tests.support.orders import miscounted, order, put_orders
 from tests.support.stores import Store
 from tollway.cli.setting_sources import load_settings
+from tollway.gateway import retention
 from tollway.gateway.gateway import Gateway
+from tollway.gateway.retention import _LOCK
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.operations.orders.schema import DAY_MS
-from tollway.retention import retention
-from tollway.retention.retention import _LOCK
 from tollway.store import pieces
 from tollway.store.key_check import files_of, use_files
 from tollway.telemetry.logs import LogWriter

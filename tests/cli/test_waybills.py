@@ -8,6 +8,7 @@ import zxingcpp
 from PIL import Image
 
 from tests.cli.conftest import Command
+from tests.support.handlers import result_of
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import request
@@ -19,7 +20,6 @@ from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import CallInfo
 from tollway.ledger.charges import ActResult, Charge
-from tollway.operations.subject import result_of
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer

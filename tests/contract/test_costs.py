@@ -38,10 +38,10 @@ HOSTILE: dict[str, Callable[[], object]] = {
 }
 
 
-def _took_s(read: Callable[[], object]) -> float:
+def _took_s(read: Callable[[], object], times: int) -> float:
     """The shortest of some times of this thread."""
     took_s = []
-    for _ in range(3):
+    for _ in range(times):
         began_s = thread_time()
         with suppress(Refusal):
             read()
@@ -51,7 +51,8 @@ def _took_s(read: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_mebibyte_is_read_or_refused_in_a_moment(name: str) -> None:
-    took_s, slow_s = _took_s(HOSTILE[name]), _took_s(_slow)
+    # Once is enough for what may only be too long.
+    took_s, slow_s = _took_s(HOSTILE[name], 3), _took_s(_slow, 1)
     assert took_s < slow_s / 2, f"{took_s:.3f} s, byte by byte {slow_s:.3f} s"
 
 

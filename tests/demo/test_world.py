@@ -1,6 +1,7 @@
 """The demo world as a newcomer meets it: it can be started twice at once, it adds up, and what it
 points to exists."""
 
+import asyncio
 import io
 import json
 import signal
@@ -14,12 +15,16 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from PIL import Image
 
 from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
+from tollway.operations.catalogue import BY_NAME
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import (
     BUY_PATH,
@@ -105,6 +110,18 @@ def test_links_lead_to_the_port_that_is_served(served: Served) -> None:
         shown = run(COMMAND, *command, "--json", cwd=served.folder, env=served.environment)
         assert shown.returncode == 0, shown.stderr
         assert json.loads(shown.stdout)["url"].startswith(f"{served.address}/")
+
+
+def test_agents_find_the_operations_as_tools(served: Served) -> None:
+    async def tools() -> set[str]:
+        sent = {"Authorization": f"Bearer {served.world['token']}"}
+        async with (
+            httpx2.AsyncClient(headers=sent, timeout=60) as http,
+            Client(streamable_http_client(f"{served.address}/mcp", http_client=http)) as client,
+        ):
+            return {each.name for each in (await client.list_tools()).tools}
+
+    assert asyncio.run(tools()) > set(BY_NAME)
 
 
 def test_the_front_page_shows_a_command_that_finds_the_database(served: Served) -> None:

@@ -122,7 +122,7 @@ class Workplace:
         commands = commands.replace(_DEMO, self._database)
         if _SHARED in commands:
             commands = commands.replace(_SHARED, new_database(is_migrated=False))
-        aside = r"^(?:python -m )?(tollway serve|tollway\.fakes\.(?:carrier|link))\b"
+        aside = r"^(?:python -m )?(tollway serve|tollway\.demo\.fakes\.(?:carrier|link))\b"
         commands = re.sub(aside, r"aside \1", commands, flags=re.MULTILINE)
         # What make does is tested by everything else; only its targets are checked.
         return re.sub(r"^make .*$", ":", commands, flags=re.MULTILINE)

@@ -1,5 +1,6 @@
 """A client that does not read, or takes many connections, loses them; the others notice nothing."""
 
+import asyncio
 import select
 import socket
 import time
@@ -12,6 +13,7 @@ from tests.support.gateway import Gateway
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.gateway import connections
 
 pytestmark = pytest.mark.sqlite
 MOST = 64
@@ -123,3 +125,29 @@ def test_after_a_large_answer_the_connection_ends(served: Gateway) -> None:
     spoken = talk(served.port, request("/openapi.json", "Host: x") * 3)
     assert [reply.status for reply in spoken.replies] == [200]
     assert spoken.is_closed
+
+
+def test_all_addresses_of_one_ipv6_network_share_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has one such address has 2^64. A machine for tests has one IPv6 address at most, so the
+    clients of real connections get other names here."""
+    with ExitStack() as held:
+        server = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = server.getsockname()[1]
+        clients, names = [], {}
+        for number in range(41):
+            clients.append(held.enter_context(socket.create_connection(("127.0.0.1", port))))
+            held.enter_context(server.accept()[0])
+            network = "2001:db8:0:1" if number < 40 else "2001:db8:0:2"
+            names[clients[-1].getsockname()[1]] = f"{network}::{number + 1:x}"
+        peer_of = connections._peer
+
+        def named(connection: socket.socket) -> connections.Peer:
+            real = peer_of(connection)
+            return names[real[1]], real[1]
+
+        monkeypatch.setattr(connections, "_peer", named)
+        monkeypatch.setattr(connections, "_end", lambda _descriptor, peer: ended.append(peer[0]))
+        ended: list[str] = []
+        asyncio.run(connections.Connections(port, 44, 10, set()).sweep())
+    # Three were free.
+    assert len(ended) == 19 and all(each.startswith("2001:db8:0:1:") for each in ended)

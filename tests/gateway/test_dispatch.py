@@ -19,6 +19,7 @@ from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 ANSWER = Answer(200, [], b"answer")
+CROWD = 200
 
 
 class Request:
@@ -137,6 +138,32 @@ def test_what_must_wait_and_what_is_no_call_become_tasks() -> None:
         assert requests[0].is_done
 
     run(lambda scope: found[scope["number"]], use)
+
+
+def test_a_call_does_not_wait_for_a_crowd_that_asks_for_pages() -> None:
+    """The crowd came first; a call that takes a few turns is answered before most of it."""
+    charges: list[PendingCharge] = []
+
+    def begin(scope: Scope) -> Waiting | None:
+        if scope["number"] < CROWD:
+            return None
+        charges.append(pending())
+        return Waiting(charges[0], lambda _: ANSWER, None)
+
+    async def use(dispatcher: Dispatcher) -> None:
+        requests = [Request(number) for number in range(CROWD + 1)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: bool(charges))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        charges[0].end(None)
+        await until(lambda: bool(requests[-1].sent))
+        assert sum(bool(each.sent) for each in requests[:-1]) < CROWD / 4
+        await until(lambda: all(each.sent for each in requests))
+        assert [each.sent for each in requests[:-1]] == [["page"]] * CROWD
+
+    run(begin, use)
 
 
 def test_an_error_ends_its_own_request_alone() -> None:

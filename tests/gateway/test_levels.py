@@ -11,8 +11,8 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway import __version__
-from tollway.retention import retention
-from tollway.retention.retention import Retention
+from tollway.gateway import retention
+from tollway.gateway.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.migrate import newest_revision

@@ -22,6 +22,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, credits_left, new_caller
 from tests.support.stores import Store
 from tollway.demo.owners import SHOP
+from tollway.ledger.daily_limits import Counted
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
 COMPANIONS = {"orders_by_number", "balance"} | {
@@ -79,6 +80,12 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     assert credits_left(agents.store, caller) == credits_ - spent == credits_ - 13
     assert calls_left(agents.store, caller) == calls - 1
+    charged = agents.store.run(
+        f"SELECT request_id FROM entry WHERE account_id = '{caller.account_id}'"
+        " AND kind IN ('charge', 'capture')"
+    )
+    asked = [each.structured_content["request_id"] for each in results.values()]
+    assert sorted(request_id for (request_id,) in charged) == sorted(asked)
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
@@ -140,6 +147,29 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     # So has another account, whatever name it gives.
     other = all_operations_caller(agents.store)
     assert not any(each.is_error for each in asyncio.run(work("first", 3, other.token)))
+
+
+def test_an_account_begins_so_many_sessions_a_day(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+    before = credits_left(agents.store, caller)
+
+    async def ask(session: str) -> Any:
+        async with _connected(agents, caller.token, budget="9", session=session) as client:
+            return await client.call_tool("orders", {"owner_id": SHOP.id})
+
+    assert not asyncio.run(ask("first")).is_error
+    agents.store.run(
+        f"UPDATE account_day SET number = {Counted.AGENT_SESSIONS.value.most}"
+        f" WHERE account_id = '{caller.account_id}' AND counted = 'agent_sessions'"
+    )
+    refused = asyncio.run(ask("second"))
+    assert refused.is_error and "daily limit" in refused.content[0].text
+    assert not asyncio.run(ask("first")).is_error, "one that was begun goes on"
+    assert credits_left(agents.store, caller) == before - 2
+    ((sessions,),) = agents.store.run(
+        f"SELECT count(*) FROM agent_session WHERE account_id = '{caller.account_id}'"
+    )
+    assert int(sessions) == 1
 
 
 def test_a_failed_call_takes_nothing_of_the_budget(agents: Gateway) -> None:

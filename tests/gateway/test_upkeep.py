@@ -12,15 +12,15 @@ from tests.support.counted_writes import CountedWrites
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
 from tollway.cli.setting_sources import load_settings
+from tollway.gateway import retention
 from tollway.gateway.gateway import Gateway
+from tollway.gateway.retention import Retention
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.operations.subject import Removal
-from tollway.retention import retention
-from tollway.retention.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.key_check import files_of, use_files

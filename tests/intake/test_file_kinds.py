@@ -21,8 +21,9 @@ from tests.intake.test_product_figures import (
     jsonl,
 )
 from tollway.intake import loading
-from tollway.intake.files import IntakeError, read_records
+from tollway.intake.files import read_records
 from tollway.intake.loading import checked_chunks
+from tollway.intake.raw_records import IntakeError
 from tollway.operations.product_analysis.storage import FigureLoader
 
 TEXT = "\n".join([HEADER, *GOOD_CSV, ""])

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.intake.conftest import Figures
-from tollway.intake.files import IntakeError, read_records
+from tollway.intake.files import read_records
+from tollway.intake.raw_records import IntakeError
 from tollway.operations.product_analysis.storage import FigureLoader
 
 HEADER = b"kind,product_id,title,shop_name\n"

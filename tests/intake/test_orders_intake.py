@@ -22,8 +22,9 @@ from tests.support.orders import (
 )
 from tests.support.stores import Store
 from tollway.intake import parallel_reading
-from tollway.intake.files import IntakeError, read_records
+from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
+from tollway.intake.raw_records import IntakeError
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.orders.schema import HOUR_MS, order_count, shop_order
 from tollway.operations.orders.storage import OrderLoader

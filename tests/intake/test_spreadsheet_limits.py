@@ -9,7 +9,8 @@ import openpyxl
 import pytest
 
 from tollway.intake import spreadsheet_parts
-from tollway.intake.files import IntakeError, read_records
+from tollway.intake.files import read_records
+from tollway.intake.raw_records import IntakeError
 from tollway.intake.spreadsheet_parts import Parts
 
 SHEET, TEXTS, TYPES = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "[Content_Types].xml"

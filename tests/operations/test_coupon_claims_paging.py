@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.coupons import NOON_S, claim, put_claims
+from tests.support.handlers import result_of
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.coupon_claims.records import ClaimRow
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
-from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 

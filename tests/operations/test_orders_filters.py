@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.handlers import result_of
 from tests.support.orders import OWNER, START_MS, order, sealer_of, store_orders
 from tests.support.stores import Store
 from tollway.contract.decoding import Decoder
@@ -19,7 +20,6 @@ from tollway.operations.orders import queries as searching
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest, check_filters
 from tollway.operations.orders.schema import HOUR_MS
-from tollway.operations.subject import result_of
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import bindparam, select
 
 from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
+from tests.support.handlers import result_of
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tests.support.work import work_of
@@ -19,7 +20,6 @@ from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.schema import shop_order
-from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 

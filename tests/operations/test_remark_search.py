@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from tests.support.handlers import result_of
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tests.support.work import work_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
-from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 
 pytestmark = pytest.mark.postgresql

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.handlers import result_of
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
@@ -18,7 +19,6 @@ from tollway.contract.operation import CallInfo
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey, JointAct
-from tollway.operations.subject import result_of
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer

@@ -1,9 +1,12 @@
 """The body of a call: a short one is waited for without a task, and every wait has its end."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from weakref import ref
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,7 +15,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
 from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, FirstPiece, Message
-from tollway.pipeline.call import Call
+from tollway.pipeline.call import Call, Waiting
 from tollway.pipeline.decode import Decode
 
 pytestmark = pytest.mark.sqlite
@@ -173,3 +176,51 @@ def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
         return not deadlines._ends_s and not deadlines._ended
 
     assert run(work())
+
+
+class KeepingFuture:
+    """As the server's own: it keeps its callback once that was called."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    def add_done_callback(self, callback: Callable[[object], object]) -> None:
+        self._callback = callback
+        asyncio.get_running_loop().call_soon(callback, self)
+
+    def result(self) -> Message:
+        return self._message
+
+
+async def answered() -> "ref[Call]":
+    """A call that waited for its body as the dispatcher lets it wait."""
+    message: Message = {"type": "http.request", "body": FORM, "more_body": False}
+    call = call_of(lambda: cast(Any, KeepingFuture(message)), len(FORM))
+    first = DECODE(call)
+    assert isinstance(first, FirstPiece)
+    done = asyncio.Event()
+    first.add_done_callback(partial(_resume, Waiting(first, cast(Any, _take), (call, first, done))))
+    await done.wait()
+    assert call.request.page == 2
+    return ref(call)
+
+
+def _resume(waiting: Waiting, _: object) -> None:
+    waiting.then(waiting.context)
+
+
+def _take(context: tuple[Call, FirstPiece, asyncio.Event]) -> None:
+    _, first, done = context
+    assert first.resume() is None
+    done.set()
+
+
+def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> None:
+    async def work() -> bool:
+        return (await answered())() is None
+
+    gc.disable()
+    try:
+        assert run(work())
+    finally:
+        gc.enable()

@@ -12,11 +12,11 @@ from tests.support.coupons import claim, load_claims
 from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries, put_reads
 from tests.support.orders import miscounted, order, put_orders, sealer_of, store_orders
 from tests.support.stores import Store
+from tollway.gateway import retention as dropping
+from tollway.gateway.retention import Dropped, Retention
 from tollway.operations.orders import SUBJECT as ORDERS_SUBJECT
 from tollway.operations.orders import retention as orders
 from tollway.operations.orders.retention import RETAINED_ORDERS
-from tollway.retention import retention as dropping
-from tollway.retention.retention import Dropped, Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month

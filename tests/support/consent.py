@@ -68,14 +68,14 @@ def new_person(store: Store, name: str = "林小满") -> Person:
     return person
 
 
-def password_link(store: Store, login: str) -> str:
+def password_link(store: Store, login: str, age_s: int = 0) -> str:
     """The link that an operator makes for an owner who has forgotten the password."""
 
     async def work(database: Database) -> str:
         found = await credential_of_login(database, login)
         assert found is not None
         links = PasswordLinks(load_secret(Path(f"{store.path}.secret")), "")
-        return links.make(found, RUNTIME.at_s()).url
+        return links.make(found, RUNTIME.at_s() - age_s).url
 
     return store.do(work)
 

@@ -15,7 +15,7 @@ _TIMEOUT_S = 30
 
 
 class FakeCarrier:
-    """`python -m tollway.fakes.carrier`, started, killed and started again for real."""
+    """`python -m tollway.demo.fakes.carrier`, started, killed and started again for real."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.journal_file = folder / "carrier.jsonl"
@@ -27,7 +27,7 @@ class FakeCarrier:
 
     def _start(self) -> None:
         self.process = Fork(
-            *("tollway.fakes.carrier", "--port", str(self._port)),
+            *("tollway.demo.fakes.carrier", "--port", str(self._port)),
             *("--journal", str(self.journal_file), "--secret-file", str(self.secret_file)),
             *self._arguments,
         )

@@ -90,7 +90,7 @@ def programs() -> Path:
     """A folder with a file to run for each module, which does what `python -m MODULE` does."""
     folder = _server().folder / "programs"
     folder.mkdir()
-    for module in ("tollway", "tollway.fakes.carrier", "tollway.fakes.link"):
+    for module in ("tollway", "tollway.demo.fakes.carrier", "tollway.demo.fakes.link"):
         file = folder / module
         text = _PROGRAM.format(python=sys.executable, path=str(_server().path), module=module)
         file.write_text(text, encoding="utf-8")

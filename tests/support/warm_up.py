@@ -26,8 +26,8 @@ from tollway.web.pages import Web
 # What a gateway or a command loads when it first needs it, but not what only a few need: every fork
 # pays for the memory of all of it. Nothing here may start a thread, as numpy under openpyxl does.
 _LATE = (
-    "tollway.fakes.carrier.server",
-    "tollway.fakes.link.gateway",
+    "tollway.demo.fakes.carrier.server",
+    "tollway.demo.fakes.link.gateway",
     "tollway.gateway.server",
     "tollway.gateway.site",
     "tollway.gateway.worker",

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.stores import Store
+from tollway.gateway.retention import Retention
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.entries import top_up
 from tollway.ledger.idempotency import KEPT_MS, sweep_kept
 from tollway.ledger.runtime import Runtime
-from tollway.retention.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.telemetry.metrics import Metrics

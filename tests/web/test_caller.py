@@ -300,7 +300,7 @@ def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store)
             person=SimpleNamespace(account_id=caller.account_id),
             database=database,
             runtime=NoClock(by="member li"),
-            day_at_s=0,
+            day_start_s=0,
         )
         with pytest.raises(StoreError):
             await alert_act(cast("Context", context))

@@ -26,7 +26,7 @@ from tests.support.orders import order, put_orders
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
-from tollway.consent.links import ConsentLinks
+from tollway.consent.links import PASSWORD_LINK_HOURS, ConsentLinks
 from tollway.consent.owners import Owner, add_owner, set_password
 from tollway.store.database import Database
 from tollway.store.keys import load_secret
@@ -311,6 +311,10 @@ def test_a_password_link_that_was_changed_or_is_old_does_nothing(
     link = password_link(store, person.login)
     assert browser.open(f"{link[:-3]}abc").status_code == 410
     assert browser.open("/owner/password").status_code == 410
+    hours = PASSWORD_LINK_HOURS
+    assert browser.open(password_link(store, person.login, hours * 3600)).status_code == 410
+    almost = password_link(store, person.login, hours * 3600 - 600)
+    assert browser.open(almost).status_code == 200
     set_to = "a password set meanwhile"
     store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
     assert browser.open(link).status_code == 410

@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from collections.abc import Sequence
 
 from tests.support.browsers import Browser
 from tests.support.consent import Asker, allow, ask, new_asker, new_person
@@ -11,8 +12,10 @@ from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tests.web.test_caller import entered
-from tollway.ledger.request_log import CallFilter
+from tollway.ledger.request_log import CallFilter, LogPage
 from tollway.ledger.request_search import search_page
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
 
 
 def _found(browser: Browser, path: str) -> list[str]:
@@ -83,6 +86,40 @@ def test_the_calls_of_a_shop_are_read_page_by_page(gateway: Gateway, store: Stor
         assert all(each.outcome == "charged" for each in page.calls)
 
 
+def test_many_grants_of_a_shop_are_read_no_further_than_a_page_needs(
+    gateway: Gateway, store: Store
+) -> None:
+    person, sent = new_person(store), []
+    for _ in range(4):
+        asker = new_asker(store)
+        allow(store, asker, person)
+        sent += [ask(gateway, asker, person.id).headers["x-request-id"] for _ in range(3)]
+    # The newest grant is looked at first, whatever second each was given in.
+    store.run(
+        "UPDATE consent SET granted_at_s = granted_at_s + (SELECT count(*) FROM consent AS earlier"
+        " WHERE earlier.owner_id = consent.owner_id AND (SELECT max(request_id) FROM consent_use"
+        " WHERE consent_id = earlier.id) < (SELECT max(request_id) FROM consent_use WHERE"
+        f" consent_id = consent.id)) * 10 WHERE owner_id = '{person.id}'"
+    )
+    read: list[int] = []
+
+    async def counted(database: Database) -> LogPage:
+        fetch_long = database.fetch_long
+
+        async def fetch(query: Query, *args: str, **values: object) -> Sequence[Row]:
+            rows = await fetch_long(query, *args, **values)
+            read.append(len(rows) if "grant" in values else 0)
+            return rows
+
+        database.fetch_long = fetch  # type: ignore[assignment, method-assign]
+        return await search_page(database, CallFilter(shop=str(person.id)), 2, "")
+
+    page = store.do(counted)
+    assert [each.request_id for each in page.calls] == sent[:-3:-1]
+    # Two and the one that tells of a next page; none of the three grants before.
+    assert sum(read) == 3
+
+
 def test_the_calls_of_an_order_are_those_of_its_waybills(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:
@@ -99,6 +136,21 @@ def test_the_calls_of_an_order_are_those_of_its_waybills(
     path = f"/operator/requests?order={order_sn}&account="
     assert _found(operator, path + customer.account_id) == ids[::-1]
     assert _found(operator, path + other.account_id) == []
+
+
+def test_a_call_whose_entry_was_dropped_is_not_called_free(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    carrier, customer = new_carrier(store, 1), new_customer(store)
+    order_sn = f"SN-{time.time_ns()}"
+    reply = issue(gateway, customer.token, request(carrier, order_sn=order_sn))
+    assert reply.code == 0
+    # As dropping old entries leaves it: the waybill stays.
+    request_id = reply.headers["x-request-id"]
+    store.run(f"DELETE FROM entry WHERE request_id = '{request_id}'")
+    assert _found(operator, f"/operator/requests?order={order_sn}") == [request_id]
+    assert "succeeded, charge not stored any more" in operator.page
+    assert _found(operator, f"/operator/requests?order={order_sn}&amount=0") == []
 
 
 def test_calls_are_found_by_what_was_charged(

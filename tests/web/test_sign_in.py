@@ -208,4 +208,8 @@ def test_a_proxy_says_who_comes_and_only_a_trusted_one(tmp_path: Path) -> None:
     # What a stranger says about itself is not believed.
     assert guess("127.67.0.1", "198.51.100.8") == [403] * 3
     assert guess("127.67.0.1", "198.51.100.9") == [403, 403, 429]
+    # Who has one address of IPv6 has its whole network.
+    assert guess("127.66.0.1", "2001:db8:0:1::1") == [403] * 3
+    assert guess("127.66.0.1", "2001:db8:0:1:ffff::9") == [403, 403, 429]
+    assert guess("127.66.0.1", "2001:db8:0:2::1") == [403] * 3
     assert served.stop() == 0

@@ -3,13 +3,15 @@
 import asyncio
 import base64
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.ledger.daily_limits import count_today
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks import endpoints
@@ -18,7 +20,9 @@ from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
 from tollway.webhooks.endpoints import (
     SECRET_PREFIX,
     add_endpoint,
+    end_endpoint,
     find_target,
+    list_endpoints,
     rotate_secret,
     secrets_context,
 )
@@ -54,6 +58,30 @@ def test_of_secrets_that_are_rotated_at_once_none_is_lost(
         # The second kept the first one's: both sign, and the one before them no longer does.
         keys = {base64.b64decode((each or "").removeprefix(SECRET_PREFIX)) for each in new}
         assert len(target.keys) == 2 and keys.issuperset(target.keys)
+
+    store.do(work)
+
+
+def test_endpoints_that_ended_long_ago_go_when_the_account_makes_another(store: Store) -> None:
+    sealer = open_sealer(store.url, store.key_file)
+    account_id, other_id = (new_caller(store).account_id for _ in range(2))
+
+    async def make(database: Database, of_account: str = account_id) -> str:
+        made = await add_endpoint(database, sealer, RUNTIME, of_account, _URL, _TODAY_S)
+        return made.endpoint.id
+
+    async def work(database: Database) -> None:
+        active, lately, long_ago = [await make(database) for _ in range(3)]
+        of_other = await make(database, other_id)
+        for days, endpoint_id in ((29, lately), (31, long_ago)):
+            past = SimpleNamespace(at_s=lambda days=days: RUNTIME.at_s() - days * 86_400)
+            assert await end_endpoint(database, cast(Runtime, past), account_id, endpoint_id)
+        past = SimpleNamespace(at_s=lambda: RUNTIME.at_s() - 31 * 86_400)
+        assert await end_endpoint(database, cast(Runtime, past), other_id, of_other)
+        last = await make(database)
+        left = {each.id for each in await list_endpoints(database, account_id)}
+        assert left == {active, lately, last}
+        assert [each.id for each in await list_endpoints(database, other_id)] == [of_other]
 
     store.do(work)
 

@@ -181,6 +181,31 @@ def test_it_is_given_up_after_three_days_and_the_next_one_follows(
     assert (log[1].state, log[1].status) == ("failed", 500)
 
 
+def test_one_whose_secret_cannot_be_read_is_given_up_in_the_end(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    made, other = (client.account.webhooks_make(url=receiver.url) for _ in range(2))
+    client.account.webhooks_end(webhook_id=other.endpoint.id)
+    # Sealed for another record, it opens as little as after the loss of its key.
+    served.store.run(
+        "UPDATE webhook_endpoint SET sealed_secrets = (SELECT sealed_secrets FROM webhook_endpoint"
+        f" WHERE id = '{other.endpoint.id}') WHERE id = '{made.endpoint.id}'"
+    )
+    _record(served.store, Event(caller.account_id, "webhook.test", "a", {"n": 1}))
+    its = f"state = 'waiting' AND endpoint_id = '{made.endpoint.id}'"
+    served.store.run(
+        f"UPDATE webhook_delivery SET attempts = {len(RETRY_AFTER_S)}, next_at_ms = 0 WHERE {its}"
+    )
+    (state,) = eventually(
+        lambda: [
+            each.state
+            for each in client.account.webhooks_deliveries(webhook_id=made.endpoint.id).deliveries
+        ],
+        lambda states: states == ["failed"],
+    )
+    assert state == "failed" and not receiver.received
+
+
 def test_while_a_secret_is_replaced_both_sign(client: Client, receiver: Receiver) -> None:
     made = client.account.webhooks_make(url=receiver.url)
     new = client.account.webhooks_rotate(webhook_id=made.endpoint.id).secret
@@ -231,8 +256,14 @@ def test_why_an_address_is_refused_is_said_in_both_languages(
             headers=headers,
         )
         said[language] = answer.json()["msg"]
-    assert said["en"].startswith("Parameter url is not valid: it is not https. Send ")
-    assert said["zh"].startswith("参数 url 无效：不是 https。请传入")
+    assert said["en"].startswith("Parameter url is not valid: it is not https. Send an https ")
+    assert said["zh"].startswith("参数 url 无效：不是 https。请传入可从公网访问的 https 地址")
+
+
+def test_an_alert_for_no_balance_names_those_that_there_are(client: Client) -> None:
+    said = "unit is not valid: there is no such balance. Send calls:product_analysis or credits."
+    with pytest.raises(errors.ParameterError, match=said):
+        client.account.alerts_set(unit="fen", below=1)
 
 
 def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:

@@ -175,7 +175,7 @@ def _make(parts: AccountParts) -> Handler:
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
             made_with=own,
             limits=limits,
-            day_at_s=midnight_s(call.at_s, parts.zone),
+            day_start_s=midnight_s(call.at_s, parts.zone),
         )
 
     return handle
@@ -205,7 +205,7 @@ def _rotate(parts: AccountParts) -> Handler:
             parts.runtime,
             old,
             request.overlap_s,
-            day_at_s=midnight_s(call.at_s, parts.zone),
+            day_start_s=midnight_s(call.at_s, parts.zone),
             not_after_s=call.token_expires_at_s,
         )
 

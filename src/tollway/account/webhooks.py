@@ -14,7 +14,7 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.contract.fields import Field, Text, Whole
-from tollway.contract.language import Phrase, Sentence
+from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.usage import midnight_s
@@ -35,7 +35,10 @@ from tollway.webhooks.watching import list_alerts, set_alert
 
 _MOST = 2**62
 _ENDPOINT_ID = Field(Text(max_length=64), "The id of the webhook.")
-_UNITS = {"credits", *(each.balance_unit for each in OPERATIONS)}
+_UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
+_PUBLIC_URL = Phrase("an https address that the internet can reach", "可从公网访问的 https 地址")
+_NO_BALANCE = Phrase("there is no such balance", "没有该余额")
+_ONE_OF_UNITS = Phrase(" or ".join(_UNITS), "或".join(_UNITS))
 
 
 class Webhooks(msgspec.Struct, frozen=True):
@@ -113,26 +116,23 @@ def _make(parts: AccountParts) -> Handler:
         try:
             await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
         except AddressError as error:
-            raise _unfit("url", error.sentence) from None
+            raise Refusal(
+                Reason.PARAMETER_INVALID, field="url", problem=error.sentence, expected=_PUBLIC_URL
+            ) from None
         return await add_endpoint(
             parts.database,
             parts.vault.sealer,
             parts.runtime,
             call.account_id,
             request.url,
-            _day_at_s(parts, call),
+            _day_start_s(parts, call),
         )
 
     return handle
 
 
-def _day_at_s(parts: AccountParts, call: AccountCall) -> int:
+def _day_start_s(parts: AccountParts, call: AccountCall) -> int:
     return midnight_s(call.at_s, parts.zone)
-
-
-def _unfit(field: str, problem: Phrase | Sentence) -> Refusal:
-    expected = Phrase("a public https address, or another value", "公网 https 地址或其他取值")
-    return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
 
 
 def _unknown(field: str) -> Refusal:
@@ -148,7 +148,7 @@ def _rotate(parts: AccountParts) -> Handler:
             parts.runtime,
             call.account_id,
             request.webhook_id,
-            _day_at_s(parts, call),
+            _day_start_s(parts, call),
         )
         if secret is None:
             raise _unknown("webhook_id")
@@ -174,8 +174,8 @@ def _test(parts: AccountParts) -> Handler:
         event = Event(call.account_id, "webhook.test", "test", {"account_id": call.account_id})
 
         async def work(transaction: Transaction) -> None:
-            day_at_s = _day_at_s(parts, call)
-            await count_today(transaction, call.account_id, Counted.EVENTS, day_at_s)
+            day_start_s = _day_start_s(parts, call)
+            await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
             await record_event(transaction, parts.runtime, event)
 
         await parts.database.write(work)
@@ -221,9 +221,11 @@ def _alerts(parts: AccountParts) -> Handler:
 def _set_alert(parts: AccountParts) -> Handler:
     async def handle(request: AlertRequest, call: AccountCall) -> Alerts:
         if request.unit not in _UNITS:
-            raise _unfit("unit", Phrase("there is no such balance", "没有该余额"))
-        day_at_s = _day_at_s(parts, call)
-        await set_alert(parts.database, call.account_id, request.unit, request.below, day_at_s)
+            raise Refusal(
+                Reason.PARAMETER_INVALID, field="unit", problem=_NO_BALANCE, expected=_ONE_OF_UNITS
+            )
+        day_start_s = _day_start_s(parts, call)
+        await set_alert(parts.database, call.account_id, request.unit, request.below, day_start_s)
         return await _alerts_of(parts, call.account_id)
 
     return handle

@@ -19,6 +19,7 @@ from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query, insert, of_many
 from tollway.store.schema.carriers import waybill, waybill_number
 
@@ -73,15 +74,13 @@ class _SomeKnownError(Exception):
     """Not all of a chunk's numbers are new."""
 
 
-_ADD = Query(
-    insert(waybill_number)
-    .values(
-        wp_code=bindparam("wp_code"),
-        number=bindparam("number"),
-        owner_id=bindparam("owner_id"),
-        is_taken=0,
-    )
-    .on_conflict_do_nothing()
+_ADD = ManyRows(
+    waybill_number,
+    Query(
+        insert(waybill_number)
+        .values({column.name: bindparam(column.name) for column in waybill_number.c})
+        .on_conflict_do_nothing()
+    ),
 )
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
 # has no more to do if a pool has many, and taken by their keys. Each says whether it is on a
@@ -321,14 +320,14 @@ async def _store_new(
     transaction: Transaction, wp_code: str, owner_id: str, chunk: Sequence[tuple[int, str]]
 ) -> list[Rejected]:
     """Stores numbers in one statement; if some were there already, one by one, to learn which."""
-    rows = [{"wp_code": wp_code, "number": each[1], "owner_id": owner_id} for each in chunk]
+    rows = [(wp_code, number, owner_id, 0) for _, number in chunk]
     with suppress(_SomeKnownError):
         async with transaction.savepoint():
-            if await transaction.execute_many(_ADD, rows) == len(rows):
+            if await transaction.put_rows(_ADD, rows) == len(rows):
                 return []
             raise _SomeKnownError
     known = []
     for position, number in chunk:
-        if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
+        if not await transaction.put_rows(_ADD, [(wp_code, number, owner_id, 0)]):
             known.append(Rejected(position, number, Sentence("it was loaded before")))
     return known

@@ -34,7 +34,8 @@ from tollway.cli.command import CommandError, Session, UsageError, add_group, co
 from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, RejectsOption, argument, option
-from tollway.intake.files import RawRecord, read_records
+from tollway.intake.files import read_records
+from tollway.intake.raw_records import RawRecord
 
 _STDIN = Path("-")
 # Of many, these show what is wrong; all of them are in the file of rejects.

@@ -11,8 +11,8 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
+from tollway.gateway.retention import Dropped, Retention
 from tollway.ledger.trail import note_act, record_act
-from tollway.retention.retention import Dropped, Retention
 from tollway.store.database import Transaction
 from tollway.store.key_check import SECRET_FILE, accept_file, files_of, key_file_of
 from tollway.store.migrate import check_unchanged, newest_revision

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -68,6 +69,8 @@ def serve(
     from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
 
     session = session.with_options(host=host, port=port, workers=workers)
+    if with_demo and _can_serve_agents(session):
+        session = session.with_options(mcp="on")
     settings = session.settings
     _check_engine(settings)
     # Checked before anything is made or changed.
@@ -124,6 +127,13 @@ async def demo(session: Session) -> Output:
         "The demo world is ready. Start it with `tollway serve`, then paste:",
         curl_line(world, world.base_url),
     )
+
+
+def _can_serve_agents(session: Session) -> bool:
+    """Whether the demo world offers its operations to agents too: it shows what there is, as far as
+    it is installed, unless the operator decided."""
+    is_open = all(each.source == "default" for each in session.origins if each.name == "mcp")
+    return is_open and find_spec("mcp") is not None
 
 
 def _check_engine(settings: Settings) -> None:

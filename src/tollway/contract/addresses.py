@@ -50,11 +50,11 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Networ
 
 def counted_address(address: str) -> str:
     """What one party is counted under: who has one IPv6 address has all of its /64."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
+    if ":" not in address:
         return address
-    if not isinstance(parsed, IPv6Address):
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
         return address
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)

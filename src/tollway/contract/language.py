@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -54,6 +54,11 @@ class SentenceError(Exception):
     def __init__(self, template: str = "", /, **values: Value) -> None:
         super().__init__(template)
         self.sentence = Sentence(template, values)
+
+    @classmethod
+    def of(cls, sentence: Sentence) -> Self:
+        """The same sentence as an error of this kind."""
+        return cls(sentence.template, **sentence.values)
 
     def __str__(self) -> str:
         return str(self.sentence)

@@ -32,6 +32,36 @@ def _wrong(en: str, zh: str) -> Cause:
     return Cause(100, 400, Phrase(en, zh))
 
 
+def _late(en: str, zh: str) -> Cause:
+    """Something did not come in time."""
+    return Cause(101, 504, Phrase(en, zh))
+
+
+def _too_many(en: str, zh: str) -> Cause:
+    """More at once than the account may have."""
+    return Cause(202, 429, Phrase(en, zh))
+
+
+def _failed(en: str, zh: str) -> Cause:
+    """The gateway cannot answer at present."""
+    return Cause(202, 503, Phrase(en, zh))
+
+
+def _denied(en: str, zh: str) -> Cause:
+    """The account or its token may not do this."""
+    return Cause(204, 403, Phrase(en, zh))
+
+
+def _used_up(en: str, zh: str) -> Cause:
+    """The account or its token cannot pay for this."""
+    return Cause(204, 402, Phrase(en, zh))
+
+
+def _unknown(en: str, zh: str) -> Cause:
+    """Nothing is found at this address."""
+    return Cause(404, 404, Phrase(en, zh))
+
+
 class Reason(Enum):
     """The named reasons, in the order of their codes."""
 
@@ -130,50 +160,29 @@ class Reason(Enum):
         "Parameter {field} is for the enhanced edition only: leave it out, or send vvtype 1.",
         "参数 {field} 仅支持增强版：请不要传入，或将 vvtype 设为 1。",
     )
-    TIMED_OUT = Cause(
-        101,
-        504,
-        Phrase(
-            "The request timed out and nothing was charged: try again.",
-            "请求超时，未扣费：请重试。",
-        ),
+    TIMED_OUT = _late(
+        "The request timed out and nothing was charged: try again.", "请求超时，未扣费：请重试。"
     )
-    CARRIER_UNREACHABLE = Cause(
-        101,
-        504,
-        Phrase(
-            "The carrier cannot be reached: nothing was issued and nothing charged. Try again "
-            "later, or choose another carrier.",
-            "快递公司暂时无法连接：未取号，未扣费。请稍后重试，或更换快递公司。",
-        ),
+    CARRIER_UNREACHABLE = _late(
+        "The carrier cannot be reached: nothing was issued and nothing charged. Try again "
+        "later, or choose another carrier.",
+        "快递公司暂时无法连接：未取号，未扣费。请稍后重试，或更换快递公司。",
     )
-    CARRIER_SILENT = Cause(
-        101,
-        504,
-        Phrase(
-            "The carrier has not answered in time: {cost} credits are held until it does, and "
-            "nothing is issued twice. Send the same request again later.",
-            "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
-            "请稍后用相同的请求重试。",
-        ),
+    CARRIER_SILENT = _late(
+        "The carrier has not answered in time: {cost} credits are held until it does, and "
+        "nothing is issued twice. Send the same request again later.",
+        "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
+        "请稍后用相同的请求重试。",
     )
-    WAYBILL_CHANGING = Cause(
-        101,
-        504,
-        Phrase(
-            "The carrier has not confirmed the new receiver of this waybill, which has no label "
-            "until it does: send the change again in {wait_s} seconds, or cancel the waybill.",
-            "快递公司尚未确认该运单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
-            "或取消该运单。",
-        ),
+    WAYBILL_CHANGING = _late(
+        "The carrier has not confirmed the new receiver of this waybill, which has no label "
+        "until it does: send the change again in {wait_s} seconds, or cancel the waybill.",
+        "快递公司尚未确认该运单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
+        "或取消该运单。",
     )
-    BODY_TIMED_OUT = Cause(
-        101,
-        504,
-        Phrase(
-            "The request body did not arrive in {limit_s} seconds: check the network, try again.",
-            "请求体未在 {limit_s} 秒内到达：请检查网络后重试。",
-        ),
+    BODY_TIMED_OUT = _late(
+        "The request body did not arrive in {limit_s} seconds: check the network, try again.",
+        "请求体未在 {limit_s} 秒内到达：请检查网络后重试。",
     )
     OWNER_UNKNOWN = Cause(
         103,
@@ -191,48 +200,28 @@ class Reason(Enum):
             "系统错误，未扣费。请携带 X-Request-Id 联系客服。",
         ),
     )
-    THROTTLED = Cause(
-        202,
-        429,
-        Phrase(
-            "More than {limit} calls a second to this operation: retry after a second.",
-            "该接口调用超过每秒 {limit} 次：请一秒后重试。",
-        ),
+    THROTTLED = _too_many(
+        "More than {limit} calls a second to this operation: retry after a second.",
+        "该接口调用超过每秒 {limit} 次：请一秒后重试。",
     )
-    BODIES_TOO_MANY = Cause(
-        202,
-        429,
-        Phrase(
-            "Too many request bodies of this account are under way at once: send each of them "
-            "whole, then retry.",
-            "该账户同时传输中的请求体过多：请将每个请求体发送完整后重试。",
-        ),
+    BODIES_TOO_MANY = _too_many(
+        "Too many request bodies of this account are under way at once: send each of them "
+        "whole, then retry.",
+        "该账户同时传输中的请求体过多：请将每个请求体发送完整后重试。",
     )
-    FILES_TOO_MANY = Cause(
-        202,
-        429,
-        Phrase(
-            "{most} files are being sent to this account: read one to its end, then retry.",
-            "正在向该账户发送 {most} 个文件：请先读完其中一个，再重试。",
-        ),
+    FILES_TOO_MANY = _too_many(
+        "{most} files are being sent to this account: read one to its end, then retry.",
+        "正在向该账户发送 {most} 个文件：请先读完其中一个，再重试。",
     )
-    STORE_UNAVAILABLE = Cause(
-        202,
-        503,
-        Phrase(
-            "System error, nothing was charged: try again later.", "系统错误，未扣费：请稍后重试。"
-        ),
+    STORE_UNAVAILABLE = _failed(
+        "System error, nothing was charged: try again later.", "系统错误，未扣费：请稍后重试。"
     )
     # The database was lost while it committed: the call may have been charged.
-    COMMIT_IN_DOUBT = Cause(
-        202,
-        503,
-        Phrase(
-            "System error while the call was being charged, and it is not known whether it was: "
-            "look up its X-Request-Id, or repeat it with the Idempotency-Key it had.",
-            "扣费时发生系统错误，是否扣费尚不确定：请用 X-Request-Id 查询，"
-            "或用原 Idempotency-Key 重试。",
-        ),
+    COMMIT_IN_DOUBT = _failed(
+        "System error while the call was being charged, and it is not known whether it was: "
+        "look up its X-Request-Id, or repeat it with the Idempotency-Key it had.",
+        "扣费时发生系统错误，是否扣费尚不确定：请用 X-Request-Id 查询，"
+        "或用原 Idempotency-Key 重试。",
     )
     OPERATION_CLOSED = Cause(
         203,
@@ -242,81 +231,45 @@ class Reason(Enum):
             "暂不支持该操作：请向运营方确认恢复时间。",
         ),
     )
-    PERMISSION_MISSING = Cause(
-        204,
-        403,
-        Phrase(
-            "No permission for this operation: have it enabled on the provider's site.",
-            "没有该接口的权限：请在服务商网站开通正式接口。",
-        ),
+    PERMISSION_MISSING = _denied(
+        "No permission for this operation: have it enabled on the provider's site.",
+        "没有该接口的权限：请在服务商网站开通正式接口。",
     )
-    CALLS_USED_UP = Cause(
-        204,
-        402,
-        Phrase(
-            "Insufficient number of calls: {left} left, this call takes {cost}. Top up the calls.",
-            "调用次数不足：剩余 {left} 次，本次需要 {cost} 次。请充值次数。",
-        ),
+    CALLS_USED_UP = _used_up(
+        "Insufficient number of calls: {left} left, this call takes {cost}. Top up the calls.",
+        "调用次数不足：剩余 {left} 次，本次需要 {cost} 次。请充值次数。",
     )
-    CREDITS_USED_UP = Cause(
-        204,
-        402,
-        Phrase(
-            "Insufficient credits: {left} left, this call costs {cost}. Top up the credits.",
-            "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
-        ),
+    CREDITS_USED_UP = _used_up(
+        "Insufficient credits: {left} left, this call costs {cost}. Top up the credits.",
+        "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
     )
-    TOKEN_NOT_FOR_THIS = Cause(
-        204,
-        403,
-        Phrase(
-            "This token is limited to {operations}: use another token of the account for this.",
-            "该令牌仅限用于 {operations}：请使用该账户的其他令牌。",
-        ),
+    TOKEN_NOT_FOR_THIS = _denied(
+        "This token is limited to {operations}: use another token of the account for this.",
+        "该令牌仅限用于 {operations}：请使用该账户的其他令牌。",
     )
-    TOKEN_NOT_FROM_HERE = Cause(
-        204,
-        403,
-        Phrase(
-            "This token is not for calls from the address {address}: call from an address that it "
-            "is limited to, or use another token.",
-            "该令牌不允许从地址 {address} 调用：请从限定的地址调用，或使用其他令牌。",
-        ),
+    TOKEN_NOT_FROM_HERE = _denied(
+        "This token is not for calls from the address {address}: call from an address that it "
+        "is limited to, or use another token.",
+        "该令牌不允许从地址 {address} 调用：请从限定的地址调用，或使用其他令牌。",
     )
-    TOKEN_DAY_USED_UP = Cause(
-        204,
-        402,
-        Phrase(
-            "This token has reached its cap of {most} {unit} a day: {left} left, this call takes "
-            "{cost}. Use another token, or this one again tomorrow.",
-            "该令牌已达到每日{unit}上限 {most}：剩余 {left}，本次需要 {cost}。"
-            "请使用其他令牌，或明天再用。",
-        ),
+    TOKEN_DAY_USED_UP = _used_up(
+        "This token has reached its cap of {most} {unit} a day: {left} left, this call takes "
+        "{cost}. Use another token, or this one again tomorrow.",
+        "该令牌已达到每日{unit}上限 {most}：剩余 {left}，本次需要 {cost}。"
+        "请使用其他令牌，或明天再用。",
     )
-    TOKEN_CANNOT_MAKE = Cause(
-        204,
-        403,
-        Phrase(
-            "This token is limited, and cannot change other tokens or webhooks: use one without "
-            "limits.",
-            "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
-        ),
+    TOKEN_CANNOT_MAKE = _denied(
+        "This token is limited, and cannot change other tokens or webhooks: use one without "
+        "limits.",
+        "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
     )
-    ACCOUNT_LIMIT_REACHED = Cause(
-        204,
-        403,
-        Phrase(
-            "This account has reached its {which} of {most} {things}: {advice}.",
-            "该账户{things}已达{which}（{most}）：{advice}。",
-        ),
+    ACCOUNT_LIMIT_REACHED = _denied(
+        "This account has reached its {which} of {most} {things}: {advice}.",
+        "该账户{things}已达{which}（{most}）：{advice}。",
     )
-    LIVE_TOKEN_NEEDED = Cause(
-        204,
-        403,
-        Phrase(
-            "The account API takes live tokens only: a test token is for the sandbox.",
-            "账户接口仅接受正式令牌：测试令牌仅用于沙箱。",
-        ),
+    LIVE_TOKEN_NEEDED = _denied(
+        "The account API takes live tokens only: a test token is for the sandbox.",
+        "账户接口仅接受正式令牌：测试令牌仅用于沙箱。",
     )
     # The only one that carries data: where the owner can approve, and until when.
     NOT_AUTHORIZED = Cause(
@@ -339,12 +292,8 @@ class Reason(Enum):
             "凭证无效：请在请求头中携带 Authorization: Bearer <access_token>，或更换有效的令牌。",
         ),
     )
-    PATH_UNKNOWN = Cause(
-        404,
-        404,
-        Phrase(
-            "No operation has this path: check the request path.", "请求路径错误：请检查接口地址。"
-        ),
+    PATH_UNKNOWN = _unknown(
+        "No operation has this path: check the request path.", "请求路径错误：请检查接口地址。"
     )
     METHOD_WRONG = Cause(
         404,
@@ -355,23 +304,15 @@ class Reason(Enum):
         ),
     )
     # The same for an id that does not exist and for one of another account.
-    RECEIPT_UNKNOWN = Cause(
-        404,
-        404,
-        Phrase(
-            "This account has no receipt with this id: check that it is the X-Request-Id of one "
-            "of its calls, and ask again in a second if the call was just answered.",
-            "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
-            "若调用刚刚完成，请一秒后重试。",
-        ),
+    RECEIPT_UNKNOWN = _unknown(
+        "This account has no receipt with this id: check that it is the X-Request-Id of one "
+        "of its calls, and ask again in a second if the call was just answered.",
+        "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
+        "若调用刚刚完成，请一秒后重试。",
     )
-    ITEM_UNKNOWN = Cause(
-        404,
-        404,
-        Phrase(
-            "This account has nothing valid with this {field}: list what it has, and check it.",
-            "该账户没有此 {field} 对应的有效项目：请先列出并检查。",
-        ),
+    ITEM_UNKNOWN = _unknown(
+        "This account has nothing valid with this {field}: list what it has, and check it.",
+        "该账户没有此 {field} 对应的有效项目：请先列出并检查。",
     )
 
 

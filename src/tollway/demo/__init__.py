@@ -5,5 +5,5 @@
     sandbox.py  the small copy of the world that test tokens see, in a folder of its own
                 (sandbox_folder.py)
 
-It is loaded like any other data, into the ordinary tables.
+It is loaded like any other data, into the ordinary tables. fakes/ has programs to try it with.
 """

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import NamedTuple
 
+from tollway.contract.addresses import counted_address
+
 # A client that reads less than this is as good as one that does not.
 _READ_MIN_BYTES_S = 4096
 # While more clients than this do not read, each has less time. One that reads slowly keeps on.
@@ -127,7 +129,7 @@ class Connections:
                 if _local_port(connection) == self._port:
                     peer, total = _peer(connection), total + 1
                     quiet_ms = _measured(connection, _LAST_DATA_SENT_MS)
-                    by_address[peer[0]].append((quiet_ms, descriptor, peer))
+                    by_address[counted_address(peer[0])].append((quiet_ms, descriptor, peer))
         free = max(0, self._most - total)
         quiet_least_ms = _QUIET_MS if free >= self._most / 8 else 0
         # The one with most of them first: what it leaves may be enough for the others.

@@ -34,6 +34,9 @@ class Beginning(Protocol):
 
 # So many answers share what waking the thread costs; the first of more would wait for the last.
 _TOGETHER_MAX = 32
+# So many requests that are no call begin in one turn of the loop. A flood of them would otherwise
+# take a turn for all at once, and a call waits for some turns until it is answered.
+_OTHERS_TOGETHER_MAX = 4
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
 Watcher = Any
@@ -53,6 +56,7 @@ class Dispatcher:
         self._other = other
         self._waiting: deque[Watcher] = deque()
         self._is_due = False
+        self._others: deque[Watcher] = deque()
         # Answers are sent together: each one alone would wake the thread that writes it.
         self._answers: deque[tuple[Watcher, Answer]] = deque()
 
@@ -74,6 +78,10 @@ class Dispatcher:
                         answers.append((watcher, progress))
                         if len(answers) >= _TOGETHER_MAX:
                             self._send_all()
+                    elif progress is None:
+                        if not self._others:
+                            self._loop.call_soon(self._begin_others)
+                        self._others.append(watcher)
                     else:
                         self._go_on(watcher, progress)
                 except (Exception, asyncio.CancelledError) as error:
@@ -85,6 +93,14 @@ class Dispatcher:
             if waiting:
                 self._is_due = True
                 self._loop.call_soon(self._begin_all)
+
+    def _begin_others(self) -> None:
+        others = self._others
+        for _ in range(min(len(others), _OTHERS_TOGETHER_MAX)):
+            watcher = others.popleft()
+            self._start(watcher, self._other(watcher))
+        if others:
+            self._loop.call_soon(self._begin_others)
 
     def _resume(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
         try:
@@ -112,13 +128,15 @@ class Dispatcher:
             if answers:
                 self._loop.call_soon(self._send_all)
 
-    def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:
+    def _go_on(self, watcher: Watcher, progress: Progress) -> None:
         if type(progress) is Waiting:
             progress.pending.add_done_callback(partial(self._resume, watcher, progress))
         else:
-            rest = self._other(watcher) if progress is None else self._finish(watcher, progress)
-            # As the server does: a task that only waits is referred to by nothing else.
-            watcher.taskref(self._loop.create_task(rest))
+            self._start(watcher, self._finish(watcher, progress))
+
+    def _start(self, watcher: Watcher, rest: Coroutine[Any, Any, None]) -> None:
+        # As the server does: a task that only waits is referred to by nothing else.
+        watcher.taskref(self._loop.create_task(rest))
 
     async def _finish(self, watcher: Watcher, progress: Progress) -> None:
         protocol = watcher.proto

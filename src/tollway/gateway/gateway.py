@@ -161,7 +161,8 @@ class Gateway:
             from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
         except ModuleNotFoundError:
             raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
-        return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
+        zone = self._settings.zone
+        return AgentTools(OPERATIONS, pipeline, self._edge, self._database, zone)
 
     def begin(self, scope: Scope, receive: Receive) -> Progress | None:
         """Works on a call as the edge does; None if it is another request, or may be one."""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -24,7 +25,8 @@ from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
 from tollway.gateway.own_calls import OwnCalls
-from tollway.ledger.agent_sessions import give_back, reserve
+from tollway.ledger.agent_sessions import Reservation, give_back, reserve
+from tollway.ledger.usage import midnight_s
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Receive, Scope, Send
 from tollway.pipeline.call import Call
@@ -61,12 +63,18 @@ class AgentTools:
     """The MCP server of a gateway."""
 
     def __init__(
-        self, operations: Sequence[Operation], pipeline: Pipeline, edge: Edge, database: Database
+        self,
+        operations: Sequence[Operation],
+        pipeline: Pipeline,
+        edge: Edge,
+        database: Database,
+        zone: ZoneInfo,
     ) -> None:
         self._operations = {**{each.name: each for each in operations}, **_MORE_TOOLS}
         self._pipeline = pipeline
         self._calls = OwnCalls(edge)
         self._database = database
+        self._zone = zone
         self._messages = SlidingSecond()
         self._stopping = asyncio.Event()
         server: Server[Any] = Server(
@@ -162,9 +170,14 @@ class AgentTools:
         account_id = call.caller.account_id
         if budget is None or price == 0:
             return await self._perform(operation, params.arguments or {}, request)
-        if not await reserve(
-            self._database, account_id, budget.session, price, budget.most, int(time())
-        ):
+        wanted = Reservation(account_id, budget.session, price, budget.most)
+        try:
+            is_reserved = await reserve(
+                self._database, wanted, int(call.at_s), midnight_s(call.at_s, self._zone)
+            )
+        except Refusal as refusal:
+            return _result(refusal.message("en"), is_error=True)
+        if not is_reserved:
             return _result(
                 f"The budget of this session is spent: {budget.most} calls and credits in all, and "
                 f"this call costs {price}. Nothing was charged. Ask the person you work for for "

@@ -13,6 +13,7 @@ from time import time
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from tollway.contract.addresses import counted_address
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
     BodyShare,
@@ -86,7 +87,7 @@ class Pages:
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send)
             return
-        address = scope["client"][0]
+        address = counted_address(scope["client"][0])
         if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
             # With as little work as possible: there may be thousands of them a second.
             headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
@@ -103,6 +104,7 @@ class Pages:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
+        address = counted_address(scope["client"][0])
         context = RequestContext(new_request_id(time()), client)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
@@ -115,7 +117,7 @@ class Pages:
                     added.append((b"connection", b"close"))
                     if scope["raw_path"] in self._paths:
                         self._large_paths.add(scope["raw_path"])
-                    await large.enter_async_context(self._one_large(scope["client"][0]))
+                    await large.enter_async_context(self._one_large(address))
                 message = {**message, "headers": [*headers, *added]}
             elif message.get("more_body"):
                 # One that comes in pieces goes on for as long as the client reads, and takes no
@@ -124,7 +126,7 @@ class Pages:
             await send(message)
 
         # Who sends it is not known yet, only from where.
-        with BodyShare(self._budget, scope["client"][0]) as share:
+        with BodyShare(self._budget, address) as share:
             within = receive_within(receive, share)
             async with AsyncExitStack() as large:
                 await self._pages({**scope, CONTEXT: context}, within, send_with_ids)

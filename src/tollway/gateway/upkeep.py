@@ -10,6 +10,7 @@ from tollway.carriers.reconciling import Reconciler
 from tollway.consent.erasures import Erasure, open_erasures
 from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
+from tollway.gateway.retention import Retention
 from tollway.identity.sessions import sweep_sessions
 from tollway.identity.sign_in_limits import sweep_attempts
 from tollway.ledger.clients import sweep_client_tokens
@@ -19,7 +20,6 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
-from tollway.retention.retention import Retention
 from tollway.settings import Settings
 from tollway.store.clock import clock_offset_s, common_ms
 from tollway.store.database import StoreError

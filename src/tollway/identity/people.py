@@ -145,7 +145,7 @@ async def invite(
     name: str,
     login: str,
     account_wanted: str | None = None,
-    day_at_s: int | None = None,
+    day_start_s: int | None = None,
 ) -> Invitation:
     """Adds a person, and makes the link by which they sign in first. One whom a member invites
     counts in the day that began then."""
@@ -168,8 +168,8 @@ async def invite(
                     "Account {account} is closed: it can have no new member.", account=found.name
                 )
             account_id = found.id
-            if day_at_s is not None:
-                await count_today(transaction, account_id, Counted.INVITATIONS, day_at_s)
+            if day_start_s is not None:
+                await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
         kind = OPERATOR if account_id is None else MEMBER
         if await transaction.fetch_one(_BY_LOGIN, of_kind=kind, wanted=login):
             raise LedgerError("The login {login} is taken: choose another.", login=login)

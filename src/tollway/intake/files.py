@@ -8,74 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tollway.contract.language import SentenceError
 from tollway.intake.json_records import ArrayError, as_bytes, as_text, split_array
-from tollway.intake.record_problems import NotObjectError, read_object
+from tollway.intake.raw_records import Columns, IntakeError, RawRecord
 from tollway.intake.text_encodings import PIECE_BYTES, as_utf8
 
 _LINE_MAX = 1_048_576
 _KEPT_OF_TOO_LONG = 4096
 _TELL_LINES = 1000
 _TOO_LONG = "the line is over 1 MiB, and only its beginning is kept; write shorter records."
-_NOT_CSV = (
-    "the line is not CSV; put cells that have quotes or line breaks into quotes, "
-    "and at most 131,072 characters into each."
-)
 _DELIMITERS = ",\t;"
-
-
-class IntakeError(SentenceError):
-    """A file cannot be loaded at all; the text is for the operator."""
-
-
-class RawRecord:
-    """One record as it stands in the file; `at_byte` tells progress.
-
-    What is `read` of it is its values, or why it has none. JSON is read when it is asked for: most
-    of it is checked without.
-    """
-
-    __slots__ = ("_read", "at_byte", "line", "source")
-
-    def __init__(
-        self,
-        line: int,
-        source: bytes | str,
-        at_byte: int,
-        read: tuple[dict[str, object] | None, str] | None = None,
-    ) -> None:
-        self.line = line
-        self.source = source
-        self.at_byte = at_byte
-        self._read = read
-
-    @property
-    def unread_json(self) -> bytes | None:
-        """The record as JSON, if it was not read yet."""
-        return self.source if self._read is None and isinstance(self.source, bytes) else None
-
-    @property
-    def values(self) -> dict[str, object] | None:
-        return self._reading()[0]
-
-    @property
-    def problem(self) -> str:
-        return self._reading()[1]
-
-    def _reading(self) -> tuple[dict[str, object] | None, str]:
-        if self._read is None:
-            try:
-                self._read = read_object(self._as_bytes()), ""
-            except NotObjectError as error:
-                self._read = None, str(error)
-        return self._read
-
-    def text(self) -> str:
-        """The record as it was written; what is not UTF-8 is shown by its bytes' numbers."""
-        return self._as_bytes().decode(errors="backslashreplace").rstrip("\r\n")
-
-    def _as_bytes(self) -> bytes:
-        return as_bytes(self.source) if isinstance(self.source, str) else self.source
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
@@ -200,41 +141,6 @@ def _cells(line: str, delimiter: str) -> list[str] | None:
         return next(csv.reader([line], delimiter=delimiter), None)
     except csv.Error:
         return None
-
-
-class Columns:
-    """The columns of a table, by the names that its first line gives them."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = [name.strip() for name in names]
-        if not all(name.isprintable() for name in self._names) or not any(self._names):
-            raise IntakeError("The file has no header line: its first line names the columns.")
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def name(self, number: int) -> str:
-        return self._names[number] if number < len(self._names) else f"column {number + 1}"
-
-    def problem(self, cells: list[str]) -> str:
-        if len(cells) == len(self._names):
-            return ""
-        return (
-            f"the line has {len(cells)} cells, the header {len(self._names)}; "
-            "leave a cell empty that has no value."
-        )
-
-    def record(
-        self, line: int, cells: list[str] | None, source: str, at_byte: int, problem: str = ""
-    ) -> RawRecord:
-        if not problem:
-            problem = _NOT_CSV if cells is None else self.problem(cells)
-        if problem or cells is None:
-            return RawRecord(line, source, at_byte, (None, problem))
-        given: dict[str, object] = dict(zip(self._names, cells, strict=True))
-        if "" in cells:
-            given = {name: cell for name, cell in given.items() if cell != ""}
-        return RawRecord(line, source, at_byte, (given, ""))
 
 
 # Reads the records of a file that may be packed; the second argument is the file itself.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tollway.intake.files import RawRecord
+from tollway.intake.raw_records import RawRecord
 from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
 from tollway.store.replication_barrier import wait_for_standby

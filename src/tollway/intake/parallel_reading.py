@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from tollway.contract.language import Sentence
-from tollway.intake.files import IntakeError, read_records
+from tollway.intake.files import read_records
 from tollway.intake.loading import CheckedChunk, RecordKind, Reject, checked_chunks
+from tollway.intake.raw_records import IntakeError
 from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
@@ -70,7 +71,7 @@ def _received(
             # The reader can be one chunk ahead: the pipe holds less than the next one.
             sent = _decoder.decode(receiver.recv_bytes())
             if sent.problem is not None:
-                raise IntakeError(sent.problem.template, **sent.problem.values)
+                raise IntakeError.of(sent.problem)
             if sent.is_last:
                 return
             yield CheckedChunk(rows.decode(sent.good), sent.rejects, sent.at_byte)

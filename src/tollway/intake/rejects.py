@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Integer, String, bindparam, select, tuple_
 
-from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
+from tollway.intake.raw_records import IntakeError
 from tollway.intake.record_problems import read_object
 from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime

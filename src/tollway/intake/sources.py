@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.intake.files import IntakeError
+from tollway.intake.raw_records import IntakeError
 from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act

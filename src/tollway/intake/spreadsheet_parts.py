@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import IO, Any, cast
 from zipfile import ZipFile, ZipInfo
 
-from tollway.intake.files import IntakeError
+from tollway.intake.raw_records import IntakeError
 
 # All that is read before the first row: texts take up to ten times as much in memory.
 _TEXTS_MAX_BYTES = 32 * 1024 * 1024

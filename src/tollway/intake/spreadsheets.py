@@ -15,7 +15,7 @@ from openpyxl.reader.excel import ExcelReader
 from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
-from tollway.intake.files import Columns, IntakeError, RawRecord
+from tollway.intake.raw_records import Columns, IntakeError, RawRecord
 from tollway.intake.spreadsheet_parts import Parts
 
 # More digits than this were rounded when the number was typed.

@@ -1,13 +1,16 @@
 """Budgets of agents: a session spends no more calls and credits than its agent was allowed.
 
 The price of a call is reserved before the call, in one conditional statement, so that calls at once
-cannot overspend; what the call did not cost is given back.
+cannot overspend; what the call did not cost is given back. An account begins so many sessions a
+day: one takes a row also if no call of it ever succeeds.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 from sqlalchemy import bindparam
 
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import agent_session
@@ -45,18 +48,28 @@ _FORGET = Query(
 )
 
 
-async def reserve(
-    database: Database, account_id: str, name: str, price: int, budget: int, at_s: int
-) -> bool:
-    """Reserves the price of a call; False if the session cannot spend that much any more."""
-    return await database.write(partial(_reserve, account_id, name, price, budget, at_s))
+class Reservation(NamedTuple):
+    """What a call of a session would spend, and the most that the session may spend in all."""
+
+    account_id: str
+    session: str
+    price: int
+    budget: int
+
+
+async def reserve(database: Database, wanted: Reservation, at_s: int, day_start_s: int) -> bool:
+    """Reserves the price of a call; False if the session cannot spend that much any more. A new
+    session counts in the day that began then."""
+    return await database.write(partial(_reserve, wanted, at_s, day_start_s))
 
 
 async def _reserve(
-    account_id: str, name: str, price: int, budget: int, at_s: int, transaction: Transaction
+    wanted: Reservation, at_s: int, day_start_s: int, transaction: Transaction
 ) -> bool:
+    account_id, name, price, budget = wanted
     row = {"of_account": account_id, "of_name": name}
     if await transaction.execute(_BEGIN, **row, at_s=at_s):
+        await count_today(transaction, account_id, Counted.AGENT_SESSIONS, day_start_s)
         before_s = at_s - _FORGET_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
     spent = await transaction.execute(_RESERVE, **row, price=price, budget=budget, at_s=at_s)

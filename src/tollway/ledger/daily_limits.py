@@ -41,17 +41,20 @@ class Counted(Enum):
     EVENTS = _Limit(200, Phrase("test events", "发送的测试事件"))
     ALERTS = _Limit(200, Phrase("alert changes", "更改的提醒"))
     INVITATIONS = _Limit(50, Phrase("invitations", "发出的邀请"))
+    AGENT_SESSIONS = _Limit(1000, Phrase("new agent sessions", "新建的代理会话"))
 
 
 _day = bindparam("of_day_s", type_=BigInteger)
-_is_its_day = account_day.c.day_at_s.between(_day, _day + _AHEAD_S)
+_is_its_day = account_day.c.day_start_s.between(_day, _day + _AHEAD_S)
 _COUNT = Query(
     insert(account_day)
-    .values(account_id=bindparam("of_account"), counted=bindparam("what"), day_at_s=_day, number=1)
+    .values(
+        account_id=bindparam("of_account"), counted=bindparam("what"), day_start_s=_day, number=1
+    )
     .on_conflict_do_update(
         index_elements=["account_id", "counted"],
         set_={
-            "day_at_s": case((_is_its_day, account_day.c.day_at_s), else_=_day),
+            "day_start_s": case((_is_its_day, account_day.c.day_start_s), else_=_day),
             "number": case((_is_its_day, account_day.c.number), else_=0) + 1,
         },
         where=or_(~_is_its_day, account_day.c.number < bindparam("most", type_=BigInteger)),
@@ -60,12 +63,12 @@ _COUNT = Query(
 
 
 async def count_today(
-    transaction: Transaction, account_id: str, counted: Counted, day_at_s: int
+    transaction: Transaction, account_id: str, counted: Counted, day_start_s: int
 ) -> None:
     """Counts one more in the day that began then, or refuses it. Locks what the account made of
     these, until this work is committed."""
     most, things = counted.value
-    values = {"of_account": account_id, "what": counted.name.lower(), "of_day_s": day_at_s}
+    values = {"of_account": account_id, "what": counted.name.lower(), "of_day_s": day_start_s}
     if not await transaction.execute(_COUNT, **values, most=most):
         raise limit_reached(most, things, _ADVICE, which=_A_DAY)
 

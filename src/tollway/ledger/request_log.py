@@ -24,7 +24,8 @@ _TIME_DIGITS = 13
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
-    """One call of the log. A charge has code 0; a hold has no code yet."""
+    """One call of the log. A charge has code 0; a hold has no code yet. The outcome is `unknown` if
+    what the call was charged is not stored any more."""
 
     request_id: str
     at_ms: int
@@ -37,6 +38,10 @@ class LoggedCall(msgspec.Struct, frozen=True):
     unit: str = ""
     # How many more calls like this were refused in the same minute, which are not listed.
     more: int = 0
+
+    @property
+    def known_amount(self) -> int | None:
+        return None if self.outcome == "unknown" else self.amount
 
 
 class CallFilter(NamedTuple):
@@ -59,7 +64,7 @@ class CallFilter(NamedTuple):
             (not self.operation or call.operation == self.operation)
             and (self.code is None or call.code == self.code)
             and (not self.reason or call.reason == self.reason)
-            and (self.amount is None or call.amount == self.amount)
+            and (self.amount is None or self.amount == call.known_amount)
         )
 
     @property

@@ -28,8 +28,8 @@ from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry, refused_call
 
 # The newest grants of a shop that are looked at, and the calls of each that a filter looks through.
-GRANTS_MAX = 200
-SCANNED_MAX = 512
+_GRANTS_MAX = 200
+_CALLS_OF_GRANT_MAX = 512
 _LISTED_MAX = 64
 _most = bindparam("most", type_=Integer)
 
@@ -85,7 +85,7 @@ _REFUSED = Query(
 
 async def search_page(database: Database, wanted: CallFilter, size: int, before: str) -> LogPage:
     """The newest calls before an id that concern the shop or the order of a filter."""
-    most = SCANNED_MAX if wanted.leaves_out else size + 1
+    most = _CALLS_OF_GRANT_MAX if wanted.leaves_out else size + 1
     before = no_later(before, wanted.until_ms)
     values: dict[str, object] = {"before": before, "since": first_id(wanted.since_ms), "most": most}
     if wanted.order_sn:
@@ -112,22 +112,33 @@ async def _of_order(
 async def _of_shop(
     database: Database, wanted: CallFilter, values: dict[str, object]
 ) -> list[LoggedCall]:
-    grants, named = _GRANTS, {"shop": wanted.shop, "most": GRANTS_MAX}
+    grants, named = _GRANTS, {"shop": wanted.shop, "most": _GRANTS_MAX}
     if wanted.account_id:
         grants, named = _GRANTS_OF_ACCOUNT, {**named, "of_account": wanted.account_id}
-    found: list[list[LoggedCall]] = []
+    most = int(str(values["most"]))
+    newest: list[LoggedCall] = []
     for kind, grant, account_id in await database.fetch_all(grants, **named):
         its = {**values, "kind": kind, "shop": wanted.shop, "grant": grant}
+        if len(newest) == most:
+            # Older calls are not shown, so that most grants have none to read.
+            its["since"] = newest[-1].request_id
         rows = await database.fetch_long(_USES, "log", **its)
-        found.append([_trace(row[0], row[1], account_id, row[2]) for row in rows])
-    newest = merge(*found, key=lambda call: call.request_id, reverse=True)
-    traces = list({each.request_id: each for each in newest}.values())
-    return traces[: int(str(values["most"]))]
+        newest = _joined(newest, [_trace(row[0], row[1], account_id, row[2]) for row in rows], most)
+    return newest
+
+
+def _joined(
+    newest: Sequence[LoggedCall], others: Sequence[LoggedCall], most: int
+) -> list[LoggedCall]:
+    """The newest of two lists that are sorted; a call that is in both only once."""
+    both = merge(newest, others, key=lambda call: call.request_id, reverse=True)
+    return list({each.request_id: each for each in both}.values())[:most]
 
 
 def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> LoggedCall:
-    """What is known of a call that has neither an entry nor a record of its own any more."""
-    return LoggedCall(request_id, at_ms, account_id, operation, "free", 0, "SUCCESS")
+    """What is known of a call that has neither an entry nor a record of its own any more: that it
+    succeeded, but not what it was charged."""
+    return LoggedCall(request_id, at_ms, account_id, operation, "unknown", 0, "SUCCESS")
 
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:

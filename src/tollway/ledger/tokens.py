@@ -151,7 +151,7 @@ async def issue_token(
     client_id: str | None = None,
     made_with: Token | None = None,
     limits: TokenLimits = NO_LIMITS,
-    day_at_s: int | None = None,
+    day_start_s: int | None = None,
 ) -> IssuedToken:
     """A new token. One that is made with a token of a client ends with that client. One that a
     caller makes counts in the day that began then."""
@@ -165,8 +165,8 @@ async def issue_token(
             raise LedgerError(
                 "Account {account} is closed: it can have no new token.", account=account_wanted
             )
-        if day_at_s is not None:
-            await count_today(transaction, found.id, Counted.TOKENS, day_at_s)
+        if day_start_s is not None:
+            await count_today(transaction, found.id, Counted.TOKENS, day_start_s)
             if client_id is None:
                 await _check_number(transaction, runtime, found.id)
         if made_with is not None and client_id is not None:
@@ -278,15 +278,15 @@ async def replace_token(
     old: Token,
     overlap_s: int,
     *,
-    day_at_s: int,
+    day_start_s: int,
     not_after_s: int | None = None,
 ) -> IssuedToken:
     """A new token like an old one, which ends so many seconds later, and not later than before.
     The new one ends when the old one would have ended, and not after `not_after_s`. It counts in
-    the day that began at `day_at_s`, and is not refused to an account that has all its tokens."""
+    the day that began at `day_start_s`. An account that has all its tokens is not refused it."""
 
     async def work(transaction: Transaction) -> IssuedToken:
-        await count_today(transaction, old.account_id, Counted.ROTATIONS, day_at_s)
+        await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
         now_s = runtime.at_s()

@@ -7,7 +7,7 @@ point `tollway.operations`. All code that loops over operations takes them from 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Table
@@ -49,14 +49,6 @@ class Stream(NamedTuple):
 Result = bytes | Act | Priced | Stream
 # One that need not wait may return it at once.
 Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
-T = TypeVar("T")
-
-
-async def result_of(found: Awaitable[T] | T) -> T:
-    """What a handler returned, waited for if need be."""
-    return await found if isinstance(found, Awaitable) else found
-
-
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]
 

@@ -170,7 +170,7 @@ class Body:
         # separately, by a message of its own.
         self._length = _length_of(announced)
         self._missing = self._length if is_announced else -1
-        self._is_late = False
+        self._has_timed_out = False
         self._receive = receive
         self._timeout_s = timeout_s
         self._budget = budget
@@ -180,13 +180,14 @@ class Body:
         if not 0 <= self._length <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
 
-    def begin(self) -> "FirstPiece | None":
-        """Begins to receive it without a task, if the server offers that."""
+    def begin(self, then: "Take") -> "FirstPiece | None":
+        """Begins to receive it without a task, if the server offers that; `then` is done with its
+        first piece."""
         coming = self._receive()
         if not hasattr(coming, "add_done_callback"):
             self._receive = _after(coming, self._receive)
             return None
-        return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s)
+        return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s, then)
 
     async def read(self, limit: int, sender: str, begun: "FirstPiece | None" = None) -> bytes:
         """The whole body, of at most so many bytes, of a sender; or the rest of one that has begun
@@ -208,11 +209,11 @@ class Body:
             raise Refusal(Reason.BODIES_TOO_MANY) from None
         finally:
             self._deadlines.end(task)
-        raise self.is_late()
+        raise self.timed_out()
 
-    def is_late(self) -> Refusal:
+    def timed_out(self) -> Refusal:
         """The refusal of a body that took too long: from then on no more of it is read."""
-        self._is_late = True
+        self._has_timed_out = True
         return Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s)
 
     async def _collect(self, first: bytes, limit: int, share: BodyShare) -> bytes:
@@ -227,7 +228,7 @@ class Body:
 
     async def read_over(self) -> None:
         """Discards a short body that no stage read, if it comes soon."""
-        if not self._is_late and 0 < self._length <= _READ_OVER_MAX_BYTES:
+        if not self._has_timed_out and 0 < self._length <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
                     while not self.is_over:
@@ -267,14 +268,15 @@ class FirstPiece:
     """The first piece of a body on its way: mostly it is the whole one. Its callback, of which it
     has one, runs on the loop."""
 
-    def __init__(self, body: Body, coming: Any, deadlines: Deadlines, end_s: float) -> None:
+    def __init__(
+        self, body: Body, coming: Any, deadlines: Deadlines, end_s: float, then: "Take"
+    ) -> None:
         self._body = body
         self._coming = coming
         self._deadlines = deadlines
         self.end_s = end_s
         self.piece = b""
-        # What its stage does with it; set by that.
-        self.then: Callable[[FirstPiece], Awaitable[None] | None] = _forgotten
+        self._then = then
 
     def add_done_callback(self, callback: Callable[[object], object]) -> None:
         self._deadlines.begin(self, self.end_s)
@@ -287,13 +289,16 @@ class FirstPiece:
     def resume(self) -> Awaitable[object] | None:
         """Goes on with the stage that waited for it."""
         is_late = self._deadlines.end(self)
+        # The server's future keeps its callback, which leads back to here, and the garbage
+        # collector cannot see through it: the call and its answer would stay for ever.
+        coming, self._coming = self._coming, None
         try:
-            self.piece = self._body.take(self._coming.result())
+            self.piece = self._body.take(coming.result())
         except asyncio.CancelledError:
             if not is_late:
                 raise
-            raise self._body.is_late() from None
-        return self.then(self)
+            raise self._body.timed_out() from None
+        return self._then(self)
 
     @property
     def is_all(self) -> bool:
@@ -316,13 +321,8 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
         waiter.set_result(None)
 
 
-def _forgotten(_: FirstPiece) -> None:
-    raise AssertionError("no stage waits for this body")
+# What a stage does with the first piece.
+Take = Callable[[FirstPiece], Awaitable[None] | None]
 
-
-async def _receive_nothing() -> Message:
-    return {"type": "http.request"}
-
-
-# The body of a request without one, for all of them.
-NO_BODY = Body({}, _receive_nothing, 0, ByteBudget(), Deadlines())
+# The body of a request without one, for all of them. It is over: nothing is received.
+NO_BODY = Body({}, asyncio.Queue[Message]().get, 0, ByteBudget(), Deadlines())

@@ -3,10 +3,14 @@
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkstemp
+
+_WRITTEN_EVERY_S = 0.1
 
 
 def make_private(path: Path, content: bytes) -> None:
@@ -65,6 +69,32 @@ def refuse_writable_by_others(path: Path) -> None:
     """Refuses a file of keys that other users can replace; OSError says so."""
     if path.stat().st_mode & 0o022:
         raise PermissionError(f"other users can write to it: run `chmod 600 {path.name}`")
+
+
+@contextmanager
+def written_meanwhile(path: Path) -> Iterator[None]:
+    """Has a file that grows written to disk beside the work that fills it: most of it would
+    otherwise stay in memory until `to_disk`, which would take as long as the work itself.
+
+    The system reports once that it could not write, and not to `to_disk` again: so that ends this.
+    """
+    is_full = threading.Event()
+    descriptor = os.open(path, os.O_RDONLY)
+
+    def write() -> None:
+        while not is_full.wait(_WRITTEN_EVERY_S):
+            os.fdatasync(descriptor)
+
+    try:
+        with ThreadPoolExecutor(1, "tollway-to-disk") as pool:
+            writing = pool.submit(write)
+            try:
+                yield
+            finally:
+                is_full.set()
+            writing.result()
+    finally:
+        os.close(descriptor)
 
 
 def to_disk(path: Path) -> None:

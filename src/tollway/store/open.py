@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Timings
-from tollway.store.durable_files import to_disk
+from tollway.store.durable_files import to_disk, written_meanwhile
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.files import put_in_place, side_files_of
@@ -63,10 +63,11 @@ async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDat
     unfinished.unlink(missing_ok=True)
     database = SqliteDatabase(str(unfinished), _COMMAND_PATIENCE_S, metrics, is_unfinished=True)
     try:
-        try:
-            yield database
-        finally:
-            await database.close()
+        with written_meanwhile(unfinished):
+            try:
+                yield database
+            finally:
+                await database.close()
         _give_name(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from tollway.consent.links import ConsentLinks, PasswordLinks
 from tollway.contract.language import Sentence
 from tollway.contract.reasons import Refusal
 from tollway.identity.people import Person
-from tollway.intake.files import IntakeError
+from tollway.intake.raw_records import IntakeError
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import midnight_s
@@ -112,7 +112,7 @@ class Context:
         return self.web.now_s()
 
     @property
-    def day_at_s(self) -> int:
+    def day_start_s(self) -> int:
         """The begin of today, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
 

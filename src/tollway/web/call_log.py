@@ -18,6 +18,7 @@ _OUTCOMES = {
     "held": ("soon", sentence("held")),
     "free": ("good", sentence("free")),
     "refused": ("bad", sentence("refused")),
+    "unknown": ("", sentence("succeeded, charge not stored any more")),
 }
 
 

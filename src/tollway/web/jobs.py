@@ -12,7 +12,7 @@ from time import monotonic
 import msgspec
 
 from tollway.contract.language import Sentence
-from tollway.intake.files import IntakeError
+from tollway.intake.raw_records import IntakeError
 from tollway.ledger import LedgerError
 from tollway.store.database import Database, Reader, StoreError
 from tollway.store.last_runs import last_runs, note_run

@@ -8,7 +8,7 @@ from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Facts, Link, Notice, Stage, Stages
+from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
 from tollway.web.wording import amount, grouped, sentence
 
 # In the order of the pipeline; each is named as its stage there.
@@ -199,7 +199,3 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
         number = receipt.waybill.number or receipt.waybill.state
         facts.append((say("Waybill"), Cell(f"{receipt.waybill.wp_code} {number}", "mono")))
     return facts
-
-
-def request_link(path: str, request_id: str) -> Link:
-    return Link(request_id, address(path, id=request_id))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tollway import __version__
 from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
@@ -25,7 +26,7 @@ _ENCODINGS = {
 
 _NPM_INSTALL = (
     "(cd sdk/typescript && npm ci && npm pack) && "
-    "npm install ./sdk/typescript/tollway-client-0.1.0.tgz"
+    f"npm install ./sdk/typescript/tollway-client-{__version__}.tgz"
 )
 _PACKAGES_FROM = sentence(
     "A checkout of Tollway: the packages tollway-client are in no registry. Ask your operator for "

@@ -3,8 +3,9 @@
 A worker claims a delivery by moving its next attempt a minute ahead. If the worker dies, another
 one tries again then; the receiver recognises a repetition by its id.
 
-Endpoints are looked at one by one, so that none is behind the many deliveries of another; and an
-account has as many deliveries under way as are free, so that receivers that hang leave space.
+Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
+sends a limited number at once; an account never has more of them under way than are left for
+others, so receivers that hang take half of them at the most.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
-from tollway.store.sealing import Sealer
+from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
 
@@ -176,6 +177,10 @@ class Deliverer:
     async def _outcome(self, due: _Due) -> int | None:
         try:
             return await self._send(due)
+        except SealError as error:
+            # Waiting for the lease would try it every minute, without an end.
+            logger.error("a webhook's secret cannot be read: %s", error)
+            return None
         except StoreError:
             raise
         except Exception:

@@ -4,7 +4,7 @@ import base64
 import secrets
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, bindparam, select
 
 from tollway.contract.language import Phrase
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
@@ -19,6 +19,8 @@ _SECRET_BYTES = 32
 # For how long the secret before the newest one signs too.
 OVERLAP_S = 86_400
 ENDPOINTS_MAX = 10
+# As long as the log of what was delivered to it.
+_ENDED_KEPT_S = 30 * 86_400
 
 
 class WebhookEndpoint(msgspec.Struct, frozen=True):
@@ -67,6 +69,12 @@ _END = Query(
     .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
     .values(ended_at_s=bindparam("at_s"))
 )
+_FORGET = Query(
+    webhook_endpoint.delete().where(
+        webhook_endpoint.c.account_id == bindparam("of_account"),
+        webhook_endpoint.c.ended_at_s < bindparam("before_s", type_=BigInteger),
+    )
+)
 
 
 async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoint]:
@@ -75,7 +83,12 @@ async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoin
 
 
 async def add_endpoint(
-    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, url: str, day_at_s: int
+    database: Database,
+    sealer: Sealer,
+    runtime: Runtime,
+    account_id: str,
+    url: str,
+    day_start_s: int,
 ) -> EndpointSecret:
     """A new endpoint; it counts in the day that began then."""
     made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
@@ -83,7 +96,10 @@ async def add_endpoint(
 
     async def work(transaction: Transaction) -> None:
         # Locks the account's webhooks: of two that are added at once, the other one is seen.
-        await count_today(transaction, account_id, Counted.WEBHOOKS, day_at_s)
+        await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
+        # Here, and not in a sweep over all accounts: an account that makes none has none to drop.
+        before_s = made.made_at_s - _ENDED_KEPT_S
+        await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
         others = await list_endpoints(transaction, account_id)
         if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
             raise limit_reached(
@@ -113,7 +129,7 @@ async def rotate_secret(
     runtime: Runtime,
     account_id: str,
     endpoint_id: str,
-    day_at_s: int,
+    day_start_s: int,
 ) -> str | None:
     """The new secret; None if there is no such endpoint. The old one signs for a day more. It
     counts in the day that began then."""
@@ -123,7 +139,7 @@ async def rotate_secret(
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
-        await count_today(transaction, account_id, Counted.SECRETS, day_at_s)
+        await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
         active = [secret, *_opened(sealer, endpoint_id, row[1])][:2]
         sealed = _sealed(sealer, endpoint_id, active)
         values = {"of_account": account_id, "wanted": endpoint_id}

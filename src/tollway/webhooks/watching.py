@@ -96,7 +96,7 @@ async def set_alert(
     account_id: str,
     unit: str,
     below: int,
-    day_at_s: int,
+    day_start_s: int,
     runtime: Runtime = UNATTENDED,
 ) -> None:
     """Sets below which balance the account is notified; 0 ends it. It counts in the day that began
@@ -104,7 +104,7 @@ async def set_alert(
     key = {"of_account": account_id, "of_unit": unit}
 
     async def work(transaction: Transaction) -> None:
-        await count_today(transaction, account_id, Counted.ALERTS, day_at_s)
+        await count_today(transaction, account_id, Counted.ALERTS, day_start_s)
         if below:
             await transaction.execute(_SET, **key, limit=below)
         else:

@@ -43,7 +43,7 @@ class Remotes:
             make = self._protocols.named(opened.link.protocol)
         except CarrierError as error:
             _log.error("carrier %s cannot be asked: %s", carrier.wp_code, error)
-            raise NotSentError(error.sentence.template, **error.sentence.values) from None
+            raise NotSentError.of(error.sentence) from None
         breaker = self._breakers.get(carrier.wp_code)
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)

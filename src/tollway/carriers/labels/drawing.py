@@ -1,6 +1,7 @@
 """Draws a layout, text, Code 128 bars and QR codes, as a picture."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
@@ -186,13 +187,15 @@ class Drawing:
 def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
     """Lines that fit a width: broken anywhere, as Chinese is, but not within a number or word."""
     lines: list[str] = []
-    line = ""
+    line, taken = "", 0.0
+    # Each piece is measured once: measuring the whole line for every sign takes seconds.
+    length = cache(font.getlength)
     for piece in _PIECES.findall(text):
-        parts = piece if font.getlength(piece) > width else [piece]
+        parts = piece if length(piece) > width else [piece]
         for part in parts:
-            if line and font.getlength(line + part) > width:
+            if line and taken + length(part) > width:
                 lines.append(line.rstrip())
-                line = part.strip()
+                line, taken = part.strip(), length(part.strip())
             else:
-                line += part
+                line, taken = line + part, taken + length(part)
     return [*lines, line]

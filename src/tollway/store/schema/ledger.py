@@ -58,7 +58,7 @@ account_day = Table(
     metadata,
     Column("account_id", String, primary_key=True),
     Column("counted", String, primary_key=True),
-    Column("day_at_s", BigInteger, nullable=False),
+    Column("day_start_s", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

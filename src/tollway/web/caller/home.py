@@ -133,7 +133,7 @@ async def alert_act(context: Context) -> Response:
     if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
         raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
     own = account_id(context.person)
-    await set_alert(context.database, own, unit, below, context.day_at_s, context.runtime)
+    await set_alert(context.database, own, unit, below, context.day_start_s, context.runtime)
     return context.go(PATH)
 
 

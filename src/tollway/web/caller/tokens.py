@@ -62,7 +62,7 @@ async def issue_act(context: Context) -> Response:
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
         limits=asked_limits(context),
-        day_at_s=context.day_at_s,
+        day_start_s=context.day_start_s,
     )
     return await _tokens_page(context, *new_token(context, issued))
 
@@ -96,7 +96,7 @@ async def rotate_act(context: Context) -> Response:
     if hours not in _GRACE_HOURS:
         raise PageError(400, "There is no such time", "Choose one of the list.")
     issued = await replace_token(
-        context.database, context.runtime, token, hours * 3600, day_at_s=context.day_at_s
+        context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
     return await _tokens_page(context, *new_token(context, issued))
 
@@ -167,7 +167,7 @@ async def invite_act(context: Context) -> Response:
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),
         account_wanted=(await own_account(context)).id,
-        day_at_s=context.day_at_s,
+        day_start_s=context.day_start_s,
     )
     link = f"{context.services.settings.public_address}{address(f'{PATH}/enter', link=made.link)}"
     title = say("Send this link to {name}", name=made.person.name)

@@ -9,8 +9,9 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from tollway.intake.files import RawRecord, read_records
+from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, RecordKind, checked_chunks, load
+from tollway.intake.raw_records import RawRecord
 from tollway.intake.rejects import (
     UPLOAD,
     keep_rejects,

@@ -118,7 +118,7 @@ CREATE TABLE token_day (
 CREATE TABLE account_day (
     account_id VARCHAR COLLATE "C" NOT NULL,
     counted VARCHAR COLLATE "C" NOT NULL,
-    day_at_s BIGINT NOT NULL,
+    day_start_s BIGINT NOT NULL,
     number BIGINT NOT NULL,
     PRIMARY KEY (account_id, counted)
 ) WITH (fillfactor = 50);

@@ -107,7 +107,7 @@ CREATE TABLE token_day (
 CREATE TABLE account_day (
     account_id VARCHAR NOT NULL,
     counted VARCHAR NOT NULL,
-    day_at_s BIGINT NOT NULL,
+    day_start_s BIGINT NOT NULL,
     number BIGINT NOT NULL,
     PRIMARY KEY (account_id, counted)
 ) WITHOUT ROWID;

@@ -11,9 +11,9 @@ from functools import partial
 
 import msgspec
 
+from tollway.gateway.ledger_rows import LEDGER_ROWS
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Removal, Retained
-from tollway.retention.ledger_rows import LEDGER_ROWS
 from tollway.settings import Settings
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, StoreBusyError, StoreError, Transaction

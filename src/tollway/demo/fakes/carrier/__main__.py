@@ -1,4 +1,4 @@
-"""`python -m tollway.fakes.carrier`: starts the carrier and says where it listens."""
+"""`python -m tollway.demo.fakes.carrier`: starts the carrier and says where it listens."""
 
 import argparse
 import asyncio
@@ -7,9 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-from tollway.fakes.carrier.faults import FaultError, Faults
-from tollway.fakes.carrier.server import Carrier, serve
-from tollway.fakes.carrier.waybill_book import DIGIT, Journal, WaybillBook
+from tollway.demo.fakes.carrier.faults import FaultError, Faults
+from tollway.demo.fakes.carrier.server import Carrier, serve
+from tollway.demo.fakes.carrier.waybill_book import DIGIT, Journal, WaybillBook
 
 
 def main() -> int:
@@ -45,7 +45,7 @@ async def _run(carrier: Carrier, port: int) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tollway.fakes.carrier",
+        prog="python -m tollway.demo.fakes.carrier",
         description="A carrier to try Tollway with, that misbehaves on request.",
     )
     parser.add_argument("--port", type=int, default=0, help="the port, 0 for any that is free")

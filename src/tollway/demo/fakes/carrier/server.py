@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tollway.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
-from tollway.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
-from tollway.fakes.carrier.waybill_book import Journal, WaybillBook
+from tollway.demo.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
+from tollway.demo.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
+from tollway.demo.fakes.carrier.waybill_book import Journal, WaybillBook
 
 _BODY_MAX = 1024 * 1024
 _GARBAGE = b"<html><body>502 Bad Gateway</body></html>"

@@ -1,6 +1,6 @@
 """A carrier to try Tollway with: a program of its own that misbehaves on request.
 
-    __main__.py      `python -m tollway.fakes.carrier`
+    __main__.py      `python -m tollway.demo.fakes.carrier`
     server.py        HTTP/1.1, so small that a connection can be cut at an exact point
     faults.py        how it misbehaves, and /control and /journal, outside the LINK form
     waybill_book.py  what a carrier does, and the journal of it

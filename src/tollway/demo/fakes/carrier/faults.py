@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tollway.fakes.carrier.waybill_book import Journal
+from tollway.demo.fakes.carrier.waybill_book import Journal
 
 
 class FaultError(Exception):

@@ -7,7 +7,13 @@ from threading import Lock
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tollway.fakes.link.messages import Message, MessageError, check_get, check_update, read_message
+from tollway.demo.fakes.link.messages import (
+    Message,
+    MessageError,
+    check_get,
+    check_update,
+    read_message,
+)
 
 Answer = dict[str, Any]
 _STALL_S = 3600.0

@@ -1,4 +1,4 @@
-"""`python -m tollway.fakes.link`: starts the gateway and says where it listens."""
+"""`python -m tollway.demo.fakes.link`: starts the gateway and says where it listens."""
 
 import argparse
 import signal
@@ -7,12 +7,12 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from tollway.fakes.link.gateway import LinkGateway, handler_of
+from tollway.demo.fakes.link.gateway import LinkGateway, handler_of
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tollway.fakes.link", description="A LINK gateway to try Tollway with."
+        prog="python -m tollway.demo.fakes.link", description="A LINK gateway to try Tollway with."
     )
     parser.add_argument("--port", type=int, default=0, help="the port, 0 for any that is free")
     parser.add_argument("--secret-file", type=Path, required=True, help="the merchant's secret")

@@ -1,0 +1,116 @@
+"""What the demo world costs to make, in calls of Python functions and in statements.
+
+Neither depends on how busy the machine is; `python -m bench.demo_world` has the seconds. A change
+that needs more turns this red: then make it cheaper, or raise the limit and say why.
+"""
+
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import apsw
+import pytest
+
+from tests.support.statements import TellingServer
+from tests.support.stores import Store
+from tollway.demo.world import fill_all
+from tollway.operations.coupon_claims import demo as claims
+from tollway.operations.demo_data import DemoTarget
+from tollway.operations.orders import demo as orders
+from tollway.operations.product_analysis import demo as figures
+from tollway.operations.waybills import demo as waybills
+from tollway.store.database import Database
+from tollway.store.sealing import Sealer
+
+ZONE = ZoneInfo("Asia/Shanghai")
+NOON_S = datetime(2026, 3, 10, 12, tzinfo=ZONE).timestamp()
+
+
+class Made:
+    """How many records were made, and what it took."""
+
+    def __init__(self) -> None:
+        self.records = self.calls = 0
+
+    def fill(self, store: Store) -> None:
+        async def work(database: Database) -> None:
+            sealer = Sealer({1: bytes(32)}, 1)
+            await fill_all(
+                DemoTarget(database, sealer, NOON_S, ZONE, "http://demo", progress=self._progress)
+            )
+
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        try:
+            store.do(work)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+    def _progress(self, more: int) -> None:
+        self.records += more
+
+    def _called(self, _: FrameType, event: str, __: object) -> None:
+        self.calls += event == "call"
+
+
+@pytest.fixture(autouse=True)
+def part_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dense as the whole, over fewer days."""
+    monkeypatch.setattr(figures, "WORLD", figures.Size(24, 20))
+    monkeypatch.setattr(claims, "WORLD", claims.Size(1000, 10))
+    monkeypatch.setattr(orders, "WORLD", orders.Size(200_000, 60))
+    monkeypatch.setattr(waybills, "WORLD", 2000)
+
+
+@pytest.mark.sqlite
+def test_a_record_takes_few_function_calls_and_few_steps(own_store: Store) -> None:
+    steps = statements = 0
+
+    def ran(event: dict[str, Any]) -> None:
+        nonlocal steps, statements
+        steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+        statements += 1
+
+    def traced(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, ran)
+
+    made = Made()
+    apsw.connection_hooks.append(traced)
+    try:
+        made.fill(own_store)
+    finally:
+        apsw.connection_hooks.remove(traced)
+    # As counted, and a little more: 11 calls, 126 steps, a statement for 18 records.
+    assert made.calls < 14 * made.records
+    assert steps < 150 * made.records
+    assert statements < made.records // 15
+
+
+@pytest.fixture
+def server() -> Iterator[TellingServer]:
+    made = TellingServer()
+    yield made
+    made.remove()
+
+
+@pytest.mark.postgresql
+def test_a_server_gets_many_new_rows_in_few_statements(
+    server: TellingServer, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "tollway.db", server.url)
+    server.asked()
+    made = Made()
+    made.fill(store)
+    asked = server.asked()
+    # As counted, and a little more: 27 calls for a record, 400 statements in all.
+    assert made.calls < 33 * made.records
+    assert len(asked.reads) + len(asked.others) < 500
+    stored = [each for each in asked.others if re.match(r'(INSERT INTO|COPY) "?shop_order"?', each)]
+    assert stored and all(each.startswith("COPY") for each in stored)
