@@ -212,7 +212,7 @@ class Writer:
             connection = self._connected()
             connection.set_durable(not may_be_lost)
             connection.run("BEGIN IMMEDIATE")
-            # From here on nobody else commits.
+            # From here on no other process commits.
             before = None if self._changes is None else self._changes.mark()
             transaction = SqliteTransaction(connection)
             result = run_at_once(work(transaction))
