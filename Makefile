@@ -46,7 +46,7 @@ retest: $(TOOLS)  ## run what failed in the last test run once more, one after t
 coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
-	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
 	  $(BIN)/python -m coverage combine --quiet || status=1; \
 	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 || status=1; \
 	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 || status=1; \

@@ -57,6 +57,7 @@ def test_every_command_that_changes_something_is_recorded(
     assert (acts[0]["before"], acts[0]["after"]["name"]) == (None, "acme")
     assert (acts[2]["before"]["price"], acts[2]["after"]["price"]) == (3, 5)
     assert (acts[3]["before"]["price"], acts[3]["after"]) == (5, None)
+    assert acts[4]["before"] == {"amount": 0, "unit": "credits"}
     assert acts[4]["after"] == {"amount": 100, "note": None, "unit": "credits"}
     assert acts[-1]["after"]["closed_at_s"] is not None
     assert issued["text"] not in json.dumps(acts)

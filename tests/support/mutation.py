@@ -4,10 +4,14 @@ Every mutant (`mutants.py`) is put into a copy of the sources, and the tests of 
 that copy until one fails. One that passes them all has survived. It is no tool of others, because
 mutmut leaves out the code of a module outside of functions, where the ledger has its SQL, and
 cosmic-ray changes the files in place and starts Python again for each mutant.
+
+With `--record FILE` every killed mutant is noted in a file as it is killed, and a later run tries
+only the others: a run that was stopped goes on, and after a new test only survivors run again.
 """
 
 import argparse
 import compileall
+import hashlib
 import os
 import random
 import shutil
@@ -15,7 +19,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,14 +53,16 @@ _CALLS = (
     "tests/operations/test_remote_receipts.py",
 )
 _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
+# What comes last counts: these run on the other engine. Only there does a batch wait for more.
+_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charging.py")
 # Tests of a module, the quickest first.
-_TESTS: dict[str, Sequence[Sequence[str]]] = {
+_TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": _ON_EMBEDDED,
+    "ledger/charging.py": (_CHARGING, _ON_SHARED, _MACHINE, _KEYS),
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
-    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py",)),
+    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),
     "ledger/idempotency.py": (
         _MACHINE,
@@ -85,6 +91,30 @@ class Trial(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.module}:{self.mutant.line}  {self.mutant.was}  ->  {self.mutant.now}"
+
+    @property
+    def digest(self) -> str:
+        """Another one once the module has changed."""
+        return hashlib.sha256(f"{self.module}\n{self.mutant.source}".encode()).hexdigest()
+
+
+class Record:
+    """The mutants that were killed, in a file or only in this run."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._killed: set[str] = set()
+        if path is not None and path.exists():
+            self._killed = {line.split(" ", 1)[0] for line in path.read_text().splitlines()}
+
+    def __contains__(self, trial: Trial) -> bool:
+        return trial.digest in self._killed
+
+    def add(self, trial: Trial) -> None:
+        self._killed.add(trial.digest)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(f"{trial.digest} {trial}\n")
 
 
 class Copy:
@@ -146,22 +176,29 @@ class Copy:
         for name in [each for each in sys.modules if each.split(".")[0] in ("tollway", "tests")]:
             del sys.modules[name]
         sys.path.insert(0, str(self._sources))
-        sys.dont_write_bytecode = True
+        # The runs without a fault leave the bytecode of the tests for those with one, which must
+        # leave none: it might be taken for that of the next mutant.
+        sys.dont_write_bytecode = bool(trial.mutant.line)
         tempfile.tempdir = None
-        os.environ |= {"TMPDIR": str(self._scratch), "PYTHONDONTWRITEBYTECODE": "1"}
+        os.environ["TMPDIR"] = str(self._scratch)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if trial.mutant.line else ""
         os.environ["TOLLWAY_TEST_DATABASE"] = server
         silence = os.open(os.devnull, os.O_WRONLY)
         for output in (1, 2):
             os.dup2(silence, output)
-        engine = "postgresql" if "postgresql" in trial.module else "sqlite"
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED]
+        options += ["--engine", _engine(trial.module)]
         for chosen in _TESTS[trial.module]:
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED, "--engine", engine]
             if status := pytest.main([*options, *chosen]):
                 return int(status)
         return 0
 
 
-def survivors(trials: list[Trial], processes: int) -> Iterator[Trial]:
+def _engine(module: str) -> str:
+    return "postgresql" if "postgresql" in module else "sqlite"
+
+
+def survivors(trials: list[Trial], processes: int, record: Record) -> Iterator[Trial]:
     """Tries mutants, so many at once, and tells of those that no test notices."""
     server = Server()
     with tempfile.TemporaryDirectory(prefix="tollway-mutants-") as folder:
@@ -173,7 +210,9 @@ def survivors(trials: list[Trial], processes: int) -> Iterator[Trial]:
                     if (trial := copy.trial) is not None and (killed := copy.ended()) is not None:
                         sys.stdout.write("." if killed else f"\nsurvived: {trial}\n")
                         sys.stdout.flush()
-                        if not killed:
+                        if killed:
+                            record.add(trial)
+                        else:
                             yield trial
                     if copy.trial is None and waiting:
                         copy.begin(waiting.pop(), server.url)
@@ -191,6 +230,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--lines", help="only the mutants of these lines, as 10,12")
     options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--record", type=Path, help="a file that notes the mutants killed")
     given = options.parse_args()
     # So that what was started ends too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -204,13 +244,17 @@ def main() -> int:
     trials = trials[: given.sample]
     if not trials:
         sys.exit("No mutant is asked for: see --lines, --sample and the modules.")
+    record = Record(given.record)
+    # Modules with the same tests need them to pass but once.
+    modules = {(_TESTS[module], _engine(module)): module for module in given.modules}
     unchanged = [
         Trial(module, Mutant(0, "", "", (ROOT / "src" / "tollway" / module).read_text()))
-        for module in given.modules
+        for module in modules.values()
     ]
-    if len(list(survivors(unchanged, given.processes))) < len(unchanged):
+    if len(list(survivors(unchanged, given.processes, Record(None)))) < len(unchanged):
         sys.exit("The tests fail without any fault.")
-    left = len(list(survivors(trials, given.processes)))
+    waiting = [trial for trial in trials if trial not in record]
+    left = len(list(survivors(waiting, given.processes, record)))
     killed = len(trials) - left
     share = killed / len(trials)
     sys.stdout.write(f"\n{killed} of {len(trials)} mutants killed, {share:.1%}\n")

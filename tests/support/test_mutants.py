@@ -1,8 +1,11 @@
 """What mutants a module has, and of what it has none. `make mutation` counts them."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.mutants import mutants_of
+from tests.support.mutation import Record, Trial
 
 pytestmark = pytest.mark.sqlite
 
@@ -40,3 +43,18 @@ def test_every_mutant_is_the_source_with_one_fault(source: str, mutants: list[st
     for each in found:
         assert each.now in each.source and each.source != source
         compile(each.source, "mutant", "exec")
+
+
+def test_a_stopped_run_goes_on_with_the_mutants_that_were_not_killed(tmp_path: Path) -> None:
+    killed, other = (Trial("a.py", mutant) for mutant in mutants_of("x = a + 1"))
+    path = tmp_path / "killed"
+    Record(path).add(killed)
+    assert killed in Record(path) and other not in Record(path)
+
+
+def test_mutants_of_a_changed_module_are_tried_again(tmp_path: Path) -> None:
+    (before,) = mutants_of("x = a + b")
+    (after,) = mutants_of("x = a + b\ny = b")
+    path = tmp_path / "killed"
+    Record(path).add(Trial("a.py", before))
+    assert Trial("a.py", after) not in Record(path)

@@ -180,13 +180,14 @@ class Body:
         if not 0 <= self._length <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
 
-    def begin(self) -> "FirstPiece | None":
-        """Begins to receive it without a task, if the server offers that."""
+    def begin(self, then: "Take") -> "FirstPiece | None":
+        """Begins to receive it without a task, if the server offers that; `then` is done with its
+        first piece."""
         coming = self._receive()
         if not hasattr(coming, "add_done_callback"):
             self._receive = _after(coming, self._receive)
             return None
-        return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s)
+        return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s, then)
 
     async def read(self, limit: int, sender: str, begun: "FirstPiece | None" = None) -> bytes:
         """The whole body, of at most so many bytes, of a sender; or the rest of one that has begun
@@ -267,14 +268,15 @@ class FirstPiece:
     """The first piece of a body on its way: mostly it is the whole one. Its callback, of which it
     has one, runs on the loop."""
 
-    def __init__(self, body: Body, coming: Any, deadlines: Deadlines, end_s: float) -> None:
+    def __init__(
+        self, body: Body, coming: Any, deadlines: Deadlines, end_s: float, then: "Take"
+    ) -> None:
         self._body = body
         self._coming = coming
         self._deadlines = deadlines
         self.end_s = end_s
         self.piece = b""
-        # What its stage does with it; set by that.
-        self.then: Callable[[FirstPiece], Awaitable[None] | None] = _forgotten
+        self._then = then
 
     def add_done_callback(self, callback: Callable[[object], object]) -> None:
         self._deadlines.begin(self, self.end_s)
@@ -296,7 +298,7 @@ class FirstPiece:
             if not is_late:
                 raise
             raise self._body.timed_out() from None
-        return self.then(self)
+        return self._then(self)
 
     @property
     def is_all(self) -> bool:
@@ -319,13 +321,8 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
         waiter.set_result(None)
 
 
-def _forgotten(_: FirstPiece) -> None:
-    raise AssertionError("no stage waits for this body")
+# What a stage does with the first piece.
+Take = Callable[[FirstPiece], Awaitable[None] | None]
 
-
-async def _receive_nothing() -> Message:
-    return {"type": "http.request"}
-
-
-# The body of a request without one, for all of them.
-NO_BODY = Body({}, _receive_nothing, 0, ByteBudget(), Deadlines())
+# The body of a request without one, for all of them. It is over: nothing is received.
+NO_BODY = Body({}, asyncio.Queue[Message]().get, 0, ByteBudget(), Deadlines())

@@ -56,11 +56,8 @@ class Decode:
         if body.is_over:
             self._take_body(call, b"")
             return None
-        first = body.begin()
-        if first is None:
-            return self._read_long(call)
-        first.then = partial(self._take_first, call)
-        return first
+        first = body.begin(partial(self._take_first, call))
+        return self._read_long(call) if first is None else first
 
     def _take_first(self, call: Call, first: FirstPiece) -> Awaitable[None] | None:
         if not first.is_all or len(first.piece) > call.operation.body_max_bytes:
