@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from sqlalchemy import func, select
 
 from tests.ledger.charging_bench import Bench
 from tests.ledger.test_acts import DO, Outcome, act, is_done
@@ -19,9 +20,10 @@ from tollway.ledger.charges import (
     ShortageError,
     Together,
 )
-from tollway.ledger.entries import top_up
+from tollway.ledger.entries import newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, StoreUnavailableError, Transaction
+from tollway.store.query import Query
 
 RUNTIME = Runtime()
 
@@ -212,6 +214,37 @@ def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
 
     assert all(isinstance(each, ActResult) for each in store.do(work))
     assert all(is_done(store, name) for name in names)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_one_that_is_done_alone_is_entered_later_than_those_before_it(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names = [new_name() for _ in range(3)]
+    group = Group(left_out=names[2:])
+
+    async def slowly(
+        transaction: Transaction, charges: Sequence[Charge]
+    ) -> Sequence[ActResult | None]:
+        # By the database's clock, which all entries have their moments from.
+        await transaction.fetch_all(Query(select(func.pg_sleep(0.02))))
+        return await group.together(transaction, charges)
+
+    async def work(database: Database) -> list[int]:
+        account = (await open_account(database, RUNTIME, names[0])).id
+        await top_up(database, RUNTIME, account, "credits", 1000)
+        charges = [
+            Charge(account, "credits", 10, "waybills", name, "tok_x", 0, joint)
+            for name in names
+            for joint in [JointAct(act(name), slowly, name)]
+        ]
+        await database.write(lambda transaction: post_acts(transaction, charges))
+        newest = await newest_entries(database, account, "credits", 3)
+        assert [entry.request_id for entry in newest] == names[::-1]
+        return [entry.at_ms for entry in newest]
+
+    moments_ms = store.do(work)
+    assert moments_ms == sorted(moments_ms, reverse=True)
 
 
 @pytest.mark.postgresql

@@ -113,7 +113,7 @@ class Context:
 
     @property
     def day_start_s(self) -> int:
-        """The begin of today, for what an account may make in a day."""
+        """When today began, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
 
     def query(self, name: str) -> str:
