@@ -179,6 +179,10 @@ class Context:
         """A link to the receipt of a call."""
         return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
 
+    def owner(self, kind: str, owner_id: str) -> str:
+        """A shop or user, as `shop 880012001`."""
+        return f"{self.say(kind)} {owner_id}"
+
     def said(self, sentence: Sentence) -> str:
         """What an act was refused with, in the reader's language."""
         return sentence.said(self.visit.view.language)
