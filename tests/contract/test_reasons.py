@@ -4,9 +4,8 @@ from string import Formatter
 
 import pytest
 
-from tollway.contract.cause import SUCCESS
 from tollway.contract.operation import Operation
-from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.reasons import SUCCESS, Reason, Refusal
 from tollway.operations.catalogue import OPERATIONS
 
 EVERY = pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)

@@ -24,8 +24,7 @@ from tests.docs.pages import (
     rows_of,
 )
 from tests.support.commands import all_commands
-from tollway.contract.cause import SUCCESS, Cause
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS
 from tollway.settings import Settings

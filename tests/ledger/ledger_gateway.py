@@ -60,7 +60,7 @@ class Mortal:
         self.fetch_all = inner.fetch_all
         self.fetch_long = inner.fetch_long
         self.is_shared = inner.is_shared
-        self.change_mark = inner.change_mark
+        self.change_mark, self.record_mark = inner.change_mark, inner.record_mark
 
     def plan(self, crash: Crash) -> None:
         self._commits, self.crash = 0, crash

@@ -35,7 +35,7 @@ class Tampered:
         self.fetch_all = inner.fetch_all
         self.fetch_long = inner.fetch_long
         self.is_shared = inner.is_shared
-        self.change_mark = inner.change_mark
+        self.change_mark, self.record_mark = inner.change_mark, inner.record_mark
 
 
 class _GivenUpError(Exception):

@@ -13,7 +13,7 @@ from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.usage import _LOCK, roll_up, usage_by_day, usage_of_account
+from tollway.ledger.usage import _LOCK, _SUMMED, roll_up, usage_by_day, usage_of_account
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import balance
@@ -57,7 +57,7 @@ def test_days_keep_their_dates_when_the_time_zone_changes(store: Store, zone: st
             pass
         found = await usage_by_day(database, account_id, day, day, now)
         assert found == late == {(day, "orders"): (2, 2)}
-        sums = await usage_of_account(database, account_id, 0, now)
+        sums = await usage_of_account(database, account_id, day, day + timedelta(1), now)
         dates = [datetime.fromtimestamp(each.start_s, now).date() for each in sums]
         assert dates == [day, day + timedelta(1)]
 
@@ -76,6 +76,16 @@ def test_a_balance_whose_entries_are_missing_is_not_tried_without_end(store: Sto
         return await roll_up(database, SHANGHAI, Runtime().at_s())
 
     assert store.do(work) == 0
+
+
+# The day of what `_charged` charges.
+_CHARGED_ON = date(1970, 1, 1)
+
+
+async def _summed(database: Database, account: str) -> int:
+    """What the sums of an account have, without what is not in them yet."""
+    ((summed,),) = await database.fetch_all(_SUMMED, of_account=account, of_unit="credits")
+    return int(summed)
 
 
 async def _charged(database: Database, name: str, amount: int) -> str:
@@ -99,7 +109,7 @@ def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(stor
         while await roll_up(database, SHANGHAI, Runtime().at_s()):
             pass
         # Without a time nothing can be counted; what came later is.
-        (found,) = await usage_of_account(database, account, 0, SHANGHAI)
+        (found,) = await usage_of_account(database, account, _CHARGED_ON, _CHARGED_ON, SHANGHAI)
         assert (found.calls, found.amount) == (1, 3)
 
     store.do(work)
@@ -113,11 +123,30 @@ def test_while_another_node_counts_nothing_is_counted_here(store: Store) -> None
             await other.execute(f"SELECT pg_advisory_lock({_LOCK})")
             try:
                 assert await roll_up(database, SHANGHAI, Runtime().at_s()) == 0
-                assert await usage_of_account(database, account, 0, SHANGHAI) == []
+                assert await _summed(database, account) == 0
             finally:
                 await other.execute(f"SELECT pg_advisory_unlock({_LOCK})")
         while await roll_up(database, SHANGHAI, Runtime().at_s()):
             pass
-        assert len(await usage_of_account(database, account, 0, SHANGHAI)) == 1
+        assert await _summed(database, account) == 1
+
+    store.do(work)
+
+
+def test_what_is_not_summed_yet_is_in_the_usage_of_an_account_once(store: Store) -> None:
+    async def work(database: Database) -> None:
+        account = await _charged(database, "not summed yet", 2)
+        days = (_CHARGED_ON, _CHARGED_ON)
+        for _ in range(2):
+            (found,) = await usage_of_account(database, account, *days, SHANGHAI)
+            assert (found.unit, found.operation, found.calls, found.amount) == (
+                "credits",
+                "orders",
+                1,
+                2,
+            )
+            while await roll_up(database, SHANGHAI, Runtime().at_s()):
+                pass
+            assert await _summed(database, account) == 2
 
     store.do(work)

@@ -10,6 +10,7 @@ import pytest
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
+from tests.support.work import work_of
 from tollway.operations.coupon_claims.counts import forget_hours
 from tollway.operations.coupon_claims.queries import ClaimPages, Window
 from tollway.operations.orders import positions
@@ -18,9 +19,11 @@ from tollway.operations.orders.positions import DayCounts, Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
 from tollway.store.database import Database, Row
+from tollway.store.open import OpenDatabase
 
 FIRST_MS = START_MS // DAY_MS * DAY_MS
 DAYS = 40
+BUSY = 400
 WINDOWS = {
     "whole days": (FIRST_MS, FIRST_MS + DAYS * DAY_MS),
     "whole hours": (FIRST_MS + 5 * HOUR_MS, FIRST_MS + DAYS * DAY_MS - 3 * HOUR_MS),
@@ -72,6 +75,58 @@ def test_pages_of_orders_follow_every_change(own_store: Store, window: str) -> N
         times["new"] = FIRST_MS + 20 * DAY_MS + 1
         await asyncio.to_thread(put, "new")
         assert await order_numbers(pages, (start, end), 50) == expected()
+
+    own_store.do(work)
+
+
+def test_pages_within_a_busy_hour_follow_every_change(own_store: Store) -> None:
+    """Also those that leave the number of orders as it is: one changes its place in the hour."""
+    # Every eighth has the same time as the one before.
+    times = {f"sn-{n:03}": FIRST_MS + n * 9000 - n % 8 // 7 * 9000 for n in range(BUSY)}
+    day = FIRST_MS, FIRST_MS + DAY_MS
+
+    def expected() -> list[str]:
+        return sorted(times, key=lambda sn: (-times[sn], sn))
+
+    put_orders(own_store, [order(sn, confirm_time=time) for sn, time in times.items()])
+
+    def move(changes: dict[str, int]) -> None:
+        times.update(changes)
+        again = [
+            order(sn, confirm_time=time, updated_at=START_MS + DAY_MS)
+            for sn, time in changes.items()
+        ]
+        put_orders(own_store, again)
+
+    async def work(database: Database) -> None:
+        pages = OrderPages(database)
+        for size in (50, 50, 7, 20, 33, 1):
+            assert await order_numbers(pages, day, size) == expected()
+        # To the other side of all marks.
+        await asyncio.to_thread(move, {"sn-001": FIRST_MS + 3_590_000})
+        for size in (50, 7):
+            assert await order_numbers(pages, day, size) == expected()
+
+    own_store.do(work)
+
+
+@pytest.mark.sqlite
+def test_a_page_that_was_read_before_skips_few_orders(own_store: Store, engine: str) -> None:
+    put_orders(own_store, [order(f"{n:03}", confirm_time=FIRST_MS + n) for n in range(BUSY)])
+    wanted = Filter(OWNER, FIRST_MS, FIRST_MS + DAY_MS, None, None)
+
+    async def work(database: OpenDatabase) -> None:
+        pages = OrderPages(database)
+
+        async def steps(offset: int) -> int:
+            return await work_of(database, lambda: pages.read(wanted, offset, 5))
+
+        await steps(0)
+        first, far = await steps(0), await steps(BUSY - 50)
+        assert far > 2 * first
+        again, following = await steps(BUSY - 50), await steps(BUSY - 45)
+        # As many as a mark may be away, and one look at the times of the page's ends.
+        assert max(again, following) < 2 * first < far
 
     own_store.do(work)
 

@@ -78,6 +78,42 @@ def test_a_body_of_one_certain_length_is_read_over(
     assert calls_left(store, honest) == 99
 
 
+@pytest.mark.parametrize("ends", ["all", "every second", "the last"])
+def test_a_line_that_ends_with_lf_alone_means_what_it_means_with_crlf(
+    gateway: Gateway, store: Store, honest: Caller, path: str, ends: str
+) -> None:
+    """Lengths, credentials and the end of the head are the same: no request is hidden by it."""
+    victim = new_caller(store)
+    bearers = [f"Authorization: Bearer {each.token}" for each in (honest, victim)]
+    end = b"\r\nConnection: close\r\n\r\n"
+
+    def mixed(sent: bytes) -> bytes:
+        head, _, body = sent.partition(b"\r\n\r\n")
+        lines = [*head.split(b"\r\n"), b""]
+        are_short = {
+            "all": lambda _: True,
+            "every second": lambda n: n % 2,
+            "the last": lambda _: 0,
+        }
+        ended = [
+            line + (b"\n" if are_short[ends](number) or number == len(lines) - 1 else b"\r\n")
+            for number, line in enumerate(lines)
+        ]
+        return b"".join(ended) + body
+
+    first = mixed(request(path, HOST, bearers[0], "Content-Length: 5", body=b"hello"))
+    second = mixed(request("/nowhere", HOST, "Connection: close"))
+    assert talk(gateway.port, first + second).codes == [0, 404]
+    assert calls_left(store, honest) == 99
+    # What comes after a value's LF is a line of its own: the two tokens are none.
+    twice = request(path, HOST, f"{bearers[0]}\n{bearers[1]}").replace(b"\r\n\r\n", end)
+    assert talk(gateway.port, twice).codes == [401]
+    # CR alone ends no line, and is in no value.
+    hidden = request(path, HOST, f"X-Note: a\r{bearers[0]}").replace(b"\r\n\r\n", end)
+    assert talk(gateway.port, hidden).codes == []
+    assert (calls_left(store, honest), calls_left(store, victim)) == (99, 100)
+
+
 def test_ten_gibibytes_announced_on_a_get_are_not_waited_for(
     gateway: Gateway, store: Store, honest: Caller, path: str
 ) -> None:

@@ -75,7 +75,9 @@ def _read(
 
     async def work() -> tuple[int, int]:
         database = SqliteDatabase(str(store.path), 10, Metrics())
-        database._reader.raw.exec_trace = before_each
+        assert database._records is not None
+        for connection in (database._reader, database._records.opened()):
+            connection.raw.exec_trace = before_each
         total, rows = await read(database)
         assert selects > step, "it was read in fewer steps"
         await database.close()

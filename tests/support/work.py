@@ -21,7 +21,9 @@ async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) 
     if isinstance(database, PostgresqlDatabase):
         return await _blocks(database, ask)
     steps: list[int] = []
-    readers: list[apsw.Connection] = [database._reader.raw, database._long_reader.raw]
+    assert database._records is not None
+    connections = database._reader, database._long_reader, database._records.opened()
+    readers: list[apsw.Connection] = [each.raw for each in connections]
     for raw in readers:
         raw.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,

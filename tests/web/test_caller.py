@@ -70,6 +70,15 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+def test_a_call_is_on_the_first_page_at_once(
+    member: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    assert "No call was charged in this time." in member.open("/account").text
+    assert gateway.get(token=caller.token, query=question).code == 0
+    page = member.open("/account").text
+    assert "Product analysis 1" in page and "No call was charged in this time." not in page
+
+
 def test_a_member_makes_so_many_tokens_and_invitations_a_day(
     member: Browser, store: Store, caller: Caller
 ) -> None:

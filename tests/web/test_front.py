@@ -1,6 +1,8 @@
 """The front page: prices and doors for everyone, in the reader's language and colours."""
 
-from tests.support.browsers import Browser
+import pytest
+
+from tests.support.browsers import HEADERS, Browser
 from tests.support.gateway import Gateway
 from tollway.operations.catalogue import OPERATIONS
 
@@ -49,3 +51,47 @@ def test_the_front_page_leads_home_and_not_into_an_area(operator: Browser) -> No
     for path in ("/", "/docs"):
         page = operator.open(path).text
         assert '<a class="brand" href="/">' in page and "Sign out" not in page
+
+
+_BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/operatorx", "/%6fperator", "/a/b?c=d"])
+def test_an_unknown_path_is_a_page_to_a_browser(gateway: Gateway, path: str) -> None:
+    headers = {"Accept": _BROWSER, "Accept-Language": "zh-CN"}
+    page = gateway.client.get(path, headers=headers)
+    assert page.status_code == 404 and HEADERS.items() <= dict(page.headers).items()
+    assert page.headers["content-type"].startswith("text/html") and "没有此页面" in page.text
+    assert 'href="/"' in page.text and page.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/nothing", {"Accept": "*/*"}),
+        ("/nothing", {"Accept": ""}),
+        ("/nothing", {"Accept": "application/json, text/html;q=0.9"}),
+        ("/nothing", {"Accept": "application/json, text/html"}),
+        ("/nothing", {"Accept": "text/html;q=0"}),
+        # As the HTTP client of a language's library may ask for, by itself.
+        ("/nothing", {"Accept": _BROWSER, "Authorization": "Bearer tw_live_x"}),
+        ("/papi/tool/accounts/goods-analyses", {"Accept": _BROWSER}),
+        ("/papi/tool/accounts/goods-analysis/", {"Accept": _BROWSER}),
+        ("/push/nothing", {"Accept": _BROWSER}),
+        ("/oauth/tokens", {"Accept": _BROWSER}),
+    ],
+)
+def test_an_unknown_path_is_an_envelope_to_a_program(
+    gateway: Gateway, path: str, headers: dict[str, str]
+) -> None:
+    answer = gateway.client.get(path, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (200, 404)
+    sent = gateway.client.post("/nothing", headers={"Accept": _BROWSER})
+    assert sent.json()["code"] == 404
+
+
+def test_the_page_of_an_unknown_path_is_no_operators_page(operator: Browser) -> None:
+    """By another spelling of its path, a page is not found."""
+    operator.client.headers["Accept"] = _BROWSER
+    page = operator.open("/%6fperator")
+    assert page.status_code == 404 and "Sign out" not in page.text

@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -175,7 +176,8 @@ def test_usage_is_what_the_entries_took_and_is_counted_once(
     async def used(database):  # type: ignore[no-untyped-def]
         while await roll_up(database, zone, int(time.time())):
             pass
-        return await usage_of_account(database, caller.account_id, 0, zone)
+        today, day = datetime.now(zone).date(), timedelta(days=1)
+        return await usage_of_account(database, caller.account_id, today - day, today, zone)
 
     for _ in range(2):
         found = store.do(used)
@@ -200,4 +202,16 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
     )
     own = new_caller(store, rate_limit=7)
     page = operator.open(f"/operator/account?id={own.account_id}").text
-    assert "1 (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
+    assert "1 call (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
+
+
+def test_acts_and_prices_are_in_the_language_of_their_reader(
+    operator: Browser, caller: Caller
+) -> None:
+    operator.open(f"/operator/account?id={caller.account_id}")
+    operator.send("/operator/account/token", account=caller.account_id, kind="live", label="a")
+    operator.client.headers["Accept-Language"] = "zh-CN"
+    page = operator.open(f"/operator/trail?of=account+{caller.account_id}").text
+    assert "签发令牌" in page and f"账户 {caller.account_id}" in page
+    page = operator.open(f"/operator/account?id={caller.account_id}").text
+    assert "1 次（通用）" in page

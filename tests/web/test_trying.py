@@ -177,3 +177,11 @@ def test_a_reader_sees_the_code_and_sends_nothing(
 def test_it_is_in_chinese_too(member: Browser, sent: Sender) -> None:
     member.client.headers["accept-language"] = "zh-CN"
     assert "沙箱调用成功，未扣费。" in sent("orders")
+
+
+def test_the_link_of_an_answer_302_can_be_followed(sent: Sender, member: Browser) -> None:
+    sent("orders", owner_id="880012002")
+    link = re.search(r'<a href="([^"]+/authorize\?link=[^"]+)">', member.page)
+    assert link is not None and link[1] in member.page.partition("<pre")[2]
+    sent("orders")
+    assert "/authorize?link=" not in member.page

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, nodes
 
+import tollway
 import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
+from tollway.web.operator.trail import ACTS
 from tollway.web.wording import WORD_PARTS, catalogue, is_own_address, words_of
 from tollway.webhooks.events import EVENT_TYPES
 
@@ -30,7 +32,15 @@ def _in_code(path: Path) -> Iterator[str]:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if name in _SAID_BY:
-            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            spread = [
+                each.value.elts
+                if isinstance(each, ast.Starred) and isinstance(each.value, ast.Tuple)
+                else [each]
+                for each in node.args
+            ]
+            texts = [
+                each.value for some in spread for each in some if isinstance(each, ast.Constant)
+            ]
             if name == "RailLink":
                 texts = texts[-2:-1]
             yield from (each for each in texts if isinstance(each, str) and each)
@@ -112,3 +122,23 @@ def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
         lighter, darker = sorted(map(_luminance, (colours[tone], colours[ground])), reverse=True)
         # What WCAG asks of small text.
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, tone
+
+
+_RECORDED_BY = {"record_act": 2, "note_act": 2, "record": 1, "_record_state": 2}
+
+
+def _recorded() -> Iterator[str]:
+    """The acts that are written out where they are recorded in the trail."""
+    for path in Path(tollway.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name in _RECORDED_BY and len(node.args) > _RECORDED_BY[name]:
+                act = node.args[_RECORDED_BY[name]]
+                if isinstance(act, ast.Constant):
+                    yield act.value
+
+
+def test_every_act_of_the_trail_is_said_in_chinese() -> None:
+    acts = set(_recorded())
+    assert len(acts) > 40
+    assert sorted(acts - set(ACTS)) == []

@@ -93,11 +93,12 @@ def _preferred(accept_language: str) -> str:
         tag, _, parameter = part.strip().partition(";")
         language = tag.strip().partition("-")[0]
         if language in best:
-            best[language] = max(best[language], _weight(parameter))
+            best[language] = max(best[language], weight_of(parameter))
     return "zh" if best["zh"] > best["en"] else "en"
 
 
-def _weight(parameter: str) -> float:
+def weight_of(parameter: str) -> float:
+    """The weight of one entry of an Accept header, from what follows its semicolon."""
     name, _, value = parameter.strip().partition("=")
     if name.strip() != "q":
         return 1.0

@@ -22,9 +22,20 @@ reasons, the order of the stages in `tollway.pipeline.pipeline` decides which on
 """
 
 from enum import Enum
+from typing import NamedTuple
 
-from tollway.contract.cause import Cause
 from tollway.contract.language import Phrase
+
+
+class Cause(NamedTuple):
+    """What a call is answered with; `status` is sent when the setting http_status is "mapped"."""
+
+    code: int
+    status: int
+    message: Phrase
+
+
+SUCCESS = Cause(0, 200, Phrase("Success", "成功"))
 
 
 def _wrong(en: str, zh: str) -> Cause:

@@ -71,6 +71,9 @@ class OnDemandDatabase:
         """Never the same before there is a database: nothing that was read before is fresh."""
         return object() if self._inner is None else self._inner.change_mark()
 
+    def record_mark(self) -> object:
+        return object() if self._inner is None else self._inner.record_mark()
+
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         return await (await self._ready()).fetch_all(query, **values)
 

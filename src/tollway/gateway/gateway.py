@@ -9,7 +9,7 @@ from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
-from tollway.gateway.pages import LazyPages, Pages
+from tollway.gateway.pages import LazyPages, Pages, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
@@ -23,7 +23,7 @@ from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Progress, answer_of
-from tollway.pipeline.http import Edge, headers_by_name, improper_request
+from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
@@ -138,7 +138,7 @@ class Gateway:
 
     def _load_site(self) -> Pages:
         # As much again as all the rest, and not needed for calls.
-        from tollway.gateway.site import SiteParts, site_routes  # noqa: PLC0415
+        from tollway.gateway.site import MISSING_PATH, SiteParts, site_routes  # noqa: PLC0415
 
         parts = SiteParts(
             self._settings,
@@ -150,7 +150,7 @@ class Gateway:
             self._edge,
             self._worker.metrics,
         )
-        return Pages(site_routes(parts), self._settings, self._budget)
+        return Pages(site_routes(parts), self._settings, self._budget, MISSING_PATH)
 
     async def _is_ready(self) -> bool:
         return await self.readiness.problem() is None
@@ -173,7 +173,7 @@ class Gateway:
         return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The pipeline is the default, so that every unknown path is answered with an envelope.
+        # The pipeline is the default: an unknown path is an envelope to all but browsers.
         progress = self.begin(scope, receive)
         if progress is not None:
             await self.send(await answer_of(progress), receive, send)
@@ -185,16 +185,22 @@ class Gateway:
         elif self._probes.has(scope["raw_path"]):
             await self._probes(scope, receive, send)
         else:
-            await self._answer_by_site(scope, receive, send)
+            await self._answer_by_site(scope, headers, receive, send)
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
         """Sends the answer of a call."""
         await self._edge.send(answer, receive, send)
 
-    async def _answer_by_site(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_by_site(
+        self, scope: Scope, headers: Headers, receive: Receive, send: Send
+    ) -> None:
         site = await self._site.made()
-        inner = site if site.has(scope["raw_path"]) else self._edge
-        await inner(scope, receive, send)
+        if site.has(scope["raw_path"]):
+            await site(scope, receive, send)
+        elif wants_page(scope, headers):
+            await site.answer_missing(scope, receive, send)
+        else:
+            await self._edge(scope, receive, send)
 
     async def start(self) -> None:
         await check_current(self._database)

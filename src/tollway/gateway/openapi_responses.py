@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollway.contract.cause import SUCCESS, Cause
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
 
 Json = dict[str, Any]

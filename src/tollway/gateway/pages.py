@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.contract.addresses import counted_address
+from tollway.contract.language import weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
     BodyShare,
@@ -54,6 +55,31 @@ _CROWDED_HEADERS = [
 ]
 
 
+# Below these there are programs, and no pages.
+_OF_PROGRAMS = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
+_ACCEPT_MAX = 512
+
+
+def wants_page(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """Whether a request is that of a browser, and not of a program that has a path wrong. Some HTTP
+    libraries ask for text/html by themselves: their path or token gives them away."""
+    return (
+        scope["method"] in ("GET", "HEAD")
+        and b"authorization" not in headers
+        and not scope["raw_path"].startswith(_OF_PROGRAMS)
+        and _prefers_html(headers.get(b"accept", b"")[:_ACCEPT_MAX].decode("latin-1"))
+    )
+
+
+def _prefers_html(accept: str) -> bool:
+    best = {"text/html": 0.0, "application/json": 0.0}
+    for part in accept.lower().split(","):
+        kind, _, parameter = part.partition(";")
+        if kind.strip() in best:
+            best[kind.strip()] = max(best[kind.strip()], weight_of(parameter))
+    return best["text/html"] > best["application/json"]
+
+
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
@@ -66,8 +92,10 @@ class Pages:
         routes: Sequence[Route],
         settings: Settings,
         budget: ByteBudget,
+        missing_path: str = "",
     ) -> None:
         self._pages = Starlette(routes=routes)
+        self._missing_path = missing_path
         self._common_headers = common_headers(settings)
         self._budget = budget
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
@@ -82,6 +110,12 @@ class Pages:
 
     def has(self, raw_path: bytes) -> bool:
         return raw_path in self._paths or raw_path.startswith(self._areas)
+
+    async def answer_missing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The page which says that there is no such page. Its own path is routed: that of the
+        request may be another spelling of a page's, which proxies do not know."""
+        path = self._missing_path
+        await self({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["raw_path"] not in self._large_paths:

@@ -44,6 +44,7 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
         return refused
 
     alone = await _post_plain(transaction, charges, results, entries)
+    transaction.keeps_records = not alone
     if alone:
         results |= await post_joint(transaction, charges, pay)
     for position in alone:

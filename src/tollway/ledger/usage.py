@@ -14,10 +14,9 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec.structs import replace
 from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_, select, union_all
 
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import archived_balance, balance, entry
 from tollway.store.schema.usage import usage, usage_cursor
@@ -211,15 +210,6 @@ _TOP = Query(
     .order_by(func.sum(usage.c.calls).desc())
     .limit(bindparam("most", type_=Integer))
 )
-_OF_ACCOUNT = Query(
-    select(*(usage.c[name] for name in UsageSum.__struct_fields__))
-    .where(
-        usage.c.account_id == bindparam("of_account"),
-        usage.c.span_s == DAY_S,
-        usage.c.start_s >= bindparam("since_s"),
-    )
-    .order_by(usage.c.start_s)
-)
 
 
 # What the sums do not have yet is added by quarters of an hour, at which days begin in every zone.
@@ -229,7 +219,7 @@ _span_start, _span_end, _first, _last = (
 )
 _quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
 _late = (
-    select(_quarter, entry.c.operation, entry.c.amount)
+    select(_quarter, entry.c.unit, entry.c.operation, entry.c.amount)
     .select_from(
         balance.outerjoin(usage_cursor, _on_cursor).join(
             entry,
@@ -251,14 +241,26 @@ _late = (
 # One statement: no charge is in both parts, or in neither.
 _BY_DAY = Query(
     union_all(
-        select(literal(0), usage.c.start_s, usage.c.operation, usage.c.calls, usage.c.amount).where(
+        select(
+            literal(0),
+            usage.c.start_s,
+            usage.c.unit,
+            usage.c.operation,
+            usage.c.calls,
+            usage.c.amount,
+        ).where(
             usage.c.account_id == bindparam("of_account"),
             usage.c.span_s == DAY_S,
             usage.c.start_s.between(_first, _last),
         ),
         select(
-            literal(1), _late.c.start_s, _late.c.operation, func.count(), -func.sum(_late.c.amount)
-        ).group_by(_late.c.start_s, _late.c.operation),
+            literal(1),
+            _late.c.start_s,
+            _late.c.unit,
+            _late.c.operation,
+            func.count(),
+            -func.sum(_late.c.amount),
+        ).group_by(_late.c.start_s, _late.c.unit, _late.c.operation),
     )
 )
 
@@ -268,6 +270,17 @@ async def usage_by_day(
 ) -> dict[tuple[date, str], tuple[int, int]]:
     """The calls and amounts that an account was charged, by day and operation, up to this moment.
     The cost does not grow with the calls."""
+    found: defaultdict[tuple[date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for day, _, operation, calls, amount in await _charged(database, account_id, first, last, zone):
+        key = day, operation
+        found[key] = found[key][0] + calls, found[key][1] + amount
+    return found
+
+
+async def _charged(
+    database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
+) -> list[tuple[date, str, str, int, int]]:
+    """The day, unit, operation, calls and amount of each sum, and of what is not in them yet."""
     rows = await database.fetch_long(
         _BY_DAY,
         account_id,
@@ -277,12 +290,16 @@ async def usage_by_day(
         first_s=_date_s(first),
         last_s=_date_s(last),
     )
-    found: defaultdict[tuple[date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for is_late, start_s, operation, calls, amount in rows:
-        day = datetime.fromtimestamp(start_s, zone if is_late else UTC).date()
-        key = day, operation or ""
-        found[key] = found[key][0] + calls, found[key][1] + int(amount)
-    return found
+    return [
+        (
+            datetime.fromtimestamp(start_s, zone if is_late else UTC).date(),
+            unit,
+            operation or "",
+            calls,
+            int(amount),
+        )
+        for is_late, start_s, unit, operation, calls, amount in rows
+    ]
 
 
 _A_DAY = timedelta(days=1)
@@ -307,14 +324,17 @@ async def top_accounts(database: Database, span_s: int, since_s: int, most: int)
 
 
 async def usage_of_account(
-    reader: Reader, account_id: str, since_s: int, zone: ZoneInfo
+    database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
 ) -> list[UsageSum]:
-    """The sums of each day from the one of that moment on; a day begins at midnight in the zone."""
-    first = datetime.fromtimestamp(since_s, zone).date()
-    rows = await reader.fetch_all(_OF_ACCOUNT, of_account=account_id, since_s=_date_s(first))
-    found = (UsageSum(*row) for row in rows)
-    return [replace(each, start_s=_moved(each.start_s, zone)) for each in found]
-
-
-def _moved(date_s: int, zone: ZoneInfo) -> int:
-    return day_start_s(datetime.fromtimestamp(date_s, UTC).date(), zone)
+    """What an account was charged on each of these days up to this moment, for each operation and
+    unit; a day begins at midnight in the zone."""
+    sums: defaultdict[tuple[date, str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for day, unit, operation, calls, amount in await _charged(
+        database, account_id, first, last, zone
+    ):
+        before = sums[day, unit, operation]
+        sums[day, unit, operation] = before[0] + calls, before[1] + amount
+    return [
+        UsageSum(account_id, operation, day_start_s(day, zone), unit, calls, amount)
+        for (day, unit, operation), (calls, amount) in sorted(sums.items())
+    ]

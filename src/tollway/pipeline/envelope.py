@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
 
-from tollway.contract.cause import SUCCESS, Cause
 from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
-from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.token_limits import DayCapError
 from tollway.pipeline.call import Answer, Call

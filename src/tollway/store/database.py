@@ -75,7 +75,13 @@ class Reader(Protocol):
 
 
 class Transaction(Reader, Protocol):
-    """One atomic piece of work: all of it is committed, or none."""
+    """One atomic piece of work: all of it is committed, or none.
+
+    Work that changes neither records nor versions may say so by `keeps_records`: then reads of
+    records (`RecordQuery`) need not notice its commit.
+    """
+
+    keeps_records: bool
 
     async def execute(self, query: Query, **values: object) -> int:
         """Runs a query and returns how many rows it changed."""
@@ -138,5 +144,8 @@ class Database(Reader, Protocol):
 
     def change_mark(self) -> object:
         """A value that is unequal to an earlier one if anything was committed in between."""
+
+    def record_mark(self) -> object:
+        """The same, but it may be equal if all those commits kept records and versions."""
 
     async def close(self) -> None: ...

@@ -25,6 +25,7 @@ __all__ = [
     "Insert",
     "JointQuery",
     "Query",
+    "RecordQuery",
     "Steps",
     "StepsQuery",
     "contains_pattern",
@@ -105,7 +106,12 @@ class Query:
         return CompiledQuery(self._statement, "postgresql")
 
 
-class JointQuery(Query):
+class RecordQuery(Query):
+    """A query of what charges leave as it is (`Transaction.keeps_records`): records, versions. An
+    embedded database answers it from what it has in memory for as long as others only pay."""
+
+
+class JointQuery(RecordQuery):
     """A query that a server answers for many calls by one statement, if they wait at the same time.
     Its rows have no order."""
 

@@ -1,7 +1,7 @@
 """The counters by which a running gateway notices that its caches are out of date.
 
 A transaction that changes a kind of data raises its counter. On every call the gateway checks
-whether anything was committed at all, and if so reads the counters: so it never answers from a
+whether anything but charges was committed, and if so reads the counters: so it never answers from a
 cache that a change made out of date.
 """
 
@@ -53,11 +53,11 @@ class Versions:
         self.material = -1
 
     def is_fresh(self) -> bool:
-        return self._database.change_mark() == self._mark
+        return self._database.record_mark() == self._mark
 
     async def refresh(self) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
-        mark = self._database.change_mark()
+        mark = self._database.record_mark()
         self._asked += 1
         reading = self._asked
         row = await self._database.fetch_one(_READ)

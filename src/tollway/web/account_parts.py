@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from tollway.account.examples import ALL_EXAMPLES
+from tollway.consent.grants import Grant
 from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
-from tollway.ledger.usage import UsageSum
+from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
@@ -52,6 +53,18 @@ def unit_name(context: Context, unit: str) -> str:
     return context.say(
         "calls: {operation}", operation=context.say(operation.title if operation else name)
     )
+
+
+_CONSENTED = {
+    (each.consent.whose.value, each.consent.scope): each.title
+    for each in OPERATIONS
+    if each.consent is not None
+}
+
+
+def scope_title(context: Context, grant: Grant) -> str:
+    """What a grant allows: the operation that needs it."""
+    return context.say(_CONSENTED.get((grant.owner_kind, grant.scope), grant.scope))
 
 
 def headed(text: str) -> str:
@@ -219,14 +232,26 @@ def asked_limits(context: Context) -> TokenLimits:
     )
 
 
-def usage_chart(context: Context, used: Sequence[UsageSum], since_s: int) -> Chart:
+def days_shown(context: Context) -> tuple[date, date]:
+    """The first and the last day of an account's usage that its page shows."""
+    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    return today - timedelta(days=DAYS_SHOWN - 1), today
+
+
+async def recent_usage(context: Context, account_id: str) -> list[UsageSum]:
+    return await usage_of_account(
+        context.database, account_id, *days_shown(context), context.web.zone
+    )
+
+
+def usage_chart(context: Context, used: Sequence[UsageSum]) -> Chart:
     """Charged calls by day and operation."""
     say, zone = context.say, context.web.zone
-    first = datetime.fromtimestamp(since_s, zone)
+    first, _ = days_shown(context)
     days = [(first + timedelta(days=index)).strftime("%m-%d") for index in range(DAYS_SHOWN)]
     calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * DAYS_SHOWN)
     for each in used:
-        index = (datetime.fromtimestamp(each.start_s, zone).date() - first.date()).days
+        index = (datetime.fromtimestamp(each.start_s, zone).date() - first).days
         if 0 <= index < DAYS_SHOWN:
             calls[each.operation][index] += each.calls
     series = [

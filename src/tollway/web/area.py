@@ -113,7 +113,7 @@ class Context:
 
     @property
     def day_start_s(self) -> int:
-        """The begin of today, for what an account may make in a day."""
+        """When today began, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
 
     def query(self, name: str) -> str:
@@ -178,6 +178,10 @@ class Context:
     def receipt(self, request_id: str, path: str) -> Cell:
         """A link to the receipt of a call."""
         return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
+
+    def owner(self, kind: str, owner_id: str) -> str:
+        """A shop or user, as `shop 880012001`."""
+        return f"{self.say(kind)} {owner_id}"
 
     def said(self, sentence: Sentence) -> str:
         """What an act was refused with, in the reader's language."""

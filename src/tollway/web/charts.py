@@ -13,6 +13,10 @@ _HEIGHT = 220
 _TOP, _BOTTOM, _LEFT = 24, 24, 44
 # Across a page, and two beside each other. Texts have one size in both.
 WIDE, HALF = 960, 480
+# On a phone: drawn once more at its own width, because texts that are scaled down cannot be read.
+_PHONE = 330
+_LABEL_WIDTH = 66
+_LINE_HEIGHT = 15
 
 
 class Series(NamedTuple):
@@ -25,10 +29,14 @@ class Series(NamedTuple):
 
 def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str) -> Markup:
     """Columns of several kinds of value, one on the other, across a page."""
+    return _columns(labels, series, title, WIDE) + _columns(labels, series, title, _PHONE)
+
+
+def _columns(labels: Sequence[str], series: Sequence[Series], title: str, whole: int) -> Markup:
     totals = [sum(each.values[index] for each in series) for index in range(len(labels))]
     most = _nice(max(totals, default=0))
-    width = (WIDE - _LEFT) / max(1, len(labels))
-    drawn = [_axis(most, WIDE)]
+    width = (whole - _LEFT) / max(1, len(labels))
+    drawn = [_axis(most, whole)]
     for index, label in enumerate(labels):
         x, y = _LEFT + index * width, float(_HEIGHT - _BOTTOM)
         bars = []
@@ -42,11 +50,9 @@ def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str)
                 )
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         shown = [part for part, each in zip(parts, series, strict=True) if each.values[index]]
-        anchor = _anchor(x, width, WIDE)
-        drawn.append(_column(x, width, anchor, label, shown or [grouped(0)], "".join(bars)))
-        if index % max(1, len(labels) // 8) == 0:
-            drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
-    return _svg(drawn, title, WIDE)
+        drawn.append(_column(x, width, whole, label, shown or [grouped(0)], "".join(bars)))
+        drawn.append(_below(index, len(labels), x, whole, label))
+    return _svg(drawn, title, whole)
 
 
 def lines(
@@ -57,6 +63,14 @@ def lines(
     whole: int = HALF,
 ) -> Markup:
     """Lines over time; one position can be marked."""
+    return _lines(labels, series, title, marked, whole) + _lines(
+        labels, series, title, marked, _PHONE
+    )
+
+
+def _lines(
+    labels: Sequence[str], series: Sequence[Series], title: str, marked: int | None, whole: int
+) -> Markup:
     most = _nice(max((value for each in series for value in each.values), default=0))
     width = (whole - _LEFT) / max(1, len(labels))
     scale = (_HEIGHT - _TOP - _BOTTOM) / most
@@ -76,9 +90,8 @@ def lines(
     for index, label in enumerate(labels):
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         x = _LEFT + index * width
-        drawn.append(_column(x, width, _anchor(x, width, whole), label, parts, ""))
-        if index % max(1, len(labels) * 120 // whole) == 0 and x < whole - _LEFT:
-            drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
+        drawn.append(_column(x, width, whole, label, parts, ""))
+        drawn.append(_below(index, len(labels), x, whole, label))
     return _svg(drawn, title, whole)
 
 
@@ -102,21 +115,31 @@ def _anchor(x: float, width: float, whole: int) -> tuple[float, str]:
     return (x + width, "end") if x > whole * 0.5 else (x, "start")
 
 
+def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
+    """The label below a column, if it has space."""
+    space = _LABEL_WIDTH if whole == _PHONE else 2 * _LABEL_WIDTH
+    if index % -(-count * space // whole) or x > whole - _LEFT:
+        return ""
+    return f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>'
+
+
 def _column(
-    x: float,
-    width: float,
-    anchor: tuple[float, str],
-    label: str,
-    parts: Sequence[str],
-    inner: str,
+    x: float, width: float, whole: int, label: str, parts: Sequence[str], inner: str
 ) -> str:
+    at, side = _anchor(x, width, whole)
+    # Values beside each other do not fit on a phone.
+    lines = [f"{label}: {', '.join(parts)}"] if whole > _PHONE else [label, *parts]
+    tip = "".join(
+        f'<text x="{at:.1f}" y="{14 + _LINE_HEIGHT * index}" text-anchor="{side}">'
+        f"{escape(line)}</text>"
+        for index, line in enumerate(lines)
+    )
     text = escape(f"{label}: {', '.join(parts)}")
     return (
         f'<g class="column" tabindex="0" role="img" aria-label="{text}">{inner}'
         f'<rect class="hit" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" '
         f'height="{_HEIGHT - _TOP - _BOTTOM}"/>'
-        f'<g class="tip"><text x="{anchor[0]:.1f}" y="14" text-anchor="{anchor[1]}">{text}</text>'
-        "</g></g>"
+        f'<g class="tip">{tip}</g></g>'
     )
 
 
@@ -144,7 +167,8 @@ def _nice(most: float) -> float:
 
 
 def _svg(drawn: Sequence[str], title: str, whole: int) -> Markup:
+    kind = "chart phone" if whole == _PHONE else "chart page"
     return Markup(  # noqa: S704 - every text in it is escaped
-        f'<svg class="chart" viewBox="0 0 {whole} {_HEIGHT}" role="group" '
+        f'<svg class="{kind}" viewBox="0 0 {whole} {_HEIGHT}" role="group" '
         f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'
     )

@@ -1,6 +1,7 @@
 """The front page: what this gateway sells, whether it is well, and where each person goes in."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -10,6 +11,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import operation_states
 from tollway.store.database import Database
+from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import (
@@ -21,6 +23,8 @@ from tollway.web.wording import (
     is_own_address,
 )
 
+# Of the page that a browser gets at a path that is none of ours.
+MISSING_PATH = "/missing"
 _YEAR_S = 365 * 86_400
 
 
@@ -88,6 +92,14 @@ class FrontPage:
                 )
             )
         return offers
+
+    async def missing(self, _: Request, visit: Visit[Owner]) -> Response:
+        say = visit.view.say
+        text = say("Check the address, or go on from the front page.")
+        notice = Notice(text, "soon", Link(say("Front page"), "/"))
+        # It belongs to no area, whether its reader is signed in or not.
+        anyone = replace(visit, person=None)
+        return self._web.page(anyone, say("There is no such page"), [notice], status=404)
 
     async def choose_view(self, request: Request, visit: Visit[Owner]) -> Response:
         """Stores the reader's language or colours, and leads back."""

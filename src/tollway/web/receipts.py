@@ -159,7 +159,7 @@ def _found(context: Context, receipt: Receipt) -> dict[str, str]:
         "perform": say("the answer was made"),
     }
     if receipt.consent is not None:
-        found["consent"] = f"{receipt.consent.owner_kind} {receipt.consent.owner_id}"
+        found["consent"] = context.owner(receipt.consent.owner_kind, receipt.consent.owner_id)
     if receipt.waybill is not None:
         found["perform"] = f"{receipt.waybill.wp_code} {receipt.waybill.number or ''}"
     if receipt.replay_of:

@@ -25,7 +25,7 @@ from tollway.web.caller import pages as caller_pages
 from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.erasure_page import PATH as ERASE_PATH
 from tollway.web.erasure_page import ErasePages
-from tollway.web.front import DemoHints, FrontPage
+from tollway.web.front import MISSING_PATH, DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
@@ -106,6 +106,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page("/", front.show, front.show),
         *(page(path, shown, shown) for path, shown in reference.pages().items()),
         page("/view", front.show, front.choose_view),
+        page(MISSING_PATH, front.missing, front.missing),
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),
         page(f"{OWNER_PATH}/reads", owner.reads, go_home),

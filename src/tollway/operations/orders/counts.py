@@ -120,7 +120,11 @@ def counted(orders: Collection[Counted]) -> Counter[Bucket]:
     return Counter(counts)
 
 
-async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
+async def recount(
+    transaction: Transaction, counts: Counter[Bucket], moved: Iterable[str] = ()
+) -> None:
+    """Changes the counts, and the versions of the owners whose counts change or, with the same
+    counts, the order of whose lists."""
     # A fixed lock order prevents deadlocks.
     ordered = sorted(counts.items())
     more = [(*bucket, count) for bucket, count in ordered if count > 0]
@@ -128,7 +132,8 @@ async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
     await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
-    await _give_versions(transaction, {bucket[0] for bucket, count in counts.items() if count})
+    changed = {bucket[0] for bucket, count in counts.items() if count}
+    await _give_versions(transaction, changed.union(moved))
 
 
 async def _give_versions(transaction: Transaction, owners: Iterable[str]) -> None:

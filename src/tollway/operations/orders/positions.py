@@ -25,6 +25,7 @@ from sqlalchemy import (
     select,
 )
 
+from tollway.operations.orders.marks import SKIPPED_MAX, HourMarks
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     DAY_MS,
@@ -32,6 +33,7 @@ from tollway.operations.orders.schema import (
     HOUR_MS,
     order_count,
     order_version,
+    shop_order,
 )
 from tollway.store.database import Database, Row
 from tollway.store.paging import RunningCounts
@@ -66,6 +68,15 @@ _DAYS = Query(_counts.where(order_count.c.hours == DAY_HOURS))
 _HOURS = Query(
     _counts.where(
         order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
+    )
+)
+
+_AT_TIMES = Query(
+    select(func.count())
+    .select_from(shop_order)
+    .where(
+        shop_order.c.owner_id == bindparam("owner"),
+        shop_order.c.newest_first.in_([bindparam("first"), bindparam("last")]),
     )
 )
 
@@ -120,6 +131,8 @@ class DayCounts(RunningCounts):
         self.version = version
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
+        # Of the busy hours in which pages began or ended, by the time that an hour comes after.
+        self.marks: dict[int, HourMarks] = {}
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
         # The one that was read longest ago goes, and not all: a reader may go through more days.
@@ -155,11 +168,21 @@ class Start(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """Where a page begins if the shop still has a version, and a day that it does not go beyond."""
+    """Where a page begins if the shop still has a version, and a day that it does not go beyond;
+    after which time its hour comes, and at which position of that hour it begins."""
 
-    version: object
+    known: DayCounts
     start: Start
     last_day: int
+    hour_after: int
+    position: int
+
+
+def _guess(known: DayCounts, start: Start, last_day: int) -> Guess:
+    """From the nearest mark in the hour, if it has any."""
+    marks = known.marks.get(start.after)
+    nearest = start if marks is None else Start(start.total, *marks.nearest(start.skip))
+    return Guess(known, nearest, last_day, start.after, start.skip)
 
 
 class Positions:
@@ -185,7 +208,7 @@ class Positions:
         if hours is None:
             return None
         last_day, _ = known.locate(span, min(offset + size, total) - 1)
-        return Guess(known.version, Start(total, *_locate(hours, skip)), last_day)
+        return _guess(known, Start(total, *_locate(hours, skip)), last_day)
 
     def guess(self, values: Mapping[str, Any]) -> Guess | None:
         """The same for any window whose ends cut no hour in two."""
@@ -197,8 +220,32 @@ class Positions:
             next(search)
         except StopIteration as end:
             start: Start = end.value
-            return None if start.after == _NOWHERE else Guess(known.version, start, 0)
+            return None if start.after == _NOWHERE else _guess(known, start, 0)
         return None  # It asks for hours.
+
+    async def mark(
+        self, database: Database, owner_id: str, guess: Guess, bounds: tuple[int, int], size: int
+    ) -> None:
+        """Keeps where a page began and ended, given the times of its first and last order, if the
+        next reader would skip many orders to get there."""
+        marks = guess.known.marks.get(guess.hour_after) or HourMarks(guess.hour_after)
+        first, last = bounds
+        # Past the end of the hour, positions are those of the next one.
+        is_within = last <= guess.hour_after + HOUR_MS
+        _, to_skip = marks.nearest(guess.position + size)
+        if guess.start.skip <= SKIPPED_MAX and (not is_within or to_skip <= SKIPPED_MAX):
+            return
+        # Several orders of one time may be on either side of a page's end.
+        found = await database.fetch_one(_AT_TIMES, owner=owner_id, first=first, last=last)
+        if found is None or found[0] != (1 if first == last else 2):
+            return
+        guess.known.marks[guess.hour_after] = marks
+        if guess.start.skip > SKIPPED_MAX:
+            marks.add(guess.position, first - 1)
+            self._kept += 1
+        if is_within and to_skip > SKIPPED_MAX:
+            marks.add(guess.position + size, last)
+            self._kept += 1
 
     def forget(self, owner_id: str, facet: str) -> None:
         """Drops counts that do not hold any more."""

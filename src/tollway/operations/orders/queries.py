@@ -152,14 +152,16 @@ def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
 
 
 def _guessed(listing: Listing, dialect: str) -> JointQuery:
-    """The orders of a page in one piece, and beside it the shop's version. A row for each order
+    """The orders of a page in one piece, and beside it the shop's version; in an embedded database
+    also the times of the first and the last order. A row for each order
     would cost more than the order: in an embedded database the thread that reads lets others run
     each time, and a server sends each."""
     page = listing.page_rows.limit(bindparam("take")).subquery()
     between = bindparam("between", type_=LargeBinary)
     if dialect == "sqlite":
         joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
-        return JointQuery(select(joined, VERSION.scalar_subquery()))
+        bounds = func.min(page.c.newest_first), func.max(page.c.newest_first)
+        return JointQuery(select(joined, VERSION.scalar_subquery(), *bounds))
     return JointQuery(
         select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery())
     )
@@ -224,8 +226,10 @@ class OrderPages:
             take=size,
             between=between,
         )
-        if row is None or row[0] is None or row[1] != guess.version:
+        if row is None or row[0] is None or row[1] != guess.known.version:
             return None
+        if self._is_embedded:
+            await self._positions.mark(self._database, wanted.owner_id, guess, row[2:], size)
         return guess.start.total, [row[0]]
 
 

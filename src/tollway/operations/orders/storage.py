@@ -259,5 +259,20 @@ async def _put_newer(
     await transaction.insert_rows(shop_order, coming)
     counts = counted(coming)
     counts.subtract(counted(leaving))
-    await recount(transaction, counts)
+    await recount(transaction, counts, _moved(coming, stored))
     return len(coming)
+
+
+def _moved(coming: Iterable[OrderRow], stored: Mapping[Key, StoredOrder]) -> set[str]:
+    """The owners of orders that have another place in a list than they had, perhaps within the same
+    hour."""
+    moved = set()
+    for row in coming:
+        old = stored.get((row.owner_id, row.order_sn))
+        if old is not None and _place(row) != _place(old):
+            moved.add(row.owner_id)
+    return moved
+
+
+def _place(order: OrderRow | StoredOrder) -> tuple[object, ...]:
+    return order.newest_first, order.remark_tag, order.remark_tag_name

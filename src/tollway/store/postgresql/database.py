@@ -90,7 +90,7 @@ class PostgresqlDatabase:
         self._pool = Pool(self._hosts.connect, connections, self._patience_s)
         self._hosts.on_move = self._move
         self._changes = ChangeListener(self._hosts, self._pool.abandon)
-        self.change_mark = self._changes.mark
+        self.change_mark = self.record_mark = self._changes.mark
         self._rivals = asyncio.Lock()
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)

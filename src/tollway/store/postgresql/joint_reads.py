@@ -133,8 +133,8 @@ class _Queue:
         lists = tuple(zip(*[each.arguments for each in asked], strict=True))
         rows_of_each: list[list[Row]] = [[] for _ in asked]
         found = await self._send(self._query.together_postgresql, lists, self._together_s)
-        for position, *row in found:
-            rows_of_each[position - 1].append(tuple(row))
+        for row in found:
+            rows_of_each[row[0] - 1].append(row[1:])
         return rows_of_each
 
 

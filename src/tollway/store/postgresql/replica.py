@@ -96,7 +96,7 @@ class ReadingDatabase:
         # The logged reasons why it is not used.
         self._reasons: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
-        self.change_mark = primary.change_mark
+        self.change_mark, self.record_mark = primary.change_mark, primary.record_mark
         replica.check_connections(self._check)
 
     @property

@@ -23,7 +23,7 @@ PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA wal_autocheckpoint = 16000;
 PRAGMA cache_size = -65536;
-PRAGMA mmap_size = 1073741824;
+PRAGMA mmap_size = 68719476736;
 PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 """

@@ -1,17 +1,11 @@
-"""The embedded database: one file, read on the event loop, written by one thread.
-
-Whether any process has committed since the last look is seen without asking SQLite: every commit
-moves on the header of the WAL index, the first 48 bytes of the `-shm` file, whose format SQLite
-documents. Comparing them takes well under a microsecond. The file must stay open here for as long
-as SQLite has it open: a process that closes a file loses all its locks on it, those of SQLite too.
-"""
+"""The embedded database: one file, read on the event loop, written by one thread."""
 
 import asyncio
 import logging
-import mmap
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -20,34 +14,18 @@ import apsw
 
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Row, StoreError, Timings, Transaction
-from tollway.store.query import Query, StepsQuery
+from tollway.store.query import Query, RecordQuery, StepsQuery
+from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
+from tollway.store.sqlite.record_reader import RecordReader
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
 
-_HEADER_BYTES = 48
 # A longer write-ahead log is written back between two long reads.
 _LOG_MAX_BYTES = 128 * 1024 * 1024
-
-
-class ChangeWatch:
-    """The WAL index's header of one database, which some connection must keep open meanwhile."""
-
-    def __init__(self, database_path: str) -> None:
-        self._file = Path(f"{database_path}-shm").open("rb")  # noqa: SIM115 - see above
-        self._map = mmap.mmap(self._file.fileno(), _HEADER_BYTES, prot=mmap.PROT_READ)
-
-    def mark(self) -> bytes:
-        """A value that is another one after every commit."""
-        return self._map[:]
-
-    def close(self) -> None:
-        """Only after all connections of this process are closed."""
-        self._map.close()
-        self._file.close()
 
 
 T = TypeVar("T")
@@ -77,13 +55,21 @@ class SqliteDatabase:
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
-        self._writer = Writer(path, busy_timeout_ms, metrics, turns, is_unfinished=is_unfinished)
         self._log = Path(f"{path}-wal")
         self._log_max_bytes = _LOG_MAX_BYTES
         # The index exists once something was read.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
         self._changes = None if is_unfinished else ChangeWatch(path)
         self.change_mark: Callable[[], object] = self._changes.mark if self._changes else object
+        self.record_mark: Callable[[], object] = self.change_mark
+        self._records: RecordReader | None = None
+        if self._changes is not None:
+            self.record_mark = self._changes.record_mark
+            connect = partial(Connection, path, busy_timeout_ms)
+            self._records = RecordReader(connect, self._changes)
+        self._writer = Writer(
+            path, busy_timeout_ms, metrics, turns, self._changes, is_unfinished=is_unfinished
+        )
         self._metrics = metrics
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
@@ -129,6 +115,8 @@ class SqliteDatabase:
         began_s = perf_counter()
         if isinstance(query, StepsQuery):
             rows = self._reader.fetch_steps(query.steps(values))
+        elif self._records is not None and isinstance(query, RecordQuery):
+            rows = self._records.fetch_all(query, values)
         else:
             rows = self._reader.fetch_all(query, values)
         self._metrics.read(perf_counter() - began_s)
@@ -145,6 +133,8 @@ class SqliteDatabase:
     async def close(self) -> None:
         self._writer.close()
         self._long_reader.close()
+        if self._records is not None:
+            self._records.close()
         self._reader.close()
         if self._changes is not None:
             self._changes.close()

@@ -29,6 +29,7 @@ from tollway.store.database import (
 )
 from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.query import Query
+from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.turns import WriteTurns
 
@@ -53,6 +54,7 @@ class SqliteTransaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._failure: StoreError | None = None
+        self.keeps_records = False
 
     def check(self) -> None:
         """Fails if what was done so far must not be committed."""
@@ -134,10 +136,12 @@ class Writer:
         busy_timeout_ms: int,
         metrics: Timings,
         turns: WriteTurns | None = None,
+        changes: ChangeWatch | None = None,
         *,
         is_unfinished: bool = False,
     ) -> None:
         self._path = path
+        self._changes = changes
         self._is_unfinished = is_unfinished
         self._turns = turns
         self._busy_timeout_ms = busy_timeout_ms
@@ -208,6 +212,8 @@ class Writer:
             connection = self._connected()
             connection.set_durable(not may_be_lost)
             connection.run("BEGIN IMMEDIATE")
+            # From here on no other process commits.
+            before = None if self._changes is None else self._changes.mark()
             transaction = SqliteTransaction(connection)
             result = run_at_once(work(transaction))
             transaction.check()
@@ -221,6 +227,8 @@ class Writer:
             if isinstance(error, StoreError | apsw.Error) and self._discard_failed_commit():
                 raise
             raise StoreDoubtError(str(error)) from error
+        if self._changes is not None and before is not None and transaction.keeps_records:
+            self._changes.kept_records(before)
         return result
 
     def _connected(self) -> Connection:

@@ -8,9 +8,8 @@ from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_own_tokens
-from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
-from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
+from tollway.web.account_parts import balance_figures, headed, recent_usage, unit_name, usage_chart
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
@@ -49,8 +48,7 @@ async def show_home(context: Context) -> Response:
     account = await own_account(context)
     balances = await list_balances(database, account.id)
     tokens = await list_own_tokens(database, account.id)
-    since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
-    used = await usage_of_account(database, account.id, since_s, context.web.zone)
+    used = await recent_usage(context, account.id)
     blocks: list[Block] = []
     if account.closed_at_s is not None:
         blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
@@ -59,7 +57,7 @@ async def show_home(context: Context) -> Response:
     alerts = dict(await list_alerts(database, account.id))
     blocks += _low(context, balances, alerts)
     blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
-    blocks.append(usage_chart(context, used, since_s))
+    blocks.append(usage_chart(context, used))
     units = [each.unit for each in balances]
     blocks.append(Columns([await _operations(context), await _refused(context, account, units)]))
     if context.person.may_change and account.closed_at_s is None:

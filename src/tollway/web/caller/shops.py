@@ -7,6 +7,7 @@ from tollway.consent.owners import find_owner
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
 from tollway.operations.catalogue import OPERATIONS
+from tollway.web.account_parts import scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
@@ -64,10 +65,9 @@ async def _page(context: Context, *first: Block) -> Response:
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
     say, grant = context.say, each.grant
     is_valid = grant.holds(context.now_s)
-    _, title = _NEEDS.get(f"{grant.owner_kind}:{grant.scope}", (None, grant.scope))
     return [
-        Cell(f"{grant.owner_kind} {grant.owner_id}", "mono"),
-        Cell(say(title), title=grant.scope),
+        Cell(context.owner(grant.owner_kind, grant.owner_id), "mono"),
+        Cell(scope_title(context, grant), title=grant.scope),
         Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
         context.time(grant.granted_at_s),
         context.time(grant.expires_at_s),
@@ -115,5 +115,5 @@ async def ask_act(context: Context) -> Response:
         "It holds until {time}. Nothing is allowed before the owner has signed in and approved.",
         time=exact_time(link.expires_at_s, context.web.zone),
     )
-    title = say("Send this link to the owner of {name}", name=f"{owner.kind} {owner.id}")
+    title = say("Send this link to the owner of {name}", name=context.owner(owner.kind, owner.id))
     return await _page(context, Secret(title, link.url, note))

@@ -229,8 +229,13 @@ def _answered(
         said = Notice(say("It succeeded."), "good", receipt)
     else:
         said = Notice(say("It succeeded in the sandbox: nothing was charged."), "good", receipt)
+    shown: list[Block] = [said]
+    if link := answer.data.get("authorize_url"):
+        asked = say("Its owner signs in there, sees who asks and for what, and decides.")
+        shown.append(Notice(asked, link=Link(say("Open the consent page"), link)))
     text = msgspec.json.format(msgspec.json.encode(answer.data)).decode()
     name = "JSON"
     if len(text) > _SHOWN_MAX:
         text, name = text[:_SHOWN_MAX], say("JSON, its first {count} characters", count=_SHOWN_MAX)
-    return _page(context, operation, values, said, Code(say("The answer's data"), [(name, text)]))
+    shown.append(Code(say("The answer's data"), [(name, text)]))
+    return _page(context, operation, values, *shown)

@@ -23,11 +23,11 @@ from tollway.ledger.permissions import (
     revoke_grant,
 )
 from tollway.ledger.tokens import list_tokens
-from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
     entries_table,
+    recent_usage,
     token_form,
     tokens_table,
     usage_chart,
@@ -89,8 +89,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     say, database = context.say, context.database
     said = say(_SAID.get(context.query("said"), ""))
     balances = await list_balances(database, account.id)
-    since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
-    used = await usage_of_account(database, account.id, since_s, context.web.zone)
+    used = await recent_usage(context, account.id)
     blocks: list[Block] = [*first]
     if said and not first:
         blocks.append(Notice(said, "good"))
@@ -105,7 +104,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     )
     if account.closed_at_s is None:
         blocks.append(token_form(context, f"{ONE}/token", account.id))
-    blocks.append(usage_chart(context, used, since_s))
+    blocks.append(usage_chart(context, used))
     blocks.append(await _members(context, account))
     blocks.append(
         Facts(
@@ -201,11 +200,13 @@ async def top_up_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="topped-up")
 
 
-def _own_or_common(say: Say, own: int | None, common: int) -> Cell:
-    """A value of the account's own, or the one that all accounts have."""
+def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
+    """A value of the account's own, or the one that all accounts have; a price has a unit."""
+    value = common if own is None else own
+    shown = amount(say, unit, value) if unit else grouped(value)
     if own is not None:
-        return Cell(grouped(own), "number")
-    return Cell(say("{value} (common)", value=grouped(common)), "number muted")
+        return Cell(shown, "number")
+    return Cell(say("{value} (common)", value=shown), "number muted")
 
 
 async def _permissions(context: Context, account: Account) -> Block:
@@ -226,7 +227,9 @@ async def _permissions(context: Context, account: Account) -> Block:
             [
                 Cell(say(operation.title)),
                 Cell(say("may call") if may else say("not enabled"), tone="good" if may else "bad"),
-                _own_or_common(say, price, price_of_all) if may else Cell(""),
+                _own_or_common(say, price, price_of_all, operation.balance_unit)
+                if may
+                else Cell(""),
                 _own_or_common(say, rate, context.services.settings.rate_limit)
                 if may
                 else Cell(""),
@@ -258,7 +261,7 @@ async def _permissions(context: Context, account: Account) -> Block:
                 "may",
                 [("may", say("may call")), ("not", say("not enabled"))],
             ),
-            Field("price", say("Price"), "number", placeholder=say("common")),
+            Field("price", say("Price in credits or calls"), "number", placeholder=say("common")),
             Field("rate", say("Calls a second"), "number", placeholder=say("common")),
         ],
         hidden={"account": account.id},

@@ -44,7 +44,7 @@ async def attention(context: Context) -> list[Block]:
     if not rows:
         return [Notice(say("Nothing needs attention."), "good")]
     columns = [Column(say("What")), Column(say("Where"))]
-    return [Table(columns, rows, Empty(""), title=say("Needs attention"))]
+    return [Table(columns, rows, Empty(""), title=say("Needs attention"), is_ranked=True)]
 
 
 def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:

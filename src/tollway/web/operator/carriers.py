@@ -265,7 +265,7 @@ async def show_waybill(context: Context) -> Response:
         Columns(
             [
                 Facts(facts, say("Details")),
-                Picture(say("Label"), label, f"{waybill.wp_code} {number}"),
+                Picture(say("Shipping label"), label, f"{waybill.wp_code} {number}"),
             ]
         ),
         Form(

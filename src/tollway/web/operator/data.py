@@ -95,7 +95,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
                 Cell(say("Change secret"), href=rotate),
             ]
         )
-    titles = sentences("Source", "Shops", "Channels", "Last push", "Secret changed", "Act")
+    titles = sentences("Source", "For shops", "For channels", "Last push", "Secret changed", "Act")
     blocks.append(plain_table(context, titles, sources, "tollway source add NAME", say("Sources")))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
@@ -211,8 +211,8 @@ def _source_form(context: Context, source: Source | None = None) -> Form:
     fields = [
         Field(name, label, value=" ".join(listed), length_max=most, placeholder=everything)
         for name, label, listed in (
-            ("shops", say("Shops"), spoken.shop),
-            ("channels", say("Channels"), spoken.channel),
+            ("shops", say("For shops"), spoken.shop),
+            ("channels", say("For channels"), spoken.channel),
         )
     ]
     return Form(

@@ -209,6 +209,7 @@ async def _top(context: Context, now_s: int) -> Table:
             Link(say("Open an account"), "/operator/accounts"),
         ),
         title=say("Top accounts, 24 h"),
+        is_ranked=True,
     )
 
 
@@ -229,4 +230,5 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
         rows,
         Empty(say("No call was refused in the last hour.")),
         title=say("Refusals by reason, last hour"),
+        is_ranked=True,
     )

@@ -18,6 +18,7 @@ from tollway.web.operator import (
     shops,
     system,
     tokens,
+    trail,
 )
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
@@ -36,7 +37,7 @@ FRAME = Frame(
         RailLink(system.NODES, "Nodes", "nodes"),
         RailLink(system.AUDITS, "Audit", "audit"),
         RailLink(system.BACKUPS, "Backup", "backup"),
-        RailLink(system.TRAIL, "Trail", "trail"),
+        RailLink(trail.TRAIL, "Trail", "trail"),
         RailLink(operators.PATH, "Operators", "members"),
         RailLink(system.SETTINGS, "Settings", "settings"),
         RailLink("/operator/second-factor", "Second factor", "factor"),
@@ -105,7 +106,7 @@ PAGES = (
     PageSpec(f"{system.AUDITS}/run", act=system.audit_act),
     PageSpec(system.BACKUPS, system.show_backup),
     PageSpec(f"{system.BACKUPS}/download", act=system.backup_act),
-    PageSpec(system.TRAIL, system.show_trail),
+    PageSpec(trail.TRAIL, trail.show_trail),
     PageSpec(operators.PATH, operators.show_operators),
     PageSpec(f"{operators.PATH}/invite", act=operators.invite_act),
     PageSpec(f"{operators.PATH}/link", operators.link_act, operators.link_act),

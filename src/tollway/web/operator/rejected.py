@@ -16,8 +16,9 @@ from tollway.intake.rejects import (
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.operator.reject_reasons import said_reason
 from tollway.web.operator.tables import record
-from tollway.web.wording import sentences
+from tollway.web.wording import sentences, short_id
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
@@ -48,10 +49,10 @@ async def rejects_table(context: Context) -> Table:
 def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
-        Cell(each.source),
-        Cell(each.kind, "mono"),
-        Cell(each.reason),
-        Cell(each.id, "mono", address(f"{PATH}/record", id=each.id)),
+        Cell(each.source, "time"),
+        Cell(each.kind, "code"),
+        Cell(said_reason(context.say, each.reason)),
+        Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]
 
 
@@ -84,7 +85,7 @@ def _record_page(context: Context, rejected: Rejected, text: str, reason: str) -
     )
     return context.page(
         say("Rejected record"),
-        [Notice(reason, "soon"), mending, dropping],
+        [Notice(said_reason(say, reason), "soon"), mending, dropping],
         lead=f"{rejected.source} · {rejected.kind} · {rejected.id}",
         crumbs=[Link(say("Data"), PATH)],
     )

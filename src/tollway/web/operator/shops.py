@@ -7,6 +7,7 @@ from starlette.responses import Response
 from tollway.consent.grants import NamedGrant, find_grant, grants_page, revoke_grant
 from tollway.consent.owners import owners_page
 from tollway.contract.operation import OwnerKind
+from tollway.web.account_parts import scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
 from tollway.web.wording import sentence, sentences
@@ -120,9 +121,9 @@ def _row(context: Context, each: NamedGrant) -> list[Cell]:
     shop = address(SHOP, kind=grant.owner_kind, shop=grant.owner_id)
     revoke = context.question(f"{CONSENTS}/revoke", consent=grant.id)
     return [
-        Cell(f"{grant.owner_kind} {grant.owner_id}", "mono", shop),
+        Cell(context.owner(grant.owner_kind, grant.owner_id), "mono", shop),
         Cell(each.account_name, href=address("/operator/account", id=grant.account_id)),
-        Cell(grant.scope),
+        Cell(scope_title(context, grant), title=grant.scope),
         Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
         context.time(grant.granted_at_s),
         context.time(grant.expires_at_s),
@@ -135,8 +136,8 @@ async def revoke_act(context: Context) -> Response:
     grant = await find_grant(context.database, context.form.get("consent", ""))
     question = say(
         "Revoke the consent of {owner} for {what}? The account's next call is refused.",
-        owner=f"{grant.owner_kind} {grant.owner_id}",
-        what=grant.scope,
+        owner=context.owner(grant.owner_kind, grant.owner_id),
+        what=scope_title(context, grant),
     )
     asked = context.ask_once(question, say("Revoke"))
     if asked is not None:

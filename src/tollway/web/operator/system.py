@@ -1,4 +1,4 @@
-"""The gateway itself: nodes, the audit, the backup, the trail of acts, and the settings."""
+"""The gateway itself: nodes, the audit, the backup, and the settings."""
 
 import asyncio
 import os
@@ -13,14 +13,13 @@ from typing import BinaryIO
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tollway.ledger.trail import newest_acts
 from tollway.settings import Settings
 from tollway.store.last_runs import AUDIT, BACKUP, last_runs, note_run
 from tollway.store.nodes import ServingNode, all_nodes
 from tollway.store.open import sqlite_path, without_password
 from tollway.store.sqlite.files import make_backup_folder
-from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Form, Notice, Table
+from tollway.web.area import Context
+from tollway.web.blocks import Block, Cell, Form, Notice
 from tollway.web.jobs import Progress, find_job
 from tollway.web.operator.tables import plain_table, record
 from tollway.web.pages import PageError
@@ -29,9 +28,7 @@ from tollway.web.wording import exact_time, grouped, sentence, sentences
 NODES = "/operator/nodes"
 AUDITS = "/operator/audit"
 BACKUPS = "/operator/backup"
-TRAIL = "/operator/trail"
 SETTINGS = "/operator/settings"
-_SHOWN_MAX = 160
 _PIECE_BYTES = 1024 * 1024
 _LIVE_S = 2
 _ORIGINS = {
@@ -222,59 +219,6 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
     with file:
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
             yield piece
-
-
-async def show_trail(context: Context) -> Response:
-    say, of, before = context.say, context.query("of"), context.query("before")
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 2**62
-    acts = await newest_acts(context.database, PAGE_ROWS, of=of, before_number=number)
-    rows = [
-        [
-            context.number(each.number),
-            context.time(each.at_ms / 1000),
-            Cell(each.by, "time", address(TRAIL, of=each.by)),
-            Cell(each.act, "time"),
-            Cell(each.subject, "code", address(TRAIL, of=each.subject)),
-            Cell(_change(each.before, each.after), title=each.after or each.before or ""),
-        ]
-        for each in acts
-    ]
-    titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
-    table = Table(
-        [Column(say(each), "number" if each == "Number" else "") for each in titles],
-        rows,
-        Empty(say("No act is recorded yet.")),
-        older=address(TRAIL, of=of, before=acts[-1].number) if len(acts) == PAGE_ROWS else "",
-        newest=TRAIL if of or before else "",
-    )
-    return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
-
-
-def _change(before: str | None, after: str | None) -> str:
-    """What an act changed, in few words; what did not change or is empty is left out."""
-    was, now = (msgspec.json.decode(each) if each else None for each in (before, after))
-    if not isinstance(now, dict):
-        left = was if now is None else now
-        return "" if left is None else str(left)[:_SHOWN_MAX]
-    old = was if isinstance(was, dict) else {}
-    parts = []
-    for name, value in now.items():
-        if name in old and old[name] != value:
-            parts.append(f"{name}: {_said(old[name]) or '–'} → {_said(value) or '–'}")
-        elif not old and name != "id" and not name.endswith("_at_s") and (said := _said(value)):
-            parts.append(f"{name}: {said}")
-    text = ", ".join(parts)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-
-
-def _said(value: object) -> str:
-    """A value of an act, nested ones flat; nothing for what is empty."""
-    if isinstance(value, dict):
-        inner = {name: _said(each) for name, each in value.items()}
-        return "; ".join(f"{name} {said}" for name, said in inner.items() if said)
-    if isinstance(value, list):
-        return " ".join(map(_said, value))
-    return "" if value is None else str(value)
 
 
 async def show_settings(context: Context) -> Response:

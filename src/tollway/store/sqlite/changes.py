@@ -1,0 +1,62 @@
+"""What was committed since the last look, seen without asking SQLite.
+
+Every commit of any process moves on the header of the WAL index, the first 48 bytes of the `-shm`
+file, whose format SQLite documents. Comparing them takes well under a microsecond. The file must
+stay open here for as long as SQLite has it open: a process that closes a file loses all its locks
+on it, those of SQLite too.
+"""
+
+import mmap
+import sys
+from pathlib import Path
+
+_HEADER_BYTES = 48
+# Parts of the header, in the byte order of the machine.
+_COMMITS, _LAST_FRAME = slice(8, 12), slice(16, 20)
+
+
+class ChangeWatch:
+    """The WAL index's header of one database, which some connection must keep open meanwhile."""
+
+    def __init__(self, database_path: str) -> None:
+        self._file = Path(f"{database_path}-shm").open("rb")  # noqa: SIM115 - see above
+        self._map = mmap.mmap(self._file.fileno(), _HEADER_BYTES, prot=mmap.PROT_READ)
+        self._seen = b""
+        self._record_changes = 0
+
+    def mark(self) -> bytes:
+        """A value that is another one after every commit."""
+        return self._map[:]
+
+    def record_mark(self) -> int:
+        """A value that is another one after every commit but those that `kept_records`."""
+        header = self._map[:]
+        if header != self._seen:
+            self._seen = header
+            self._record_changes += 1
+        return self._record_changes
+
+    def kept_records(self, before: bytes) -> None:
+        """A commit of this process changed no record. `before` is the mark when its transaction had
+        begun: if there was one commit since, it is this one.
+
+        Called by the thread that writes. Whatever the loop does meanwhile, the worst is that it
+        takes this commit for a change: a mark that was passed never comes back.
+        """
+        after = self._map[:]
+        is_alone = (_number(after, _COMMITS) - _number(before, _COMMITS)) % 2**32 == 1
+        if is_alone and self._seen == before:
+            self._seen = after
+
+    def log_frames(self) -> int:
+        """How long the write-ahead log is, in pages."""
+        return _number(self._map[:], _LAST_FRAME)
+
+    def close(self) -> None:
+        """Only after all connections of this process are closed."""
+        self._map.close()
+        self._file.close()
+
+
+def _number(header: bytes, part: slice) -> int:
+    return int.from_bytes(header[part], sys.byteorder)

@@ -1,0 +1,84 @@
+"""Why a record was rejected, in the reader's language.
+
+A reason is stored as the English text that its sender gets, so that the reject file and the command
+line have the same. It is made of few phrases: they are found again here, and said in another
+language. What is none of them, such as the text of an installed package, is shown as it is.
+"""
+
+import re
+from collections.abc import Sequence
+
+from tollway.web.wording import Say, sentence, sentences
+
+_WHOLE = sentence("{field}: {problem}; send {expected}.")
+_OTHER = sentences(
+    'the record is not a JSON object; send one, as {"name": "value"}.',
+    "the line is not CSV; put cells that have quotes or line breaks into quotes, and at most "
+    "131,072 characters into each.",
+    "the line has {cells} cells, the header {columns}; leave a cell empty that has no value.",
+    "{field}: it is a number of over 15 digits, which a spreadsheet rounds; format the column as "
+    "text.",
+    "{field}: its formula has the error {error}; correct it.",
+)
+# One with a value comes after those that it would take for one.
+PROBLEMS = sentences(
+    *("it is missing", "it is empty", "it is null", "it is true or false", "it is a list"),
+    *("it is an object", "it is a number", "it is a text", "it is not a number"),
+    *("it is negative", "it is too large", "it is neither", "it is none of these"),
+    *("it is another", "it is not an address", "it is not a date of the calendar"),
+    *("it is more than a day ahead", "it is before the year 2000", "it is before begin_time"),
+    *("it is more than total_count", "it is not after display_start_ms", "it does not fit"),
+    *("it has a sign", "it has an exponent", "it has another form", "it has the parameter pid"),
+    *("it has decimals", "it has {count} decimals", "it has {count} entries"),
+    *("it has {count} characters", "it is {value}", "it contains a NUL character"),
+    "it contains half of a surrogate pair, or bytes that are not UTF-8",
+    "a field's name is not valid text",
+    *("this source does not speak for the shop", "this source does not speak for the channel"),
+)
+EXPECTED = sentences(
+    *("an object", "true or false", "a date as YYYY-MM-DD", "a value that fits", "a later time"),
+    *("names in UTF-8", "a time that is not", "a number that is not"),
+    *("the time at which it happened", "the date on which it happened"),
+    *("records of its own shops", "records of its own channels"),
+    "an address that begins with http:// or https://, of at most 2,000 characters",
+    "a time in seconds, before the year 2200, as 1768406400",
+    "a time in milliseconds, before the year 2200, as 1768406400000",
+    "yuan with at most two decimals, from 0 to 1000000000000, as 12.50",
+    "a whole address without pid: each caller's own is put in",
+    "4 for food delivery, or 6 for flash purchase",
+    *("a text of {least} to {most} characters", "a whole number from {least} to {most}"),
+    *("a list of at most {most} objects", "one of the texts {choices}", "one of {choices}"),
+    *("it with type {type}", "{value} with type {type}"),
+)
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """What a template looks like once its values are filled in."""
+    parts = re.split(r"\{(\w+)\}", template)
+    texts = [re.escape(each) for each in parts[::2]]
+    named = [f"(?P<{name}>.+?)" for name in parts[1::2]]
+    return re.compile("".join(a + b for a, b in zip(texts, [*named, ""], strict=True)), re.DOTALL)
+
+
+_PATTERNS = {each: _pattern(each) for each in (_WHOLE, *_OTHER, *PROBLEMS, *EXPECTED)}
+
+
+def said_phrase(say: Say, text: str, known: Sequence[str]) -> str:
+    """A text in the reader's language, if it is one of these phrases."""
+    for template in known:
+        found = _PATTERNS[template].fullmatch(text)
+        if found is not None:
+            return say(template, **found.groupdict()) if found.groupdict() else say(template)
+    return text
+
+
+def said_reason(say: Say, reason: str) -> str:
+    whole = _PATTERNS[_WHOLE].fullmatch(reason)
+    if whole is None:
+        return said_phrase(say, reason, _OTHER)
+    return say(
+        _WHOLE,
+        field=whole["field"],
+        problem=said_phrase(say, whole["problem"], PROBLEMS),
+        expected=said_phrase(say, whole["expected"], EXPECTED),
+    )

@@ -1,0 +1,105 @@
+"""The trail of acts: who did what, when, and what it changed."""
+
+import msgspec
+from starlette.responses import Response
+
+from tollway.ledger.trail import newest_acts
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.wording import exact_time, grouped, sentences
+
+TRAIL = "/operator/trail"
+_SHOWN_MAX = 160
+# What is recorded, as the page says it; one that an installed package records is shown as it is.
+ACTS = sentences(
+    *("account open", "account close", "alert set", "audit run", "backup download"),
+    *("carrier add", "carrier connect", "carrier disconnect", "carrier routes"),
+    *("client add", "client revoke", "consent grant", "consent revoke", "credit add"),
+    *("import begin", "import", "keys accept", "keys rotate", "migrate", "move", "restore"),
+    *("operator invite", "operator link", "operator remove"),
+    *("member invite", "member link", "member remove"),
+    *("operation open", "operation close", "permission add", "permission revoke"),
+    *("pool add", "price set", "reconcile", "records remake begin", "records remake"),
+    *("record drop", "record export", "record mend", "record show"),
+    *("record replay begin", "record replay", "retention apply begin", "retention apply"),
+    *("second-factor on", "second-factor off", "second-factor reset"),
+    *("shop add", "shop password", "shop password link", "shop sign-out"),
+    *("shop erase-receivers", "shop erase-receivers done"),
+    *("source add", "source rotate", "source set", "token issue", "token revoke", "token rotate"),
+    *("waybill cancel", "waybill change", "waybill decide", "waybill print"),
+)
+# The first word of a subject or of who acted.
+_NOUNS = frozenset(
+    sentences(
+        *("account", "backup", "carrier", "operation", "operator", "member", "shop", "user"),
+        *("record", "records", "source", "setting", "gateway", "database", "waybills"),
+        "rejected records",
+    )
+)
+
+
+async def show_trail(context: Context) -> Response:
+    say, of, before = context.say, context.query("of"), context.query("before")
+    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 2**62
+    acts = await newest_acts(context.database, PAGE_ROWS, of=of, before_number=number)
+    rows = [
+        [
+            context.number(each.number),
+            context.time(each.at_ms / 1000),
+            Cell(_named(context, each.by), "time", address(TRAIL, of=each.by), each.by),
+            Cell(say(each.act), "time", title=each.act),
+            Cell(
+                _named(context, each.subject), "code", address(TRAIL, of=each.subject), each.subject
+            ),
+            Cell(_change(context, each.before, each.after), title=each.after or each.before or ""),
+        ]
+        for each in acts
+    ]
+    titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
+    table = Table(
+        [Column(say(each), "number" if each == "Number" else "") for each in titles],
+        rows,
+        Empty(say("No act is recorded yet.")),
+        older=address(TRAIL, of=of, before=acts[-1].number) if len(acts) == PAGE_ROWS else "",
+        newest=TRAIL if of or before else "",
+    )
+    return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
+
+
+def _named(context: Context, text: str) -> str:
+    """A subject, or who acted, with the kind of thing in the reader's language."""
+    if text in _NOUNS:
+        return context.say(text)
+    kind, space, name = text.partition(" ")
+    return f"{context.say(kind)}{space}{name}" if kind in _NOUNS else text
+
+
+def _change(context: Context, before: str | None, after: str | None) -> str:
+    """What an act changed, in few words; what did not change or is empty is left out."""
+    was, now = (msgspec.json.decode(each) if each else None for each in (before, after))
+    if not isinstance(now, dict):
+        left = was if now is None else now
+        return "" if left is None else str(left)[:_SHOWN_MAX]
+    old = was if isinstance(was, dict) else {}
+    parts = []
+    for name, value in now.items():
+        said = _said(context, value, name)
+        if name in old and old[name] != value:
+            parts.append(f"{name}: {_said(context, old[name], name) or '–'} → {said or '–'}")
+        elif not old and name != "id" and not name.endswith("_at_s") and said:
+            parts.append(f"{name}: {said}")
+    text = ", ".join(parts)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _said(context: Context, value: object, name: str = "") -> str:
+    """A value of an act, nested ones flat; nothing for what is empty."""
+    if isinstance(value, dict):
+        inner = {key: _said(context, each, key) for key, each in value.items()}
+        return "; ".join(f"{key} {said}" for key, said in inner.items() if said)
+    if isinstance(value, list):
+        return " ".join(_said(context, each) for each in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        is_time = name.endswith("_at_s") and value
+        return exact_time(value, context.web.zone) if is_time else grouped(value)
+    return "" if value is None else str(value)

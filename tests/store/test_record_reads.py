@@ -1,0 +1,139 @@
+"""Reads of records go on at the moment of the first one while others only pay, and no longer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import apsw
+import pytest
+from sqlalchemy import select
+
+from tests.support.stores import Store
+from tollway.ledger.charge_transaction import post_charges
+from tollway.ledger.charges import ActResult, Charge
+from tollway.store.database import Transaction
+from tollway.store.query import RecordQuery
+from tollway.store.schema.database import version
+from tollway.store.sqlite import record_reader
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.versions import Versions, figures_changed, write_nothing_new
+
+pytestmark = pytest.mark.sqlite
+
+FIGURES = RecordQuery(select(version.c.figures))
+CHANGE = "UPDATE version SET figures = figures + 1"
+
+
+async def pay(transaction: Transaction) -> None:
+    await write_nothing_new(transaction)
+    transaction.keeps_records = True
+
+
+async def figures(database: SqliteDatabase) -> int:
+    row = await database.fetch_one(FIGURES)
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_commit_that_keeps_records_is_no_change_of_them(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        versions = Versions(database)
+        await versions.refresh()
+        change = database.change_mark()
+        for _ in range(3):
+            await database.write(pay)
+            assert versions.is_fresh()
+        assert database.change_mark() != change
+        await database.write(write_nothing_new)
+        assert not versions.is_fresh()
+
+    store.do(work)
+
+
+def by_ourselves(database: SqliteDatabase, _: apsw.Connection) -> Awaitable[object]:
+    return database.write(figures_changed)
+
+
+async def by_another(_: SqliteDatabase, other: apsw.Connection) -> None:
+    other.execute(CHANGE)
+
+
+@pytest.mark.parametrize("change", [by_ourselves, by_another])
+def test_a_change_between_charges_is_read_at_once(
+    store: Store, change: Callable[[SqliteDatabase, apsw.Connection], Awaitable[object]]
+) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        other = apsw.Connection(str(store.path))
+        known = await figures(database)
+        for _ in range(20):
+            await database.write(pay)
+            await change(database, other)
+            # A charge after it must not hide it.
+            await database.write(pay)
+            known += 1
+            assert await figures(database) == known
+            await database.write(pay)
+            assert await figures(database) == known
+
+    store.do(work)
+
+
+def test_a_change_right_after_the_commit_of_a_charge_is_no_charge(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        other = apsw.Connection(str(store.path))
+        known, mark = await figures(database), database.record_mark()
+        changes = database._changes
+        assert changes is not None
+        before = changes.mark()
+        # As if another process had committed before the writer's thread runs again.
+        other.execute("UPDATE version SET id = id")
+        other.execute(CHANGE)
+        changes.kept_records(before)
+        assert database.record_mark() != mark
+        assert await figures(database) == known + 1
+
+    store.do(work)
+
+
+def is_held(database: SqliteDatabase) -> bool:
+    assert database._records is not None
+    return database._records.opened().is_in_transaction
+
+
+def test_without_further_reads_the_log_is_let_go(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        await figures(database)
+        assert is_held(database)
+        async with asyncio.timeout(60):
+            while is_held(database):  # noqa: ASYNC110 - it can only be polled
+                await asyncio.sleep(0.01)
+        await database.write(figures_changed)
+        assert await figures(database) == 1
+
+    store.do(work)
+
+
+def test_a_long_log_is_not_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_reader, "_LOG_MAX_FRAMES", 0)
+
+    async def work(database: SqliteDatabase) -> None:
+        for known in range(3):
+            assert await figures(database) == known
+            await database.write(figures_changed)
+        assert await figures(database) == 3
+        assert not is_held(database)
+
+    store.do(work)
+
+
+def test_an_act_in_a_charge_may_change_records(store: Store) -> None:
+    async def act(transaction: Transaction, _: Charge) -> ActResult:
+        await figures_changed(transaction)
+        return ActResult(b"{}", is_paid=False)
+
+    async def work(database: SqliteDatabase) -> None:
+        known = await figures(database)
+        charge = Charge("acc_x", "credits", 1, "product_analysis", "r", "tok_x", 1, act)
+        await database.write(lambda transaction: post_charges(transaction, [charge]))
+        assert await figures(database) == known + 1
+
+    store.do(work)

@@ -1,0 +1,92 @@
+"""Every reason for which a record is rejected is said in Chinese."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tollway
+from tollway.intake.record_problems import RecordError
+from tollway.web.operator.reject_reasons import EXPECTED, PROBLEMS, said_phrase, said_reason
+from tollway.web.wording import PLAIN_VIEW
+
+_SOURCE = Path(tollway.__file__).parent
+_CHINESE = PLAIN_VIEW._replace(language="zh").say
+# How the phrases begin that are made apart from the errors which have them.
+_BEGINS = ("it is ", "it has ", "it contains ", "it does ", "a text of", "a whole number ")
+_BEGINS += ("a list of", "one of ", "a date as", "true or ", "a value that", "a time in")
+_BEGINS += ("an address that", "yuan ")
+
+
+def _text(node: ast.expr) -> str:
+    """A text as it is written out, with a number for each of its values."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            _text(each) if isinstance(each, ast.Constant) else "7" for each in node.values
+        )
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def _said(tree: ast.Module, *, is_apart: bool) -> Iterator[str]:
+    inner = {
+        id(each)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for each in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RecordError":
+            yield from (_text(each) for each in node.args[1:])
+        elif is_apart and isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in inner:
+            text = _text(node)
+            if text.startswith(_BEGINS):
+                yield text
+
+
+def _phrases() -> set[str]:
+    found = {""}
+    for path in _SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        is_apart = path.parent.name == "intake" and path.stem.startswith("record_")
+        found |= set(_said(tree, is_apart=is_apart))
+    return found - {""}
+
+
+def test_every_phrase_of_a_reason_is_known() -> None:
+    phrases = _phrases()
+    assert len(phrases) > 45
+    values = {
+        "this source does not speak for the 7": "this source does not speak for the shop",
+        "records of its own 7s": "records of its own shops",
+        "7 with type 7": "WAIMAI_COUPON with type 4",
+    }
+    unknown = [
+        each
+        for each in phrases
+        if said_phrase(_CHINESE, values.get(each, each), (*PROBLEMS, *EXPECTED)).isascii()
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            str(RecordError("items[0].a", "it is -3", "a whole number from 0 to 9")),
+            "items[0].a：为 -3；应为 0 到 9 的整数。",
+        ),
+        (
+            "pid: it is missing; send a text of 1 to 64 characters.",
+            "pid：缺失；应为 1 到 64 个字符的文本。",
+        ),
+        (
+            'the record is not a JSON object; send one, as {"name": "value"}.',
+            '该记录不是 JSON 对象；应为对象，如 {"name": "value"}。',
+        ),
+        ("Something of another package {0}.", "Something of another package {0}."),
+    ],
+)
+def test_a_reason_is_said_in_chinese(reason: str, said: str) -> None:
+    assert said_reason(_CHINESE, reason) == said
+    assert said_reason(PLAIN_VIEW.say, reason) == reason
