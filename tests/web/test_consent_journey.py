@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -303,6 +304,24 @@ def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
     assert browser.sign_in(person.login).status_code == 403
     assert "Who may use your data" in browser.sign_in(person.login, new).text
     assert browser.open(link).status_code == 410
+
+
+def test_of_those_who_use_a_password_link_at_once_one_succeeds(
+    gateway: Gateway, store: Store, person: Person
+) -> None:
+    link = password_link(store, person.login)
+    browsers = [Browser(gateway) for _ in range(4)]
+    for each in browsers:
+        each.open(link)
+
+    def choose(number: int) -> bool:
+        new = f"a long password {number}"
+        return "is saved" in browsers[number].send("/owner/password", password=new, again=new).text
+
+    with ThreadPoolExecutor(len(browsers)) as threads:
+        assert sum(threads.map(choose, range(len(browsers)))) == 1
+    for each in browsers:
+        each.client.close()
 
 
 def test_a_password_link_that_was_changed_or_is_old_does_nothing(
