@@ -139,7 +139,8 @@ class Gateway:
 
     def _load_site(self) -> Pages:
         # As much again as all the rest, and not needed for calls.
-        from tollway.gateway.site import MISSING_PATH, SiteParts, site_routes  # noqa: PLC0415
+        from tollway.gateway.site import SiteParts, site_routes  # noqa: PLC0415
+        from tollway.web.front import MISSING_PATH  # noqa: PLC0415
 
         parts = SiteParts(
             self._settings,
