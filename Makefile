@@ -13,7 +13,7 @@ TEST_PROCESSES ?= 4
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
-# An own pip in .venv takes longer than all packages, so it is put there only if it is needed.
+# Installing pip into .venv takes longer than all packages, so it is done only if it is needed.
 PIP_INSTALL := install --quiet --disable-pip-version-check --no-deps
 PIP := $(BIN)/python -m ensurepip > /dev/null && $(BIN)/python -m pip $(PIP_INSTALL)
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
@@ -127,7 +127,8 @@ $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 
 # For agents the demo world has /mcp; where its packages cannot be installed, it does without.
 $(AGENTS): $(RUNTIME) requirements/mcp.lock
-	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ || true
+	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ \
+	  || echo "The demo world starts without /mcp: its packages could not be installed."
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"

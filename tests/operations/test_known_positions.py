@@ -111,7 +111,7 @@ def test_pages_within_a_busy_hour_follow_every_change(own_store: Store) -> None:
 
 
 @pytest.mark.sqlite
-def test_a_page_that_was_read_before_skips_few_orders(own_store: Store, engine: str) -> None:
+def test_a_page_that_was_read_before_skips_few_orders(own_store: Store) -> None:
     put_orders(own_store, [order(f"{n:03}", confirm_time=FIRST_MS + n) for n in range(BUSY)])
     wanted = Filter(OWNER, FIRST_MS, FIRST_MS + DAY_MS, None, None)
 
@@ -129,6 +129,24 @@ def test_a_page_that_was_read_before_skips_few_orders(own_store: Store, engine: 
         assert max(again, following) < 2 * first < far
 
     own_store.do(work)
+
+
+@pytest.mark.sqlite
+def test_orders_of_one_moment_are_not_all_counted(own_store: Store) -> None:
+    wanted = Filter(OWNER, FIRST_MS, FIRST_MS + DAY_MS, None, None)
+
+    async def steps(database: OpenDatabase) -> int:
+        pages = OrderPages(database)
+        await pages.read(wanted, 0, 50)
+        return await work_of(database, lambda: pages.read(wanted, 0, 50))
+
+    def put(first: int, end: int) -> None:
+        put_orders(own_store, [order(f"{n:04}", confirm_time=FIRST_MS) for n in range(first, end)])
+
+    put(0, BUSY)
+    few = own_store.do(steps)
+    put(BUSY, 4 * BUSY)
+    assert own_store.do(steps) < 1.5 * few
 
 
 @pytest.mark.postgresql

@@ -65,7 +65,7 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
         assert all(await asyncio.gather(*searching))
         return longest
 
-    # Of the same library: to another one in this process, its locks would be none.
+    # apsw, as in the gateway: two SQLite libraries in one process do not see each other's locks.
     with closing(apsw.Connection(str(store.path))) as reader:
         if not is_shortened:
             # On a busy machine there are moments without a search, in which the log begins again.

@@ -1,4 +1,4 @@
-"""Reads of records go on at the moment of the first one while others only pay, and no longer."""
+"""Reads of records go on at the moment of the first one while only charges are committed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -17,8 +17,7 @@ from tollway_client import Client
 from tollway_client.webhooks import verify
 
 _SUBJECTS = 20
-# Without anything that arrives.
-_DEADLINE_S = 600
+_STALLED_MAX_S = 600
 # Looked at when all have arrived.
 _AGE_MAX_S = 86_400
 
@@ -64,7 +63,7 @@ def _wait(store: Store, receiver: Receiver, is_over: Callable[[], bool]) -> None
     arrived, deadline_s = -1, 0.0
     while not is_over():
         if len(receiver.received) > arrived:
-            arrived, deadline_s = len(receiver.received), time.monotonic() + _DEADLINE_S
+            arrived, deadline_s = len(receiver.received), time.monotonic() + _STALLED_MAX_S
         assert time.monotonic() < deadline_s, "webhooks are not delivered"
         store.run(
             "UPDATE webhook_delivery SET next_at_ms = 0, attempts = 0 WHERE state = 'waiting'"

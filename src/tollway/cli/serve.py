@@ -69,7 +69,7 @@ def serve(
     from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
 
     session = session.with_options(host=host, port=port, workers=workers)
-    if with_demo and _can_serve_agents(session):
+    if with_demo and _serves_agents(session):
         session = session.with_options(mcp="on")
     settings = session.settings
     _check_engine(settings)
@@ -129,11 +129,11 @@ async def demo(session: Session) -> Output:
     )
 
 
-def _can_serve_agents(session: Session) -> bool:
-    """Whether the demo world offers its operations to agents too: it shows what there is, as far as
-    it is installed, unless the operator decided."""
-    is_open = all(each.source == "default" for each in session.origins if each.name == "mcp")
-    return is_open and find_spec("mcp") is not None
+def _serves_agents(session: Session) -> bool:
+    """Whether the demo world has /mcp: if its package is installed and the operator has not set
+    `mcp`."""
+    is_undecided = all(each.source == "default" for each in session.origins if each.name == "mcp")
+    return is_undecided and find_spec("mcp") is not None
 
 
 def _check_engine(settings: Settings) -> None:

@@ -96,11 +96,16 @@ class Dispatcher:
 
     def _begin_others(self) -> None:
         others = self._others
-        for _ in range(min(len(others), _OTHERS_TOGETHER_MAX)):
-            watcher = others.popleft()
-            self._start(watcher, self._other(watcher))
-        if others:
-            self._loop.call_soon(self._begin_others)
+        try:
+            for _ in range(min(len(others), _OTHERS_TOGETHER_MAX)):
+                watcher = others.popleft()
+                try:
+                    self._start(watcher, self._other(watcher))
+                except Exception as error:
+                    watcher.err(error)
+        finally:
+            if others:
+                self._loop.call_soon(self._begin_others)
 
     def _resume(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
         try:

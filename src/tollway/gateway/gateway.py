@@ -9,6 +9,7 @@ from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
+from tollway.gateway.lazy_agents import LazyAgents
 from tollway.gateway.pages import LazyPages, Pages, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
@@ -25,7 +26,7 @@ from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
-from tollway.settings import Settings, SettingsError
+from tollway.settings import Settings
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
@@ -75,11 +76,11 @@ class Gateway:
         self._links = ConsentLinks(
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
-        pipeline = self._pipeline()
+        self._pipeline = pipeline = self._make_pipeline()
         self._budget = budget = ByteBudget()
         self._request_log = RequestLog(log, settings.log_calls)
         self._edge = Edge(pipeline, settings, metrics, budget)
-        self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
+        self._agents = LazyAgents(self._agent_tools) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
@@ -106,7 +107,7 @@ class Gateway:
         """How the workers of a SQLite file share its one writer."""
         return None if worker_group.ring is None else WriteTurns(worker_group.folder)
 
-    def _pipeline(self) -> Pipeline:
+    def _make_pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
         directory = Directory(self._database, resources.versions)
         ring = self._worker.worker_group.ring
@@ -138,7 +139,8 @@ class Gateway:
 
     def _load_site(self) -> Pages:
         # As much again as all the rest, and not needed for calls.
-        from tollway.gateway.site import MISSING_PATH, SiteParts, site_routes  # noqa: PLC0415
+        from tollway.gateway.site import SiteParts, site_routes  # noqa: PLC0415
+        from tollway.web.front import MISSING_PATH  # noqa: PLC0415
 
         parts = SiteParts(
             self._settings,
@@ -155,14 +157,11 @@ class Gateway:
     async def _is_ready(self) -> bool:
         return await self.readiness.problem() is None
 
-    def _agent_tools(self, pipeline: Pipeline) -> "AgentTools":
-        # Loaded only where it is wanted: it takes longer than all the rest.
-        try:
-            from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
-        except ModuleNotFoundError:
-            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
+    def _agent_tools(self) -> "AgentTools":
+        from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
+
         zone = self._settings.zone
-        return AgentTools(OPERATIONS, pipeline, self._edge, self._database, zone)
+        return AgentTools(OPERATIONS, self._pipeline, self._edge, self._database, zone)
 
     def begin(self, scope: Scope, receive: Receive) -> Progress | None:
         """Works on a call as the edge does; None if it is another request, or may be one."""
@@ -210,8 +209,6 @@ class Gateway:
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
-        if self._agents is not None:
-            await self._agents.start()
 
     async def stop(self) -> None:
         if self._agents is not None:

@@ -55,8 +55,8 @@ _CROWDED_HEADERS = [
 ]
 
 
-# Below these there are programs, and no pages.
-_OF_PROGRAMS = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
+# Programs call what is below these paths; no browser does.
+_API_PREFIXES = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
 _ACCEPT_MAX = 512
 
 
@@ -66,7 +66,7 @@ def wants_page(scope: Scope, headers: dict[bytes, bytes]) -> bool:
     return (
         scope["method"] in ("GET", "HEAD")
         and b"authorization" not in headers
-        and not scope["raw_path"].startswith(_OF_PROGRAMS)
+        and not scope["raw_path"].startswith(_API_PREFIXES)
         and _prefers_html(headers.get(b"accept", b"")[:_ACCEPT_MAX].decode("latin-1"))
     )
 

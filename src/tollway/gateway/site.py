@@ -23,12 +23,10 @@ from tollway.store.open import is_shared
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.demo_site import demo_routes
-from tollway.web.front import MISSING_PATH, DemoHints
+from tollway.web.front import DemoHints
 from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
-
-__all__ = ["MISSING_PATH", "SiteParts", "site_routes"]
 
 
 @dataclass(frozen=True)

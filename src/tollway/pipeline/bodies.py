@@ -180,7 +180,7 @@ class Body:
         if not 0 <= self._length <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
 
-    def begin(self, then: "Take") -> "FirstPiece | None":
+    def begin(self, then: "OnFirstPiece") -> "FirstPiece | None":
         """Begins to receive it without a task, if the server offers that; `then` is done with its
         first piece."""
         coming = self._receive()
@@ -269,7 +269,7 @@ class FirstPiece:
     has one, runs on the loop."""
 
     def __init__(
-        self, body: Body, coming: Any, deadlines: Deadlines, end_s: float, then: "Take"
+        self, body: Body, coming: Any, deadlines: Deadlines, end_s: float, then: "OnFirstPiece"
     ) -> None:
         self._body = body
         self._coming = coming
@@ -322,7 +322,7 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
 
 
 # What a stage does with the first piece.
-Take = Callable[[FirstPiece], Awaitable[None] | None]
+OnFirstPiece = Callable[[FirstPiece], Awaitable[None] | None]
 
 # The body of a request without one, for all of them. It is over: nothing is received.
 NO_BODY = Body({}, asyncio.Queue[Message]().get, 0, ByteBudget(), Deadlines())

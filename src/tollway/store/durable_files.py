@@ -76,7 +76,7 @@ def written_meanwhile(path: Path) -> Iterator[None]:
     """Has a file that grows written to disk beside the work that fills it: most of it would
     otherwise stay in memory until `to_disk`, which would take as long as the work itself.
 
-    The system reports once that it could not write, and not to `to_disk` again: so that ends this.
+    The system reports a failed write once, and not again to `to_disk`: so this raises it.
     """
     is_full = threading.Event()
     descriptor = os.open(path, os.O_RDONLY)

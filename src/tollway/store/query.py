@@ -108,7 +108,7 @@ class Query:
 
 class RecordQuery(Query):
     """A query of what charges leave as it is (`Transaction.keeps_records`): records, versions. An
-    embedded database answers it from what it has in memory for as long as others only pay."""
+    embedded database answers it from what it has in memory while only charges are committed."""
 
 
 class JointQuery(RecordQuery):

@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.operations.orders.marks import SKIPPED_MAX, HourMarks
+from tollway.operations.orders.known_positions import SKIPPED_MAX, KnownPositions
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     DAY_MS,
@@ -71,12 +71,16 @@ _HOURS = Query(
     )
 )
 
+# Three are too many: a shop may have loaded all its orders with the same time.
 _AT_TIMES = Query(
-    select(func.count())
-    .select_from(shop_order)
-    .where(
-        shop_order.c.owner_id == bindparam("owner"),
-        shop_order.c.newest_first.in_([bindparam("first"), bindparam("last")]),
+    select(func.count()).select_from(
+        select(shop_order.c.newest_first)
+        .where(
+            shop_order.c.owner_id == bindparam("owner"),
+            shop_order.c.newest_first.in_([bindparam("first"), bindparam("last")]),
+        )
+        .limit(3)
+        .subquery()
     )
 )
 
@@ -132,7 +136,7 @@ class DayCounts(RunningCounts):
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
         # Of the busy hours in which pages began or ended, by the time that an hour comes after.
-        self.marks: dict[int, HourMarks] = {}
+        self.marks: dict[int, KnownPositions] = {}
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
         # The one that was read longest ago goes, and not all: a reader may go through more days.
@@ -228,7 +232,7 @@ class Positions:
     ) -> None:
         """Keeps where a page began and ended, given the times of its first and last order, if the
         next reader would skip many orders to get there."""
-        marks = guess.known.marks.get(guess.hour_after) or HourMarks(guess.hour_after)
+        marks = guess.known.marks.get(guess.hour_after) or KnownPositions(guess.hour_after)
         first, last = bounds
         # Past the end of the hour, positions are those of the next one.
         is_within = last <= guess.hour_after + HOUR_MS
@@ -246,6 +250,7 @@ class Positions:
         if is_within and to_skip > SKIPPED_MAX:
             marks.add(guess.position + size, last)
             self._kept += 1
+        self._forget_if_many()
 
     def forget(self, owner_id: str, facet: str) -> None:
         """Drops counts that do not hold any more."""

@@ -29,8 +29,9 @@ class DividedBy(NamedTuple):
 
 
 MONTHS = "months"
-# Where an index of some rows has a server's condition, in its `info`. SQLAlchemy's own
-# `postgresql_where` would load all of its part for PostgreSQL into every process.
+# The key of an index's condition on PostgreSQL, in its `info`. Migrations are SQL files, so only
+# the test that compares them reads it; `postgresql_where` would load SQLAlchemy's part for
+# PostgreSQL into every process.
 WHERE_ON_SERVER = "where_on_server"
 
 

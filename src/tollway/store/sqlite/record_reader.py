@@ -1,4 +1,4 @@
-"""Reads of records, at a moment that stays the same while others only pay.
+"""Reads of records, at a moment that stays the same while only charges are committed.
 
 After a commit SQLite drops the pages that a connection has in memory, and maps the file again.
 Charges are committed all the time, and records change seldom. So the read transaction stays open

@@ -1,4 +1,4 @@
-"""Known places within the hours of a busy shop, so that a page skips few orders.
+"""Known positions within the hours of a busy shop, so that a page skips few orders.
 
 The counts say in which hour a page begins, and how many orders of that hour come before it. These
 would have to be read, and a busy hour has many. So the ends of pages that were read are kept, as
@@ -8,11 +8,11 @@ long as the counts are: the next page, and the same page again, begin there.
 from array import array
 from bisect import bisect_right
 
-# A mark is made only where a page would otherwise skip more orders than this.
+# A position is kept only where a page would otherwise skip more orders than this.
 SKIPPED_MAX = 32
 
 
-class HourMarks:
+class KnownPositions:
     """Of some positions in an hour: after which negated time the order at that position comes."""
 
     def __init__(self, after: int) -> None:
@@ -20,7 +20,7 @@ class HourMarks:
         self._afters = array("q", [after])
 
     def nearest(self, position: int) -> tuple[int, int]:
-        """The time of the last mark up to a position, and how many orders lie between."""
+        """The time of the last known position up to this one, and how many orders lie between."""
         found = bisect_right(self._positions, position) - 1
         return self._afters[found], position - self._positions[found]
 
