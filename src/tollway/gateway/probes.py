@@ -1,5 +1,6 @@
 """The paths for monitoring and tools, and whether a gateway should get calls, and if not, why."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -18,6 +19,8 @@ from tollway.store.versions import write_nothing_new
 
 DESCRIPTION_PATH = "/openapi.json"
 _REMEMBERED_S = 1.0
+# After the metrics were rendered: so many times as long as that took.
+_REST_TIMES, _REST_MAX_S = 9, 0.5
 
 
 class Unready(StrEnum):
@@ -84,10 +87,27 @@ _SENTENCES = {
 _SHORT = "Connections to the database are short: calls may wait for one."
 
 
+class SharedMetrics:
+    """The metrics, rendered once for all requests at the same time: it takes the event loop as long
+    as a few calls. Between two times it rests, so that a flood of requests leaves the loop to the
+    calls; the first request in a while is answered at once."""
+
+    def __init__(self, render: Callable[[], Awaitable[bytes]]) -> None:
+        self._render = render
+        self._again_s = float("-inf")
+        self.shared = SingleFlight(self._rest_and_render)
+
+    async def _rest_and_render(self) -> bytes:
+        await asyncio.sleep(self._again_s - monotonic())
+        began_s = monotonic()
+        rendered = await self._render()
+        took_s = monotonic() - began_s
+        self._again_s = monotonic() + min(_REST_MAX_S, _REST_TIMES * took_s)
+        return rendered
+
+
 def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) -> list[Route]:
-    # They take the event loop as long as a few calls, so they are rendered once for all requests at
-    # the same time.
-    shared_metrics = SingleFlight(metrics)
+    shared_metrics = SharedMetrics(metrics).shared
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
