@@ -15,7 +15,7 @@ from tollway.web.pages import PageError
 async def issue_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
     kind = "test" if context.form.get("kind") == "test" else "live"
-    days = context.optional_number("days", say("Days"))
+    days = context.optional_number("days", say("Valid for days"))
     issued = await issue_token(
         context.database,
         context.runtime,
