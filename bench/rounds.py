@@ -1,5 +1,5 @@
 """Servers that take turns in slices of time, on a machine whose speed changes from minute to
-minute: what one server is worth beside another is told by slices next to each other alone."""
+minute: only slices next to each other show how one server compares with another."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ def take_rounds(
     steady = 0
     before = measure(first)
     while steady < count and len(found) < count + repeats:
-        # To and fro, so that a steady drift of the machine favours nobody.
+        # To and fro, so that a steady drift of the machine favours no server.
         turns = others if len(found) % 2 == 0 else others[::-1]
         measured = {name: measure(name) for name in turns}
         after = measure(first)

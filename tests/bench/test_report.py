@@ -114,7 +114,7 @@ def test_a_machine_that_is_never_steady_ends_the_rounds_all_the_same() -> None:
     assert sum(each.is_kept for each in rounds) == 3
 
 
-def test_what_did_not_count_is_told() -> None:
+def test_the_report_says_which_rounds_did_not_count() -> None:
     found = results()
     changed = found.rounds["analysis_ready"][0]
     changed.change, changed.is_kept, changed.measured["sqlite"].calls_a_s = 2.0, False, 1.0
