@@ -7,7 +7,8 @@ from datetime import date, datetime, timedelta
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.grants import Grant
 from tollway.contract.operation import ConsentNeed
-from tollway.ledger.entries import Balance, Entry
+from tollway.ledger.entries import Balance, Entry, list_balances
+from tollway.ledger.permissions import list_permissions
 from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
 from tollway.ledger.usage import UsageSum, usage_of_account
@@ -213,13 +214,20 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
     )
 
 
-def new_token(context: Context, issued: IssuedToken) -> list[Block]:
-    """A token, shown this once, and a call with it to copy."""
+async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
+    """A token, shown this once, and a call to copy, if there is one that it can make and pay."""
     say, token = context.say, issued.token
     blocks: list[Block] = [
         Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
     ]
-    operation = next((each for each in OPERATIONS if token.limits.allows(each.name)), None)
+    callable_ = [each for each in OPERATIONS if token.limits.allows(each.name)]
+    if token.kind == "live":
+        held = await list_permissions(context.database, token.account_id)
+        may = {each.operation for each in held}
+        balances = await list_balances(context.database, token.account_id)
+        paid = {each.unit for each in balances if each.amount > 0}
+        callable_ = [each for each in callable_ if each.name in may and each.balance_unit in paid]
+    operation = next(iter(callable_), None)
     example = ALL_EXAMPLES.get(operation.name) if operation else None
     if operation and example:
         today = datetime.fromtimestamp(context.now_s, context.web.zone).date()

@@ -64,7 +64,7 @@ async def issue_act(context: Context) -> Response:
         limits=asked_limits(context),
         day_start_s=context.day_start_s,
     )
-    return await _tokens_page(context, *new_token(context, issued))
+    return await _tokens_page(context, *await new_token(context, issued))
 
 
 async def _own_token(context: Context) -> Token:
@@ -98,7 +98,7 @@ async def rotate_act(context: Context) -> Response:
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
-    return await _tokens_page(context, *new_token(context, issued))
+    return await _tokens_page(context, *await new_token(context, issued))
 
 
 async def revoke_act(context: Context) -> Response:

@@ -89,8 +89,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
         sources.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),
-                _spoken_for(context, each.speaks_for.shop),
-                _spoken_for(context, each.speaks_for.channel),
+                _listed(context, each.speaks_for.shop),
+                _listed(context, each.speaks_for.channel),
                 context.time(run.at_s) if run else Cell(say("never")),
                 context.time(each.rotated_at_s),
                 Cell(say("Change secret"), href=rotate),
@@ -104,7 +104,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
     return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
 
 
-def _spoken_for(context: Context, listed: Sequence[str]) -> Cell:
+def _listed(context: Context, listed: Sequence[str]) -> Cell:
     return Cell(context.say("all")) if "*" in listed else Cell(" ".join(listed) or "–", "mono")
 
 
