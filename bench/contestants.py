@@ -41,6 +41,8 @@ class Contestant(NamedTuple):
     pids: list[int]
     database_pids: list[int]
     requests: Callable[[Scenario], list[bytes]]
+    # A call takes so long that a slice of time has too few, and turns make no difference.
+    is_slow: bool = False
 
 
 class Gateway:
@@ -146,16 +148,23 @@ class Field:
             ("fastapi_postgresql", "PostgreSQL", shared_url, database),
         ):
             peer = self._run(fastapi_peer.FastApiPeer(self._folder, url, world, self.data))
-            self._add(name, f"{title}, {engine}", peer, world, pids)
+            self._add(name, f"{title}, {engine}", peer, world, pids, is_slow=True)
 
     def _add(
-        self, name: str, title: str, peer: Peer, world: World, database_pids: list[int]
+        self,
+        name: str,
+        title: str,
+        peer: Peer,
+        world: World,
+        database_pids: list[int],
+        *,
+        is_slow: bool = False,
     ) -> None:
         def requests(scenario: Scenario) -> list[bytes]:
             return scenario.requests(world, self.data.amounts)
 
         self.contestants.append(
-            Contestant(name, title, peer.port, peer.pids, database_pids, requests)
+            Contestant(name, title, peer.port, peer.pids, database_pids, requests, is_slow)
         )
 
     def _run(self, peer: Running) -> Running:
