@@ -135,9 +135,11 @@ class Served:
         self._calls_before, self._batches_before = self._batches()
         before_s = self._cpu_s()
         load = full(self.port, requests, seconds, connections, self._sent)
-        if load.refused or not load.calls:
-            sys.exit(f"{load.refused} of {load.calls} calls were refused")
         self._sent += load.calls + _NUMBERS_APART
+        if load.refused:
+            sys.exit(f"{load.refused} of {load.calls} calls were refused")
+        if not load.calls:
+            return self.measure(requests, 2 * seconds, connections)
         spent_us = (self._cpu_s() - before_s) / load.calls * 1e6
         return Measured(load.rate, load.p50_ms, load.p99_ms, spent_us)
 
