@@ -317,7 +317,7 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
         assert text in page, text
     if not store.is_shared:
         assert "There was no backup for a day" in page
-    assert "Time of a call in ms, p50 and p99" in page and "calls since" in page
+    assert "p50 / p99 in ms" in page and "calls since" in page
     nodes = operator.open("/operator/nodes").text
     assert "gone:1" in nodes and "Connections" in nodes
 

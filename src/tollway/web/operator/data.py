@@ -3,6 +3,7 @@
 import asyncio
 import json
 import secrets
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
@@ -88,8 +89,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
         sources.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),
-                Cell(" ".join(each.speaks_for.shop) or "–", "mono"),
-                Cell(" ".join(each.speaks_for.channel) or "–", "mono"),
+                _listed(context, each.speaks_for.shop),
+                _listed(context, each.speaks_for.channel),
                 context.time(run.at_s) if run else Cell(say("never")),
                 context.time(each.rotated_at_s),
                 Cell(say("Change secret"), href=rotate),
@@ -101,6 +102,10 @@ async def _data_page(context: Context, *first: Block) -> Response:
     blocks.append(await rejects_table(context))
     is_running = job is not None and job.is_running
     return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
+
+
+def _listed(context: Context, listed: Sequence[str]) -> Cell:
+    return Cell(context.say("all")) if "*" in listed else Cell(" ".join(listed) or "–", "mono")
 
 
 def _loaded(context: Context, result: str) -> list[Cell]:
