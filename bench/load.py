@@ -25,6 +25,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _PATIENCE_S = 10.0
 # Longer than any load is wanted.
 _WRK_S_MAX = 600
+_INTERRUPT_S = 0.2
 
 
 class Load(NamedTuple):
@@ -56,15 +57,15 @@ def full(port: int, requests: Path, seconds: float, connections: int, first: int
             "TOLLWAY_BENCH_FIRST": str(first),
         },
     ) as wrk:
-        try:
-            shown, _ = wrk.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            # wrk counts in whole seconds; interrupted, it reports what it has, and how long it was.
-            wrk.send_signal(signal.SIGINT)
-            shown, _ = wrk.communicate()
-    if wrk.returncode == -signal.SIGINT:
-        # The machine was so slow that wrk had not begun.
-        return full(port, requests, 2 * seconds, connections, first)
+        shown, wait_s = "", seconds
+        while wrk.returncode is None:
+            try:
+                shown, _ = wrk.communicate(timeout=wait_s)
+            except subprocess.TimeoutExpired:
+                # wrk counts in whole seconds; interrupted, it reports what it has, and how long it
+                # was. Until it has begun it ignores this, so it is repeated.
+                wrk.send_signal(signal.SIGINT)
+                wait_s = _INTERRUPT_S
     line = next((each for each in shown.splitlines() if each.startswith("result ")), None)
     if line is None:
         sys.exit(f"wrk ended with {wrk.returncode} and no result:\n{shown}")

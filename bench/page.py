@@ -87,7 +87,8 @@ def _growth(found: Growth, docs: Path) -> str:
         _wrapped(
             f"Measured {found.made_at} by a {found.length} run of `make growth`, on "
             f"{found.machine['processor']}, load before the run "
-            f"{found.machine.get('load before the run', 'unknown')}."
+            f"{found.machine.get('load before the run', 'unknown')}, stolen by the host during the "
+            f"run {found.machine.get('stolen by the host during the run', 'unknown')}."
         )
     ]
     for each in found.curves:
