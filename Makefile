@@ -75,7 +75,7 @@ sdk: $(TOOLS)  ## write the parts of the SDKs that come from the descriptors of 
 pictures: $(TOOLS)  ## take the pictures of docs/pictures from the demo world; needs Chromium
 	$(BIN)/python -m tests.support.pictures
 
-bench: $(BENCH_TOOLS)  ## measure every operation beside its peers; needs wrk; BENCH=quick takes 2 min
+bench: $(BENCH_TOOLS)  ## measure every operation beside its peers (11 min); needs wrk; BENCH=quick takes 4 min
 	@$(BIN)/python -m bench.performance $(BENCH)
 
 growth: $(TOOLS)  ## measure how costs grow with data and traffic; needs wrk; BENCH=quick for a short one

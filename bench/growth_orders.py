@@ -1,62 +1,65 @@
 """How the cost of a page of orders grows: with the orders stored, the page number, the length of
 the time window, and filters.
 
-Orders are read as the operation's handler reads them, from one shop in a file that grows. What is
-measured is the processor time of this process, which neighbours on the machine hardly change.
+Orders are read as the operation's handler reads them, from one shop in a file of each size. What is
+measured is the processor time of this process, in turns, so that a change of the machine's speed
+affects all points of a curve.
 """
 
 import gc
+import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from time import process_time
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from bench.growth_curves import Curve
-from bench.order_pages import OWNER, START_MS, TAG_NAME, order_record
+from bench.order_pages import OWNER, START_MS, TAG_NAME, load
 from tests.support.handlers import result_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
-from tollway.operations.orders.records import OrderRow, row_of
-from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
-from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 
 PAGE = 20
 # 10,000,000 orders take a year.
 _SPACING_MS = 3153
 _HOUR_MS = 3_600_000
-_ROUNDS, _CALLS = 7, 100
+_ROUNDS, _CALLS = 15, 100
 
 
-def _rows(first: int, last: int, sealer: Sealer) -> Iterator[OrderRow]:
-    for number in range(first, last):
-        yield row_of(order_record(number, START_MS + number * _SPACING_MS), sealer)
+class Kind(NamedTuple):
+    """Requests of one kind, and what answers them."""
+
+    handler: OrdersHandler
+    requests: Sequence[OrdersRequest]
 
 
-async def _grow(database: OpenDatabase, sealer: Sealer, first: int, last: int) -> None:
-    loader, waiting = OrderLoader(sealer), _rows(first, last, sealer)
-    while chunk := list(islice(waiting, CHUNK_ORDERS)):
-        await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))
-
-
-async def _costs(handler: OrdersHandler, kinds: Sequence[Sequence[OrdersRequest]]) -> list[float]:
-    """Microseconds per call of each kind of request; alternating, the median of the rounds."""
-    taken: list[list[float]] = [[] for _ in kinds]
+async def _costs(kinds: Sequence[Kind]) -> list[float]:
+    """Microseconds per call of each kind: that of the first, times the median of each one's ratio
+    to it in the rounds."""
+    rounds: list[list[float]] = []
     info = CallInfo("bench", 1)
     gc.collect()
-    for _ in range(_ROUNDS):
-        for requests, times in zip(kinds, taken, strict=True):
+    for _ in range(_ROUNDS + 1):
+        rounds.append([])
+        for handler, requests in kinds:
             began_s = process_time()
             for request in requests:
                 await result_of(handler(request, info))
-            times.append((process_time() - began_s) / len(requests) * 1e6)
-    return [statistics.median(times) for times in taken]
+            rounds[-1].append((process_time() - began_s) / len(requests) * 1e6)
+    # The first round warms everything up.
+    first = statistics.median(each[0] for each in rounds[1:])
+    return [
+        first * statistics.median(each[number] / each[0] for each in rounds[1:])
+        for number in range(len(kinds))
+    ]
 
 
 def _pages(count: int, **filters: object) -> list[OrdersRequest]:
@@ -70,16 +73,12 @@ def _pages(count: int, **filters: object) -> list[OrdersRequest]:
 
 async def order_curves(sizes: Sequence[int]) -> list[Curve]:
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as folder:
-        url = f"sqlite:///{folder}/orders.db"
-        database = open_database(url, Metrics())
-        await migrate(database)
-        sealer = open_sealer(url, f"{folder}/keys")
-        handler = OrdersHandler(database, ZoneInfo("Asia/Shanghai"))
-        stored, by_size = 0, []
-        for size in sizes:
-            await _grow(database, sealer, stored, size)
-            stored = size
-            by_size += await _costs(handler, [_pages(size)])
+        databases = await _grown(Path(folder), sizes)
+        handlers = [OrdersHandler(each, ZoneInfo("Asia/Shanghai")) for each in databases]
+        by_size = [
+            Kind(handler, _pages(size)) for handler, size in zip(handlers, sizes, strict=True)
+        ]
+        stored, largest = sizes[-1], handlers[-1]
         curves = [
             Curve(
                 "orders",
@@ -88,27 +87,48 @@ async def order_curves(sizes: Sequence[int]) -> list[Curve]:
                 "A page begins at a position that an index of counts knows, so what is stored "
                 "before it is not read.",
                 list(map(float, sizes)),
-                {"page of 20 orders, random pages": by_size},
+                {"page of 20 orders, random pages": await _costs(by_size)},
             ),
-            await _by_page(handler, stored),
-            await _by_window(handler, stored),
-            await _by_filter(handler, stored),
+            await _by_page(largest, stored),
+            await _by_window(largest, stored),
+            await _by_filter(largest, stored),
         ]
-        await database.close()
+        for each in databases:
+            await each.close()
         return curves
+
+
+async def _grown(folder: Path, sizes: Sequence[int]) -> list[OpenDatabase]:
+    """A database of each size: a copy of the one before, with more orders."""
+    stored, before = 0, None
+    for size in sizes:
+        file = folder / f"{size}.db"
+        if before is not None:
+            shutil.copy(before, file)
+        database = open_database(f"sqlite:///{file}", Metrics())
+        await migrate(database)
+        sealer = open_sealer(f"sqlite:///{file}", str(folder / "keys"))
+        numbers = range(stored, size)
+        await load(database, sealer, numbers, lambda number: START_MS + number * _SPACING_MS)
+        await database.close()
+        stored, before = size, file
+    return [open_database(f"sqlite:///{folder / f'{size}.db'}", Metrics()) for size in sizes]
 
 
 async def _by_page(handler: OrdersHandler, count: int) -> Curve:
     last = count // PAGE - 1
     pages = sorted({min(last, 10**power) for power in range(8)} | {last})
-    kinds = [[OrdersRequest(OWNER, page=page, pageSize=PAGE)] * _CALLS for page in [0, *pages]]
+    kinds = [
+        Kind(handler, [OrdersRequest(OWNER, page=page, pageSize=PAGE)] * _CALLS)
+        for page in [0, *pages]
+    ]
     return Curve(
         "page",
         f"Page number, of {count:,} orders",
         "page",
         "Where a page begins is found in the counts, whatever its number.",
         [0.0, *map(float, pages)],
-        {"page of 20 orders": await _costs(handler, kinds)},
+        {"page of 20 orders": await _costs(kinds)},
     )
 
 
@@ -120,14 +140,14 @@ async def _by_window(handler: OrdersHandler, count: int) -> Curve:
     for each in hours:
         start_ms = START_MS + (span_ms - each * _HOUR_MS) // 2 + 777
         window = {"start_time": start_ms, "end_time": start_ms + each * _HOUR_MS}
-        kinds.append(_pages(each * _HOUR_MS // _SPACING_MS, **window))
+        kinds.append(Kind(handler, _pages(each * _HOUR_MS // _SPACING_MS, **window)))
     return Curve(
         "window",
         f"Length of the time window, of {count:,} orders",
         "hours",
         "Whole hours of a window are counted without being read; only its two ends are.",
         list(map(float, hours)),
-        {"page of 20 orders in the window": await _costs(handler, kinds)},
+        {"page of 20 orders in the window": await _costs(kinds)},
     )
 
 
@@ -141,7 +161,7 @@ async def _by_filter(handler: OrdersHandler, count: int) -> Curve:
         "flag and window": (count, {"remarkTag": 1, **window}),
         "all three": (count // 10, {"remarkTag": 1, "remarkTagName": TAG_NAME, **window}),
     }
-    kinds = [_pages(found - PAGE, **asked) for found, asked in filters.values()]
+    kinds = [Kind(handler, _pages(found - PAGE, **asked)) for found, asked in filters.values()]
     return Curve(
         "filters",
         f"Filters, of {count:,} orders",
@@ -149,6 +169,6 @@ async def _by_filter(handler: OrdersHandler, count: int) -> Curve:
         "Flags have counts of their own. A search in remarks is left out: remarks are sealed, and "
         "such a search opens every remark of the window.",
         [],
-        {"page of 20 orders, random pages": await _costs(handler, kinds)},
+        {"page of 20 orders, random pages": await _costs(kinds)},
         list(filters),
     )

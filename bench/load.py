@@ -10,6 +10,7 @@ import gc
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,9 @@ NUMBER = b"@" * 12
 _SCRIPT = Path(__file__).with_name("requests.lua")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _PATIENCE_S = 10.0
+# Longer than any load is wanted.
+_WRK_S_MAX = 600
+_INTERRUPT_S = 0.2
 
 
 class Load(NamedTuple):
@@ -39,25 +43,36 @@ class Load(NamedTuple):
         return self.calls / self.seconds
 
 
-def full(port: int, requests: Path, seconds: int, connections: int, first: int) -> Load:
+def full(port: int, requests: Path, seconds: float, connections: int, first: int) -> Load:
     """As much as the server takes. `first` is the number of the request to begin with."""
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s"]
-    done = subprocess.run(
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{_WRK_S_MAX}s", "--timeout", "60s"]
+    with subprocess.Popen(
         [*command, "-s", str(_SCRIPT), f"http://127.0.0.1:{port}"],
-        check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         env={
             **os.environ,
             "TOLLWAY_BENCH_REQUESTS": str(requests),
             "TOLLWAY_BENCH_FIRST": str(first),
         },
-    )
-    line = next(each for each in done.stdout.splitlines() if each.startswith("result "))
+    ) as wrk:
+        shown, wait_s = "", seconds
+        while wrk.returncode is None:
+            try:
+                shown, _ = wrk.communicate(timeout=wait_s)
+            except subprocess.TimeoutExpired:
+                # wrk counts in whole seconds; interrupted, it reports what it has, and how long it
+                # was. Until it has begun it ignores this, so it is repeated.
+                wrk.send_signal(signal.SIGINT)
+                wait_s = _INTERRUPT_S
+    line = next((each for each in shown.splitlines() if each.startswith("result ")), None)
+    if line is None:
+        sys.exit(f"wrk ended with {wrk.returncode} and no result:\n{shown}")
     calls, taken_us, p50_us, p99_us, refused, broken = map(int, line.split()[1:])
     # A server may close a connection between two calls, and wrk makes another.
     if broken > calls / 100:
-        sys.exit(f"The load met errors:\n{done.stdout}{done.stderr}")
+        sys.exit(f"The load met errors:\n{shown}")
     return Load(calls, taken_us / 1e6, p50_us / 1000, p99_us / 1000, refused)
 
 

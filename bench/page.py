@@ -15,7 +15,18 @@ from bench.results import MAIN, Results
 RESULTS_FILE = Path("performance/calls.json")
 _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "performance.template.md"
-_PARTS = ("run", "missing", "comparison", "connections", "paced", "costs", "memory", "peers")
+_PARTS = (
+    "run",
+    "missing",
+    "comparison",
+    "rounds",
+    "ratios",
+    "connections",
+    "paced",
+    "costs",
+    "memory",
+    "peers",
+)
 _PARTS += ("goals", "growth")
 _PEERS = {
     "bare": ("The bare server", _HERE / "peers/bare.py"),
@@ -56,6 +67,8 @@ def _values(found: Results) -> dict[str, str]:
         ),
         "missing": f"\n{missing}\n" if missing else "",
         "comparison": table(report.comparison(found)),
+        "rounds": _wrapped(report.rounds_text(found)),
+        "ratios": table(report.ratio_table(found)),
         "connections": connections,
         "paced": table(report.paced_table(found)),
         "costs": table(report.cost_table(found)),
@@ -74,7 +87,8 @@ def _growth(found: Growth, docs: Path) -> str:
         _wrapped(
             f"Measured {found.made_at} by a {found.length} run of `make growth`, on "
             f"{found.machine['processor']}, load before the run "
-            f"{found.machine.get('load before the run', 'unknown')}."
+            f"{found.machine.get('load before the run', 'unknown')}, stolen by the host during the "
+            f"run {found.machine.get('stolen by the host during the run', 'unknown')}."
         )
     ]
     for each in found.curves:

@@ -1,8 +1,9 @@
 """`make bench`: every operation of the gateway beside its peers, in one run.
 
 All servers run on the first core and the load on the second. For each kind of call the servers take
-turns, round by round, so that a change of the machine's speed affects all of them. Prints a table,
-and writes docs/performance.md with its charts and the JSON file that they are made from.
+turns in slices of half a second, and each round of them gives one ratio; the bare server begins and
+ends a round, and a round in which it changed by a quarter is repeated. Prints a table, and
+writes docs/performance.md with its charts and the JSON file that they are made from.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -21,34 +23,42 @@ from bench.contestants import Contestant, Field
 from bench.load import Load, full, paced
 from bench.page import RESULTS_FILE, write_page
 from bench.report import printed
-from bench.results import MAIN, Measured, Paced, Results, Row, machine, median_of, now_text
+from bench.results import MAIN, Measured, Paced, Results, Round, Row, machine, median_of, now_text
+from bench.rounds import medians, take_rounds
 from bench.scenarios import SCENARIOS, Scenario
-from bench.servers import LOAD_CORE, cpu_s, memory_mib, missing
+from bench.servers import LOAD_CORE, Steal, cpu_s, memory_mib, missing
 from bench.world import Size
 
 _PEAK_SHARE = 0.7
-# Requests are numbered, and those of a round begin here after those of the last.
-_ROUND_REQUESTS = 1_000_000
-# Before each measurement, so that it is of a server with warm caches and open connections.
-_WARM_UP_S = 1
-# Of a server this slow, one longer round says more than several.
-_SLOW_CALLS_A_S, _SLOW_S = 500, 3
-_IDLE_LOOK_S, _IDLE_TIMEOUT_S = 0.2, 15.0
+# A rate counts as held if so much of it was answered in its time.
+_HELD_SHARE = 0.95
+# More than are on their way when a load ends; requests have numbers, and none comes twice.
+_NUMBERS_APART = 500
+_IDLE_LOOK_S, _IDLE_TIMEOUT_S = 0.05, 15.0
 
 
 class Length(NamedTuple):
-    """How long a run is, in rounds and seconds."""
+    """How long a run is."""
 
     size: Size
+    slice_s: float
     rounds: int
-    round_s: int
+    # Rounds that are repeated at most, of each kind of call.
+    repeats: int
     connections: tuple[int, ...]
+    # Slices at each of the other numbers of connections.
+    turns: int
     paced_s: float
+    paced_tries: int
+    # Of a slow server, one load says enough; it warms up as long.
+    slow_s: float
 
 
 LENGTHS = {
-    "full": Length(Size(200_000, 365, 24, 365, 1000, 300_000), 3, 2, (1, 16, 400), 3.0),
-    "quick": Length(Size(20_000, 365, 24, 230, 1000, 60_000), 1, 1, (), 0.5),
+    "full": Length(
+        Size(200_000, 365, 24, 365, 1000, 300_000), 0.5, 7, 4, (1, 16, 400), 2, 0.7, 3, 1.5
+    ),
+    "quick": Length(Size(20_000, 365, 24, 230, 1000, 60_000), 0.4, 3, 2, (), 0, 0.4, 2, 0.7),
 }
 
 
@@ -57,81 +67,115 @@ class Bench:
 
     def __init__(self, folder: Path, field: Field, length: Length) -> None:
         self._folder, self._field, self._length = folder, field, length
-        self._rounds = 0
+        self._sent: Counter[str] = Counter()
         self._waybills: Counter[str] = Counter()
-        self._slow: set[str] = set()
         self.memory: dict[str, float] = defaultdict(float)
 
-    def measure(self, scenario: Scenario) -> list[Row]:
-        rounds: dict[str, dict[int, list[Measured]]] = defaultdict(lambda: defaultdict(list))
-        plan = [(MAIN, self._length.round_s)] * self._length.rounds
-        plan += [(connections, 1) for connections in self._length.connections]
-        for connections, seconds in plan:
-            for each in self._field.contestants:
-                found = rounds[each.name][connections]
-                if each.name in self._slow and found:
-                    continue
-                lasts_s = max(seconds, _SLOW_S) if each.name in self._slow else seconds
-                found.append(self._round(scenario, each, connections, lasts_s))
-        rows = []
+    def measure(self, scenario: Scenario) -> tuple[list[Row], list[Round]]:
         for each in self._field.contestants:
-            by_connections = {
-                count: median_of(found) for count, found in sorted(rounds[each.name].items())
-            }
-            rows.append(Row(scenario.name, each.name, by_connections))
-            peak = by_connections[MAIN].calls_a_s
+            self._requests_file(each).write_bytes(b"\0".join(each.requests(scenario)))
+        bare, *others = (each for each in self._field.contestants if not each.is_slow)
+        turns = {each.name: each for each in (bare, *others)}
+        for each in turns.values():
+            self._slice(scenario, each)
+        rounds = take_rounds(
+            bare.name,
+            [each.name for each in others],
+            lambda name: self._slice(scenario, turns[name]),
+            self._length.rounds,
+            self._length.repeats,
+        )
+        rows = {
+            name: Row(scenario.name, name, {MAIN: found}) for name, found in medians(rounds).items()
+        }
+        self._by_connections(scenario, others, rows)
+        for each in self._field.contestants:
+            if each.is_slow:
+                rows[each.name] = self._slow(scenario, each)
             # The bare server's rate is more than the client can pace, and of no use to a caller.
-            if each.name != "bare" and peak:
-                rows[-1].paced = self._paced(scenario, each, peak * _PEAK_SHARE)
+            elif each is not bare:
+                rows[each.name].paced = self._paced(scenario, each)
             used = memory_mib(*each.pids, *each.database_pids)
             self.memory[each.name] = max(self.memory[each.name], used)
         self._check_numbers()
-        return rows
+        return list(rows.values()), rounds
 
-    def _round(
-        self, scenario: Scenario, each: Contestant, connections: int, seconds: int
-    ) -> Measured:
-        file = self._folder / f"{each.name}.requests"
-        file.write_bytes(b"\0".join(each.requests(scenario)))
+    def _by_connections(
+        self, scenario: Scenario, others: Sequence[Contestant], rows: dict[str, Row]
+    ) -> None:
+        for count in self._length.connections:
+            found: dict[str, list[Measured]] = defaultdict(list)
+            for _ in range(self._length.turns):
+                for each in others:
+                    found[each.name].append(self._slice(scenario, each, count))
+            for name, slices in found.items():
+                rows[name].by_connections[count] = median_of(slices)
+
+    def _slow(self, scenario: Scenario, each: Contestant) -> Row:
+        self._slice(scenario, each, seconds=self._length.slow_s)
+        found = self._slice(scenario, each, seconds=self._length.slow_s)
+        at_peak_share = self._paced_once(scenario, each, found.calls_a_s)
+        return Row(scenario.name, each.name, {MAIN: found}, at_peak_share)
+
+    def _paced(self, scenario: Scenario, each: Contestant) -> Paced:
+        """Each try at the share of the rate just before it, whatever the machine is like then. If
+        it became slower meanwhile, there is another."""
+        tries: list[Paced] = []
+        held: list[Paced] = []
+        count = self._length.paced_tries
+        while len(held) < count and len(tries) < 2 * count:
+            peak = self._slice(scenario, each).calls_a_s
+            tries.append(self._paced_once(scenario, each, peak))
+            held += [tries[-1]] if tries[-1].is_held else []
+        chosen = held or tries
+        names = ("calls_a_s", "p50_ms", "p99_ms", "spread")
+        columns = [[getattr(one, name) for one in chosen] for name in names]
+        return Paced(*map(median, columns), is_held=bool(held))
+
+    def _paced_once(self, scenario: Scenario, each: Contestant, peak: float) -> Paced:
+        requests, seconds, rate = each.requests(scenario), self._length.paced_s, peak * _PEAK_SHARE
         self._settle()
-        self._check(scenario, each, full(each.port, file, _WARM_UP_S, connections, self._first()))
+        found = paced(each.port, requests, rate, seconds, MAIN, self._sent[each.name])
+        self._count(scenario, each, found)
+        spread, is_held = found.p99_ms / found.p50_ms, found.rate >= _HELD_SHARE * rate
+        return Paced(found.rate, found.p50_ms, found.p99_ms, spread, is_held)
+
+    def _slice(
+        self, scenario: Scenario, each: Contestant, connections: int = MAIN, seconds: float = 0.0
+    ) -> Measured:
+        self._settle()
+        seconds = seconds or self._length.slice_s
         before_s, database_before_s = cpu_s(*each.pids), cpu_s(*each.database_pids)
-        found = full(each.port, file, seconds, connections, self._first())
-        calls = max(1, found.calls)
-        self._check(scenario, each, found)
-        if connections == MAIN:
-            is_slow = found.rate < _SLOW_CALLS_A_S
-            (self._slow.add if is_slow else self._slow.discard)(each.name)
+        file, first = self._requests_file(each), self._sent[each.name]
+        found = full(each.port, file, seconds, connections, first)
+        spent_s = cpu_s(*each.pids) - before_s
+        database_spent_s = cpu_s(*each.database_pids) - database_before_s
+        self._count(scenario, each, found)
+        if not found.calls:
+            return self._slice(scenario, each, connections, 2 * seconds)
         return Measured(
             found.rate,
             found.p50_ms,
             found.p99_ms,
-            (cpu_s(*each.pids) - before_s) / calls * 1e6,
-            (cpu_s(*each.database_pids) - database_before_s) / calls * 1e6,
+            spent_s / found.calls * 1e6,
+            database_spent_s / found.calls * 1e6,
         )
 
-    def _paced(self, scenario: Scenario, each: Contestant, rate: float) -> Paced:
-        requests, seconds = each.requests(scenario), self._length.paced_s
-        self._settle()
-        found = paced(each.port, requests, rate, seconds, MAIN, self._first())
-        self._check(scenario, each, found)
-        return Paced(found.rate, found.p50_ms, found.p99_ms)
+    def _requests_file(self, each: Contestant) -> Path:
+        return self._folder / f"{each.name}.requests"
 
     def _settle(self) -> None:
         """Waits until no server works on what it was sent before: all of them share a core."""
         wait_until_idle(self._field.contestants)
 
-    def _first(self) -> int:
-        self._rounds += 1
-        return self._rounds * _ROUND_REQUESTS
-
-    def _check(self, scenario: Scenario, each: Contestant, found: Load) -> None:
+    def _count(self, scenario: Scenario, each: Contestant, found: Load) -> None:
         """Every call had the answer that is measured; within a limit, a few may succeed."""
         wrong = found.refused if scenario.status == 200 else found.calls - found.refused
         # A peer counts in whole seconds, and the last answers may come late.
         allowed = 10 * (found.seconds + 3) if scenario.status == 429 else 0
         if wrong > allowed:
             sys.exit(f"{scenario.title}, {each.title}: {wrong} of {found.calls} answers are wrong.")
+        self._sent[each.name] += found.calls + _NUMBERS_APART
         if scenario.name == "waybills":
             self._waybills[each.name] += found.calls
 
@@ -153,21 +197,24 @@ def wait_until_idle(contestants: Sequence[Contestant]) -> None:
 
 
 def run(folder: Path, name: str) -> Results:
-    length, its_machine = LENGTHS[name], machine()
+    length, its_machine, steal = LENGTHS[name], machine(), Steal()
+    began_s = monotonic()
     field = Field(folder, length.size)
     try:
-        bench, rows = Bench(folder, field, length), []
+        bench, rows, rounds = Bench(folder, field, length), [], {}
         for scenario in SCENARIOS:
-            print(f"… {scenario.title}", file=sys.stderr, flush=True)
-            rows += bench.measure(scenario)
+            print(f"{monotonic() - began_s:4.0f} s  {scenario.title}", file=sys.stderr, flush=True)
+            found, rounds[scenario.name] = bench.measure(scenario)
+            rows += found
         return Results(
             made_at=now_text(),
             length=name,
-            machine=its_machine,
+            machine={**its_machine, "stolen by the host during the run": f"{steal.share:.0%}"},
             orders=field.orders,
             scenarios={each.name: each.title for each in SCENARIOS},
             contestants={each.name: each.title for each in field.contestants},
             rows=rows,
+            rounds=rounds,
             memory_mib=dict(bench.memory),
             missing=field.missing,
         )

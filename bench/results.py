@@ -4,8 +4,10 @@ import os
 import platform
 import statistics
 import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -15,7 +17,8 @@ MAIN = 64
 
 
 class Measured(msgspec.Struct):
-    """One kind of call, one server, one number of connections: medians of the rounds."""
+    """One kind of call, one server, one number of connections: a slice of time, or the median of
+    several."""
 
     calls_a_s: float
     p50_ms: float
@@ -23,13 +26,21 @@ class Measured(msgspec.Struct):
     cpu_us: float
     database_cpu_us: float = 0.0
 
+    @property
+    def all_cpu_us(self) -> float:
+        return self.cpu_us + self.database_cpu_us
+
 
 class Paced(msgspec.Struct):
-    """The same at a fixed rate, 70 % of the highest."""
+    """The same at a fixed rate, 70 % of the highest: a try, or the medians of several."""
 
     calls_a_s: float
     p50_ms: float
     p99_ms: float
+    # p99 divided by p50.
+    spread: float
+    # False if the answers came more slowly than the calls: then the server was at its limit.
+    is_held: bool
 
 
 class Row(msgspec.Struct):
@@ -39,6 +50,24 @@ class Row(msgspec.Struct):
     contestant: str
     by_connections: dict[int, Measured]
     paced: Paced | None = None
+
+
+class Round(msgspec.Struct):
+    """One turn of the servers, a slice of time each; the first server's is the mean of the slices
+    before and after the others."""
+
+    measured: dict[str, Measured]
+    # How much the first server's rate changed meanwhile: 0.25 is by a quarter.
+    change: float
+    is_kept: bool = True
+
+
+class Ratio(NamedTuple):
+    """The median of the rounds' ratios, and their quartiles."""
+
+    low: float
+    median: float
+    high: float
 
 
 class Results(msgspec.Struct):
@@ -51,6 +80,7 @@ class Results(msgspec.Struct):
     scenarios: dict[str, str]
     contestants: dict[str, str]
     rows: list[Row]
+    rounds: dict[str, list[Round]]
     memory_mib: dict[str, float]
     missing: list[str]
 
@@ -65,9 +95,42 @@ class Results(msgspec.Struct):
         found = row.by_connections.get(connections) if row else None
         return found.calls_a_s if found else None
 
+    def ratio(
+        self, scenario: str, name: str, other: str, value: Callable[[Measured], float]
+    ) -> Ratio | None:
+        """One server divided by another, round by round: both had the same moment's machine."""
+        return ratio_of(self.rounds.get(scenario, ()), name, other, value)
 
-def median_of(rounds: list[Measured]) -> Measured:
-    columns = [[getattr(each, name) for each in rounds] for name in Measured.__struct_fields__]
+
+def ratio_of(
+    rounds: Iterable[Round], name: str, other: str, value: Callable[[Measured], float]
+) -> Ratio | None:
+    found = [
+        value(each.measured[name]) / value(each.measured[other])
+        for each in rounds
+        if each.is_kept and {name, other} <= each.measured.keys()
+    ]
+    if len(found) < 2:
+        return Ratio(*found * 3) if found else None
+    return Ratio(*statistics.quantiles(found, n=4, method="inclusive"))
+
+
+def by_rate(measured: Measured) -> float:
+    return measured.calls_a_s
+
+
+def by_cpu(measured: Measured) -> float:
+    """Calls for a second of processor time, that of the database included."""
+    return 1e6 / measured.all_cpu_us
+
+
+def by_own_cpu(measured: Measured) -> float:
+    """Calls for a second of processor time, with the database on another machine."""
+    return 1e6 / measured.cpu_us
+
+
+def median_of(measured: Sequence[Measured]) -> Measured:
+    columns = [[getattr(each, name) for each in measured] for name in Measured.__struct_fields__]
     return Measured(*map(statistics.median, columns))
 
 

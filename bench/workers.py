@@ -1,9 +1,10 @@
 """Are several workers faster than one, on the same cores as the load?
 
-A gateway for each number of workers, each on a copy of the same data, in turns; neither the
-gateways nor the load are kept to a core. Prints for each operation the calls a second, compared
-with the first number of workers, p99, the processor time of the gateway and of PostgreSQL for a
-call, and how many calls share a commit. `--engine postgresql --waits 0 5` compares what it gains
+A gateway for each number of workers, each on a copy of the same data, in turns of a second; neither
+the gateways nor the load are kept to a core. Prints for each operation the calls a second, p99, the
+processor time of the gateway and of PostgreSQL for a call, how many calls share a commit, and the
+ratio to the first number of workers: the median of the rounds' ratios, with their quartiles. The
+goal is 1.5 with two workers on two cores. `--engine postgresql --waits 0 5` compares what it gains
 that a batch of charges waits for more calls.
 """
 
@@ -14,14 +15,17 @@ import shutil
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Mapping, Sequence
 from itertools import product, starmap
 from pathlib import Path
-from statistics import median
 from subprocess import Popen
 from typing import NamedTuple
 
 from bench.cost_databases import DURABLE, main_process, open_accounts
 from bench.load import full
+from bench.report import ratio_text
+from bench.results import MAIN, Measured, Round, by_rate, ratio_of
+from bench.rounds import medians, take_rounds
 from bench.scenarios import PAGE, SCENARIOS, Amounts, Scenario, analysis, product_days
 from bench.servers import cpu_s, free_port, missing, start, stop
 from bench.world import Size, World, make_world
@@ -32,17 +36,9 @@ from tollway.telemetry.metrics import Metrics
 SIZE = Size(20_000, 365, 24, 230, 1000, 400_000)
 # Three in five orders are of the shop that is read.
 AMOUNTS = Amounts(SIZE.orders_a_year * 3 // 5 // PAGE, 20)
-_ROUND_REQUESTS = 1_000_000
+# More than are on their way when a load ends; requests have numbers, and none comes twice.
+_NUMBERS_APART = 500
 _ACCOUNTS = 300
-
-
-class Round(NamedTuple):
-    """What one round found."""
-
-    calls_a_s: float
-    p99_ms: float
-    cpu_us: float
-    calls_a_commit: float
 
 
 class Kind(NamedTuple):
@@ -50,6 +46,10 @@ class Kind(NamedTuple):
 
     workers: int
     wait_ms: int
+
+    @property
+    def name(self) -> str:
+        return f"of_{self.workers}_{self.wait_ms}"
 
 
 class Databases:
@@ -107,16 +107,17 @@ class Served:
 
     def __init__(self, folder: Path, kind: Kind, databases: Databases) -> None:
         self.port = free_port()
-        self._databases = databases
+        self.kind, self._databases = kind, databases
+        self._sent = 0
+        self._calls_before = self._batches_before = 0.0
         cores = ",".join(map(str, range(os.cpu_count() or 1)))
         command = [sys.executable, "-m", "tollway", "serve", "--port", str(self.port)]
-        name = f"of_{kind.workers}_{kind.wait_ms}"
         self.process: Popen[bytes] = start(
             [*command, "--workers", str(kind.workers)],
             self.port,
             folder,
-            folder / f"{name}.log",
-            {**databases.copy(name), "TOLLWAY_CHARGE_WAIT_MS": str(kind.wait_ms)},
+            folder / f"{kind.name}.log",
+            {**databases.copy(kind.name), "TOLLWAY_CHARGE_WAIT_MS": str(kind.wait_ms)},
             cores=cores,
         )
 
@@ -130,15 +131,22 @@ class Served:
         ]
         return sums[0], sums[1]
 
-    def measure(self, requests: Path, options: argparse.Namespace, first: int) -> Round:
-        before_s, (calls_before, batches_before) = self._cpu_s(), self._batches()
-        load = full(self.port, requests, options.seconds, options.connections, first)
+    def measure(self, requests: Path, seconds: float, connections: int = MAIN) -> Measured:
+        self._calls_before, self._batches_before = self._batches()
+        before_s = self._cpu_s()
+        load = full(self.port, requests, seconds, connections, self._sent)
+        self._sent += load.calls + _NUMBERS_APART
         if load.refused:
             sys.exit(f"{load.refused} of {load.calls} calls were refused")
-        calls, batches = self._batches()
+        if not load.calls:
+            return self.measure(requests, 2 * seconds, connections)
         spent_us = (self._cpu_s() - before_s) / load.calls * 1e6
-        a_commit = (calls - calls_before) / max(1, batches - batches_before)
-        return Round(load.rate, load.p99_ms, spent_us, a_commit)
+        return Measured(load.rate, load.p50_ms, load.p99_ms, spent_us)
+
+    def calls_a_commit(self) -> float:
+        """In the last slice."""
+        calls, batches = self._batches()
+        return (calls - self._calls_before) / max(1, batches - self._batches_before)
 
     def _cpu_s(self) -> float:
         return cpu_s(self.process.pid) + self._databases.cpu_s()
@@ -153,9 +161,9 @@ def main() -> None:
     parser.add_argument("--engine", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--waits", type=int, nargs="+", default=[5], help="charge_wait_ms")
     parser.add_argument("--only", nargs="+", help="names of scenarios, as in: orders claims")
-    parser.add_argument("--seconds", type=int, default=2, help="length of one round")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each")
-    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=1, help="length of one slice")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each")
+    parser.add_argument("--connections", type=int, default=MAIN)
     options = parser.parse_args()
     if lacking := missing({"wrk": "wrk"}):
         sys.exit(f"Install {', '.join(lacking)}.")
@@ -169,51 +177,45 @@ def main() -> None:
 
 def run(folder: Path, databases: Databases, options: argparse.Namespace) -> None:
     world, many = databases.make()
-    served: dict[Kind, Served] = {}
+    served: dict[str, Served] = {}
     title = f"{options.engine}, {options.connections} connections"
-    print(
-        f"{title:32}{'workers':>8}{'wait ms':>8}{'calls/s':>9}{'of first':>9}{'p99 ms':>8}", end=""
-    )
-    print(f"{'µs a call':>10}{'a commit':>9}")
+    print(f"{title:32}{'workers':>8}{'wait ms':>8}{'calls/s':>9}{'p99 ms':>8}", end="")
+    print(f"{'µs a call':>10}{'a commit':>9}  of first")
     try:
         for kind in starmap(Kind, product(options.workers, options.waits)):
-            served[kind] = Served(folder, kind, databases)
+            served[kind.name] = Served(folder, kind, databases)
         for scenario in (many, *SCENARIOS):
             if scenario.status == 200 and (not options.only or scenario.name in options.only):
-                report(scenario, compare(scenario, served, world, folder, options))
+                requests = folder / "requests"
+                requests.write_bytes(b"\0".join(scenario.requests(world, AMOUNTS)))
+                rounds = compare(served, requests, options)
+                report(scenario, served, rounds)
     finally:
         for gateway in served.values():
             stop(gateway.process)
 
 
 def compare(
-    scenario: Scenario,
-    served: dict[Kind, Served],
-    world: World,
-    folder: Path,
-    options: argparse.Namespace,
-) -> dict[Kind, Round]:
-    requests = folder / "requests"
-    requests.write_bytes(b"\0".join(scenario.requests(world, AMOUNTS)))
-    found: dict[Kind, list[Round]] = {kind: [] for kind in served}
-    # The first round only warms everything up.
-    for number in range(options.rounds + 1):
-        for kind, gateway in served.items():
-            one = gateway.measure(requests, options, number * _ROUND_REQUESTS)
-            found[kind] += [one] if number else []
-    return {
-        kind: Round(*(median(values) for values in zip(*rounds, strict=True)))
-        for kind, rounds in found.items()
-    }
+    served: Mapping[str, Served], requests: Path, options: argparse.Namespace
+) -> list[Round]:
+    def measure(name: str) -> Measured:
+        return served[name].measure(requests, options.seconds, options.connections)
+
+    first, *others = served
+    # The first slices only warm everything up.
+    for name in served:
+        measure(name)
+    return take_rounds(first, others, measure, options.rounds, options.rounds // 2)
 
 
-def report(scenario: Scenario, found: dict[Kind, Round]) -> None:
-    first = next(iter(found.values())).calls_a_s
-    for kind, each in found.items():
+def report(scenario: Scenario, served: Mapping[str, Served], rounds: Sequence[Round]) -> None:
+    found, first = medians(rounds), next(iter(served))
+    for name, gateway in served.items():
+        each, kind = found[name], gateway.kind
         print(
             f"{scenario.title:32}{kind.workers:8}{kind.wait_ms:8}{each.calls_a_s:9,.0f}"
-            f"{each.calls_a_s / first:9.2f}{each.p99_ms:8.1f}{each.cpu_us:10.0f}"
-            f"{each.calls_a_commit:9.1f}",
+            f"{each.p99_ms:8.1f}{each.cpu_us:10.0f}{gateway.calls_a_commit():9.1f}  "
+            f"{ratio_text(ratio_of(rounds, name, first, by_rate))}",
             flush=True,
         )
 

@@ -122,8 +122,10 @@ def test_the_bare_server_sends_the_same_bytes_and_both_loads_count_them(
             assert (answer.status, answer.body) == (expected.status, expected.body)
         requests = [bare_request(request, "/refused_401")]
         (tmp_path / "requests").write_bytes(b"\0".join(requests))
-        found = full(port, tmp_path / "requests", 1, 4, 0)
+        before_s = servers.cpu_s(process.pid)
+        found = full(port, tmp_path / "requests", 0.5, 4, 0)
         assert found.calls == found.refused > 0
+        assert servers.cpu_s(process.pid) > before_s
         assert 0 < found.p50_ms <= found.p99_ms
         slow = paced(port, requests, rate=200, seconds=0.25, connections=4, first=0)
         assert slow.calls == slow.refused == 50

@@ -107,15 +107,17 @@ def test_a_push_with_a_wrong_record_is_logged_and_counted_and_a_good_one_only_co
     assert grown("tollway_pushed_records_total", kind="orders", result="rejected") == 1
 
 
-def test_a_request_for_a_token_that_fails_has_an_id_and_a_line(
+def test_a_request_for_a_token_that_fails_has_an_id_a_line_and_a_count(
     served: Gateway, pushed: Store
 ) -> None:
-    client = new_client(pushed)
+    before, client = metrics(served), new_client(pushed)
     given = ask(served, client.form)
     assert given.status_code == 200 and given.headers["x-request-id"]
     wrong = ask(served, {**client.form, "client_secret": "tw_secret_guessed"})
     line = _line(served, wrong.headers["x-request-id"], "tollway.token")
     assert (line["answer"], line["client"]) == ("invalid_client", client.id)
+    grown = sample(metrics(served), "tollway_tokens_asked_total", answer="invalid_client")
+    assert grown - sample(before, "tollway_tokens_asked_total", answer="invalid_client") == 1
     # What is no client's id may be its secret, sent in the wrong field.
     swapped = {**client.form, "client_id": client.secret}
     line = _line(served, ask(served, swapped).headers["x-request-id"], "tollway.token")

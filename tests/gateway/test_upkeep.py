@@ -12,7 +12,8 @@ from tests.support.counted_writes import CountedWrites
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
 from tollway.cli.setting_sources import load_settings
-from tollway.gateway import retention
+from tollway.demo.sandbox import Sandbox
+from tollway.gateway import retention, upkeep
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.retention import Retention
 from tollway.gateway.worker_group import WorkerGroup
@@ -24,6 +25,7 @@ from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.key_check import files_of, use_files
+from tollway.store.nodes import Presence
 from tollway.telemetry.logs import LogWriter
 
 
@@ -67,6 +69,38 @@ def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(
         return token.last_used_at_s
 
     assert [used_at_s(each.account_id) for each in (first, second)] == [1000, 2000]
+
+
+# The short steps of the regular work, and what each of them calls.
+STEPS: dict[str, tuple[object, str]] = {
+    "presence": (Presence, "refresh"),
+    "token_use": (upkeep, "record_use"),
+    "kept_answers": (upkeep, "sweep_kept"),
+    "sandbox": (Sandbox, "sweep"),
+    "tokens": (upkeep, "sweep_client_tokens"),
+    "webhooks": (upkeep, "sweep_deliveries"),
+    "sessions": (upkeep, "sweep_sessions"),
+    "sign_in_attempts": (upkeep, "sweep_attempts"),
+}
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("cut off"), LookupError("a bug")])
+def test_a_step_that_fails_keeps_no_other_from_being_done(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    async def work(gateway: Gateway) -> None:
+        done = gateway.upkeep._levels.upkeep_succeeded_s
+        for step, (owner, name) in STEPS.items():
+            done.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, fail)
+                await gateway.upkeep.tidy()
+            assert set(done) == set(STEPS) - {step}
+
+    _in_gateway(own_store, monkeypatch, work)
 
 
 class _Removals:

@@ -161,6 +161,31 @@ def test_a_small_batch_waits_for_those_that_come_back_if_the_cores_are_short(
 
 
 @pytest.mark.postgresql
+@pytest.mark.parametrize(("took_s", "wait_s"), [(0, 3600), (3600, 0.01)])
+def test_a_batch_waits_no_longer_than_the_last_one_took_nor_than_the_setting(
+    on_bench: OnBench, monkeypatch: pytest.MonkeyPatch, took_s: float, wait_s: float
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+    monkeypatch.setattr(charging, "monotonic", lambda: now_s)
+
+    async def test(bench: Bench) -> None:
+        nonlocal now_s
+        bench.database.gate.clear()
+        posted = [bench.settle(number) for number in range(8)]
+        await bench.database.has_begun.wait()
+        late = bench.settle(8)
+        now_s += took_s
+        bench.database.gate.set()
+        # The late one has no company, however long it waits.
+        async with asyncio.timeout(LET_GO_WITHIN_S):
+            await asyncio.gather(late, *posted)
+        assert await bench.left() == 91
+
+    on_bench(test, timeout_s=2 * 3600, wait_s=wait_s)
+
+
+@pytest.mark.postgresql
 def test_calls_that_come_one_at_a_time_wait_for_no_others(
     on_bench: OnBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """Regular work on the ledger goes in small commits, in a fixed lock order, and loses nothing."""
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -109,24 +108,6 @@ def test_tokens_are_stored_in_one_order_and_in_pieces(
     assert [each for piece in pieces for each in piece] == sorted(ids)
     assert max(map(len, pieces)) <= PIECE
     assert not used
-
-
-def test_workers_that_store_the_same_tokens_never_deadlock(
-    store: Store, new_name: Callable[[], str]
-) -> None:
-    ids = _new_tokens(store, new_name())
-
-    async def work(database: Database) -> None:
-        async def worker(number: int) -> None:
-            shuffled = random.sample(ids, len(ids))
-            used = dict.fromkeys(shuffled, 1000 + number)
-            await record_use(database, used)
-            assert not used
-
-        await asyncio.gather(*map(worker, range(4)))
-
-    store.do(work)
-    assert set(_used(store, ids).values()) <= {1000, 1001, 1002, 1003}
 
 
 def test_times_that_could_not_be_stored_are_left_for_the_next_run(

@@ -103,11 +103,16 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     bare = new_caller(store, granted=False)
     operator.open(f"/operator/account?id={bare.account_id}")
     of = {"account": bare.account_id}
-    page = html.unescape(operator.send("/operator/account/token", **of).text)
-    assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
-    assert PRODUCT_ANALYSIS.path in page and "may call no operation yet" in page
+    page = operator.send("/operator/account/token", **of).text
+    assert "A first call with it" not in page and "may call no operation yet" in page
+    operator.send("/operator/account/permission", **of, operation="*", state="may")
+    page = operator.send("/operator/account/token", **of, operations="orders").text
+    assert "A first call with it" not in page and "can be paid yet" in page
+    paid = {"unit": "credits", "amount": "5", "note": "first", "sure": "yes"}
+    operator.send("/operator/account/top-up", **of, **paid)
     page = html.unescape(operator.send("/operator/account/token", **of, operations="orders").text)
-    assert "/papi/tool/erps/paging-orders" in page
+    assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
+    assert "/papi/tool/erps/paging-orders" in page and "can be paid yet" not in page
     page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
     assert "A first call with it" not in page and "may call no operation yet" not in page
 
@@ -213,5 +218,7 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     operator.client.headers["Accept-Language"] = "zh-CN"
     page = operator.open(f"/operator/trail?of=account+{caller.account_id}").text
     assert "签发令牌" in page and f"账户 {caller.account_id}" in page
+    assert "备注名: a" in page and "类型: 正式" in page
+    assert f"账户: {caller.account_id}" not in page
     page = operator.open(f"/operator/account?id={caller.account_id}").text
     assert "1 次（通用）" in page

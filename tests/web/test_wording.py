@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from jinja2 import Environment, nodes
@@ -18,7 +19,14 @@ from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
 from tollway.web.operator.trail import ACTS
-from tollway.web.wording import WORD_PARTS, catalogue, is_own_address, words_of
+from tollway.web.wording import (
+    PLAIN_VIEW,
+    WORD_PARTS,
+    catalogue,
+    is_own_address,
+    relative_time,
+    words_of,
+)
 from tollway.webhooks.events import EVENT_TYPES
 
 _WEB = Path(tollway.web.__file__).parent
@@ -122,6 +130,21 @@ def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
         lighter, darker = sorted(map(_luminance, (colours[tone], colours[ground])), reverse=True)
         # What WCAG asks of small text.
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, tone
+
+
+@pytest.mark.parametrize(
+    ("past_s", "said"),
+    [
+        (0.4, "just now"),
+        (7.9, "7 s ago"),
+        (60, "1 min ago"),
+        (7200, "2 h ago"),
+        (-5, "in a moment"),
+    ],
+)
+def test_a_time_says_how_long_ago_it_was(past_s: float, said: str) -> None:
+    zone = ZoneInfo("Asia/Shanghai")
+    assert relative_time(1_000_000 - past_s, 1_000_000, zone, PLAIN_VIEW.say) == said
 
 
 _RECORDED_BY = {"record_act": 2, "note_act": 2, "record": 1, "_record_state": 2}

@@ -1,7 +1,6 @@
 """`tollway ledger` and `tollway receipt`: reading entries, handing them to an accountant, and what
 became of one call."""
 
-import csv
 import heapq
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -20,7 +19,7 @@ from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import new_file
 from tollway.cli.output import Cell, Output, Table, Time
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
-from tollway.contract.csv_cells import harmless
+from tollway.contract.csv_rows import CsvWriter
 from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
@@ -193,16 +192,15 @@ async def _write(
 ) -> int:
     """Writes entries in one format; in CSV, `at` is `at_ms` as people read it."""
     written = 0
-    rows = csv.writer(stream, lineterminator="\n")
+    rows = CsvWriter(stream)
     if format_ is Format.CSV:
-        rows.writerow(("at", *Entry.__struct_fields__))
+        rows.write(("at", *Entry.__struct_fields__))
     elif format_ is Format.JSON_ARRAY:
         stream.write("[")
     async for entry in entries:
         if format_ is Format.CSV:
             at = datetime.fromtimestamp(entry.at_ms / 1000, zone)
-            cells = map(harmless, msgspec.structs.astuple(entry))
-            rows.writerow((at.isoformat(timespec="milliseconds"), *cells))
+            rows.write((at.isoformat(timespec="milliseconds"), *msgspec.structs.astuple(entry)))
         elif format_ is Format.JSON_LINES:
             stream.write(msgspec.json.encode(entry).decode() + "\n")
         else:

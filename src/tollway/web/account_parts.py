@@ -6,7 +6,9 @@ from datetime import date, datetime, timedelta
 
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.grants import Grant
-from tollway.ledger.entries import Balance, Entry
+from tollway.contract.operation import ConsentNeed
+from tollway.ledger.entries import Balance, Entry, list_balances
+from tollway.ledger.permissions import list_permissions
 from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
 from tollway.ledger.usage import UsageSum, usage_of_account
@@ -55,8 +57,9 @@ def unit_name(context: Context, unit: str) -> str:
     )
 
 
-_CONSENTED = {
-    (each.consent.whose.value, each.consent.scope): each.title
+# What a shop or user can allow, by its kind and the scope, and the operation it is for.
+CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str]] = {
+    (each.consent.whose.value, each.consent.scope): (each.consent, each.title)
     for each in OPERATIONS
     if each.consent is not None
 }
@@ -64,7 +67,8 @@ _CONSENTED = {
 
 def scope_title(context: Context, grant: Grant) -> str:
     """What a grant allows: the operation that needs it."""
-    return context.say(_CONSENTED.get((grant.owner_kind, grant.scope), grant.scope))
+    found = CONSENTED.get((grant.owner_kind, grant.scope))
+    return context.say(found[1]) if found else grant.scope
 
 
 def headed(text: str) -> str:
@@ -136,16 +140,16 @@ def tokens_table(
                 context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
                 context.time(token.expires_at_s),
                 Cell(_limits(context, token)),
-                Cell(
-                    say("Revoke"), href=context.question(revoke, account=account_id, token=token.id)
-                )
-                if is_active
-                else Cell(""),
                 *(
                     [Cell(say("Rotate"), href=address(rotate, token=token.id))]
                     if rotate and is_active
                     else []
                 ),
+                Cell(
+                    say("Revoke"), href=context.question(revoke, account=account_id, token=token.id)
+                )
+                if is_active
+                else Cell(""),
             ]
         )
     return Table(
@@ -163,7 +167,7 @@ def tokens_table(
         ],
         rows,
         Empty(say("There is no token yet: issue the first below.")),
-        title=say("Tokens"),
+        title=say("Tokens") if account_id else "",
     )
 
 
@@ -191,9 +195,16 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
                 "live",
                 [("live", say("live")), ("test", say("sandbox"))],
             ),
-            Field("days", say("Days"), "number", placeholder=say("no end")),
-            Field("operations", say("Only for"), length_max=1000, placeholder="orders, account"),
-            Field("addresses", say("Only from"), length_max=2000, placeholder="203.0.113.0/24"),
+            Field("days", say("Valid for days"), "number", placeholder=say("no end")),
+            Field(
+                "operations", say("Only operations"), length_max=1000, placeholder="orders, account"
+            ),
+            Field(
+                "addresses",
+                say("Only from addresses"),
+                length_max=2000,
+                placeholder="203.0.113.0/24",
+            ),
             Field("credits_per_day", say("Credits a day"), "number", placeholder=say("no cap")),
             Field("calls_per_day", say("Calls a day"), "number", placeholder=say("no cap")),
         ],
@@ -203,13 +214,20 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
     )
 
 
-def new_token(context: Context, issued: IssuedToken) -> list[Block]:
-    """A token, shown this once, and a call with it to copy."""
+async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
+    """A token, shown this once, and a call to copy, if there is one that it can make and pay."""
     say, token = context.say, issued.token
     blocks: list[Block] = [
         Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
     ]
-    operation = next((each for each in OPERATIONS if token.limits.allows(each.name)), None)
+    callable_ = [each for each in OPERATIONS if token.limits.allows(each.name)]
+    if token.kind == "live":
+        held = await list_permissions(context.database, token.account_id)
+        may = {each.operation for each in held}
+        balances = await list_balances(context.database, token.account_id)
+        paid = {each.unit for each in balances if each.amount > 0}
+        callable_ = [each for each in callable_ if each.name in may and each.balance_unit in paid]
+    operation = next(iter(callable_), None)
     example = ALL_EXAMPLES.get(operation.name) if operation else None
     if operation and example:
         today = datetime.fromtimestamp(context.now_s, context.web.zone).date()

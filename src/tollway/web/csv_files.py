@@ -1,12 +1,11 @@
 """Lists as CSV, to be opened with a spreadsheet; for operators and callers alike."""
 
-import csv
 import io
 from collections.abc import Iterable, Sequence
 
 from starlette.responses import Response
 
-from tollway.contract.csv_cells import harmless
+from tollway.contract.csv_rows import CsvWriter
 from tollway.ledger.entries import newest_entries
 from tollway.web.area import Context
 from tollway.web.wording import exact_time
@@ -50,8 +49,9 @@ async def ledger_file(context: Context, account_id: str) -> Response:
 
 def csv_file(name: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
     content = io.StringIO()
-    writer = csv.writer(content)
-    writer.writerow(names)
-    writer.writerows(map(harmless, row) for row in rows)
+    writer = CsvWriter(content)
+    writer.write(names)
+    for row in rows:
+        writer.write(row)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content.getvalue(), media_type="text/csv", headers=headers)

@@ -139,8 +139,10 @@ def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
     """How long ago or how soon; beyond a week the day."""
     past_s = now_s - at_s
     span_s = abs(past_s)
-    if span_s < 45:
-        return say("just now") if past_s >= 0 else say("in a moment")
+    if span_s < 60:
+        if past_s < 0:
+            return say("in a moment")
+        return say("{count} s ago", count=int(past_s)) if past_s >= 1 else say("just now")
     if span_s < 3600:
         count = round(span_s / 60) or 1
         return (

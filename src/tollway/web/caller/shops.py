@@ -4,10 +4,8 @@ from starlette.responses import Response
 
 from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
 from tollway.consent.owners import find_owner
-from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
-from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import scope_title
+from tollway.web.account_parts import CONSENTED, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
@@ -25,12 +23,8 @@ from tollway.web.pages import PageError
 from tollway.web.wording import exact_time, sentences
 
 SHOPS = f"{PATH}/shops"
-# What an owner can be asked for, by the text that a form sends, and the operation it is for.
-_NEEDS: dict[str, tuple[ConsentNeed, str]] = {
-    f"{each.consent.whose.value}:{each.consent.scope}": (each.consent, each.title)
-    for each in OPERATIONS
-    if each.consent is not None
-}
+# What an owner can be asked for, by the text that a form sends.
+_NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()}
 
 
 async def show_shops(context: Context) -> Response:

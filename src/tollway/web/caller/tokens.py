@@ -53,7 +53,7 @@ async def _tokens_page(context: Context, *first: Block) -> Response:
 
 async def issue_act(context: Context) -> Response:
     say = context.say
-    days = context.optional_number("days", say("Days"))
+    days = context.optional_number("days", say("Valid for days"))
     issued = await issue_token(
         context.database,
         context.runtime,
@@ -64,7 +64,7 @@ async def issue_act(context: Context) -> Response:
         limits=asked_limits(context),
         day_start_s=context.day_start_s,
     )
-    return await _tokens_page(context, *new_token(context, issued))
+    return await _tokens_page(context, *await new_token(context, issued))
 
 
 async def _own_token(context: Context) -> Token:
@@ -84,10 +84,10 @@ async def show_rotation(context: Context) -> Response:
         say("Make a new token"),
         [Field("hours", say("The old one is accepted for"), "select", "24", hours)],
         hidden={"token": token.id},
-        title=say("Rotate the token {name}", name=name),
         note=say("The new token has the same limits. Change your program before the old one ends."),
     )
-    return context.page(say("Tokens"), [form], crumbs=[Link(say("Tokens"), TOKENS)])
+    title = say("Rotate the token {name}", name=name)
+    return context.page(title, [form], crumbs=[Link(say("Tokens"), TOKENS)])
 
 
 async def rotate_act(context: Context) -> Response:
@@ -98,7 +98,7 @@ async def rotate_act(context: Context) -> Response:
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
-    return await _tokens_page(context, *new_token(context, issued))
+    return await _tokens_page(context, *await new_token(context, issued))
 
 
 async def revoke_act(context: Context) -> Response:

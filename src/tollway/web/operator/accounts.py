@@ -96,7 +96,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     blocks.append(balance_figures(context, balances, used))
     if account.closed_at_s is None:
         blocks.append(_top_up_form(context, account))
-    blocks.append(await _permissions(context, account))
+    blocks += await _permissions(context, account)
     blocks.append(
         tokens_table(
             context, await list_tokens(database, account.id), f"{ONE}/token/revoke", account.id
@@ -209,7 +209,7 @@ def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Ce
     return Cell(say("{value} (common)", value=shown), "number muted")
 
 
-async def _permissions(context: Context, account: Account) -> Block:
+async def _permissions(context: Context, account: Account) -> list[Block]:
     say = context.say
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
@@ -247,7 +247,7 @@ async def _permissions(context: Context, account: Account) -> Block:
         title=say("Operations"),
     )
     if account.closed_at_s is not None:
-        return table
+        return [table]
     choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
     form = Form(
         f"{ONE}/permission",
@@ -266,8 +266,9 @@ async def _permissions(context: Context, account: Account) -> Block:
         ],
         hidden={"account": account.id},
         title=say("Enable operations, set prices and rates"),
+        is_line=True,
     )
-    return Columns([table, form])
+    return [table, form]
 
 
 async def permission_act(context: Context) -> Response:

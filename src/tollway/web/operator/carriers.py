@@ -64,6 +64,7 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
         "",
         say("Newest waybills"),
+        say("No waybill is issued yet: a call of waybill issuing takes a number from a pool."),
     )
     forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
     blocks = [*first, known, *(of_shops if own else ()), forms]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import secrets
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
@@ -71,7 +72,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
         blocks.append(_upload_form(context))
     imports = [
         [
-            Cell(name.removeprefix(IMPORT_PREFIX), "mono"),
+            Cell(say(name.removeprefix(IMPORT_PREFIX))),
             context.time(run.at_s),
             *_loaded(context, run.result),
         ]
@@ -88,8 +89,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
         sources.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),
-                Cell(" ".join(each.speaks_for.shop) or "–", "mono"),
-                Cell(" ".join(each.speaks_for.channel) or "–", "mono"),
+                _listed(context, each.speaks_for.shop),
+                _listed(context, each.speaks_for.channel),
                 context.time(run.at_s) if run else Cell(say("never")),
                 context.time(each.rotated_at_s),
                 Cell(say("Change secret"), href=rotate),
@@ -103,6 +104,10 @@ async def _data_page(context: Context, *first: Block) -> Response:
     return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
 
 
+def _listed(context: Context, listed: Sequence[str]) -> Cell:
+    return Cell(context.say("all")) if "*" in listed else Cell(" ".join(listed) or "–", "mono")
+
+
 def _loaded(context: Context, result: str) -> list[Cell]:
     figures = msgspec.json.decode(result, type=LoadResult)
     return [
@@ -113,7 +118,7 @@ def _loaded(context: Context, result: str) -> list[Cell]:
 
 def _upload_form(context: Context) -> Form:
     say = context.say
-    kinds = [(name, name) for name in RECORD_KINDS]
+    kinds = [(name, say(name)) for name in RECORD_KINDS]
     return Form(
         f"{PATH}/import",
         say("Load the file"),

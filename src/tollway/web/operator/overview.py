@@ -136,7 +136,7 @@ def _figures(
 
 def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
     say = context.say
-    label = say("Time of a call in ms, p50 and p99")
+    label = say("p50 / p99 in ms")
     if taken is None:
         return Figure(label, "–", note=say("no call since the start of this node"))
     note = say(

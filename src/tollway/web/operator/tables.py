@@ -6,15 +6,21 @@ from tollway.web.blocks import Cell, Column, Empty, Table
 
 
 def plain_table(
-    context: Context, titles: tuple[str, ...], rows: list[list[Cell]], command: str, title: str = ""
+    context: Context,
+    titles: tuple[str, ...],
+    rows: list[list[Cell]],
+    command: str,
+    title: str = "",
+    none: str = "",
 ) -> Table:
-    """Columns are aligned as the cells of the first row are."""
+    """Columns are aligned as the cells of the first row are; `none` says why there are no rows."""
     say = context.say
     kinds = [cell.kind if cell.kind == "number" else "" for cell in rows[0]] if rows else []
     columns = [
         Column(say(each), kinds[index] if kinds else "") for index, each in enumerate(titles)
     ]
-    return Table(columns, rows, Empty(say("There is nothing here yet."), command=command), title)
+    empty = Empty(none or say("There is nothing here yet."), command=command)
+    return Table(columns, rows, empty, title)
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:

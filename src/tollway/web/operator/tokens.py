@@ -5,9 +5,10 @@ from starlette.responses import Response
 from tollway.ledger.permissions import list_permissions
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S
+from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import asked_limits, new_token
 from tollway.web.area import Context
-from tollway.web.blocks import Notice
+from tollway.web.blocks import Code, Notice
 from tollway.web.operator.accounts import ONE, account_page, find_wanted
 from tollway.web.pages import PageError
 
@@ -15,7 +16,7 @@ from tollway.web.pages import PageError
 async def issue_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
     kind = "test" if context.form.get("kind") == "test" else "live"
-    days = context.optional_number("days", say("Days"))
+    days = context.optional_number("days", say("Valid for days"))
     issued = await issue_token(
         context.database,
         context.runtime,
@@ -25,9 +26,14 @@ async def issue_act(context: Context) -> Response:
         lifetime_s=None if days is None else days * DAY_S,
         limits=asked_limits(context),
     )
-    shown = new_token(context, issued)
-    if kind == "live" and not await list_permissions(context.database, account.id):
+    shown = await new_token(context, issued)
+    wants_paid = kind == "live" and any(
+        issued.token.limits.allows(each.name) for each in OPERATIONS
+    )
+    if wants_paid and not any(isinstance(each, Code) for each in shown):
         text = say("This account may call no operation yet: enable one below.")
+        if await list_permissions(context.database, account.id):
+            text = say("No operation that this token may call can be paid yet: top up below.")
         shown.append(Notice(text, "soon"))
     return await account_page(context, account, *shown)
 

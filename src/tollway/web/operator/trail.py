@@ -3,7 +3,8 @@
 import msgspec
 from starlette.responses import Response
 
-from tollway.ledger.trail import newest_acts
+from tollway.ledger.trail import OperatorAct, newest_acts
+from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Table
 from tollway.web.wording import exact_time, grouped, sentences
@@ -36,6 +37,21 @@ _NOUNS = frozenset(
         "rejected records",
     )
 )
+# The fields of what acts change; another one is shown by its name.
+FIELDS = sentences(
+    *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
+    *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
+    *("credits per day", "deadline ms", "ended", "expires", "file", "from"),
+    *("granted by", "is closed", "kind", "label", "limits", "loaded"),
+    *("login", "name", "networks", "note", "number", "number format", "operation"),
+    *("operations", "owner id", "owner kind", "price", "protocol", "provider id"),
+    *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+    *("role", "rotated", "scope", "settle after s", "shop", "shop code", "speaks for"),
+    *("start", "state", "stored", "template url", "to code", "unchanged", "unit"),
+    *("url", "wp code"),
+)
+# Those whose values are words of the pages.
+_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 
 
 async def show_trail(context: Context) -> Response:
@@ -51,7 +67,7 @@ async def show_trail(context: Context) -> Response:
             Cell(
                 _named(context, each.subject), "code", address(TRAIL, of=each.subject), each.subject
             ),
-            Cell(_change(context, each.before, each.after), title=each.after or each.before or ""),
+            Cell(_change(context, each), title=each.after or each.before or ""),
         ]
         for each in acts
     ]
@@ -74,32 +90,47 @@ def _named(context: Context, text: str) -> str:
     return f"{context.say(kind)}{space}{name}" if kind in _NOUNS else text
 
 
-def _change(context: Context, before: str | None, after: str | None) -> str:
-    """What an act changed, in few words; what did not change or is empty is left out."""
-    was, now = (msgspec.json.decode(each) if each else None for each in (before, after))
+def _change(context: Context, act: OperatorAct) -> str:
+    """What an act changed, in few words: not what did not change, is empty, or is its subject."""
+    was, now = (msgspec.json.decode(each) if each else None for each in (act.before, act.after))
     if not isinstance(now, dict):
         left = was if now is None else now
-        return "" if left is None else str(left)[:_SHOWN_MAX]
+        return "" if left is None else _said(context, left)[:_SHOWN_MAX]
     old = was if isinstance(was, dict) else {}
+    subject = act.subject.partition(" ")[2]
     parts = []
     for name, value in now.items():
-        said = _said(context, value, name)
+        said, label = _said(context, value, name), _label(context, name)
         if name in old and old[name] != value:
-            parts.append(f"{name}: {_said(context, old[name], name) or '–'} → {said or '–'}")
-        elif not old and name != "id" and not name.endswith("_at_s") and said:
-            parts.append(f"{name}: {said}")
+            parts.append(f"{label}: {_said(context, old[name], name) or '–'} → {said or '–'}")
+        elif name == "unit" or (name not in old and _tells(name, said, subject)):
+            parts.append(f"{label}: {said}")
     text = ", ".join(parts)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _tells(name: str, said: str, subject: str) -> bool:
+    return said not in ("", subject) and name != "id" and not name.endswith("_at_s")
+
+
+def _label(context: Context, name: str) -> str:
+    """The name of a field, in words."""
+    return context.say(name.removesuffix("_at_s").replace("_", " "))
 
 
 def _said(context: Context, value: object, name: str = "") -> str:
     """A value of an act, nested ones flat; nothing for what is empty."""
     if isinstance(value, dict):
-        inner = {key: _said(context, each, key) for key, each in value.items()}
+        inner = {_label(context, key): _said(context, each, key) for key, each in value.items()}
         return "; ".join(f"{key} {said}" for key, said in inner.items() if said)
     if isinstance(value, list):
         return " ".join(_said(context, each) for each in value)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return context.say("yes") if value else context.say("no")
+    if isinstance(value, int):
         is_time = name.endswith("_at_s") and value
         return exact_time(value, context.web.zone) if is_time else grouped(value)
-    return "" if value is None else str(value)
+    text = "" if value is None else str(value)
+    if name == "unit":
+        return unit_name(context, text)
+    return context.say(text) if name in _SAID_FIELDS else text
