@@ -232,8 +232,8 @@ def accounts_curve(folder: Path, length: Length) -> Curve:
         "accounts",
         f"What the gateway knows of the last 20,000 tokens that called is in memory; {_CALLERS:,} "
         "callers are as many as make 20,000 calls a second at the common limit. With more callers "
-        "than that in rotation, each call looks its token up in the database. Calls of few accounts "
-        "are cheaper, since those of one account that share a commit change its balance once.",
+        "than that in rotation, each call looks its token up in the database. With ten accounts, "
+        "the calls that share a commit are of few accounts, and fewer balances change.",
         list(map(float, length.accounts)),
         series,
     )
