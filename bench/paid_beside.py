@@ -31,7 +31,8 @@ RATIO_MAX = 1.5
 PAIRS = 9
 # Two pages a second are ten people who each open one every five seconds.
 PAGE_EVERY_S = 0.5
-CONNECTIONS = 16
+# As many as `make bench` uses.
+CONNECTIONS = 64
 _ALONE_S = 8.0
 _PEAK_S = 5.0
 _MANY = 10**9

@@ -84,6 +84,10 @@ def test_every_phrase_of_a_reason_is_known() -> None:
             "pid：缺失；应为 1 到 64 个字符的文本。",
         ),
         (
+            "in.jsonl, 2: pid: it is missing; send a text of 1 to 64 characters.",
+            "in.jsonl, 2: pid：缺失；应为 1 到 64 个字符的文本。",
+        ),
+        (
             'the record is not a JSON object; send one, as {"name": "value"}.',
             '该记录不是 JSON 对象；应为对象，如 {"name": "value"}。',
         ),

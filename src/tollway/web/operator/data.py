@@ -72,7 +72,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
         blocks.append(_upload_form(context))
     imports = [
         [
-            Cell(name.removeprefix(IMPORT_PREFIX), "mono"),
+            Cell(say(name.removeprefix(IMPORT_PREFIX))),
             context.time(run.at_s),
             *_loaded(context, run.result),
         ]
@@ -118,7 +118,7 @@ def _loaded(context: Context, result: str) -> list[Cell]:
 
 def _upload_form(context: Context) -> Form:
     say = context.say
-    kinds = [(name, name) for name in RECORD_KINDS]
+    kinds = [(name, say(name)) for name in RECORD_KINDS]
     return Form(
         f"{PATH}/import",
         say("Load the file"),

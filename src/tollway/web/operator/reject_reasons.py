@@ -60,6 +60,8 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(a + b for a, b in zip(texts, [*named, ""], strict=True)), re.DOTALL)
 
 
+# The file and the line, before the reason of a record that was uploaded.
+_PLACE = re.compile(r"[^:]+, \d+: ")
 _PATTERNS = {each: _pattern(each) for each in (_WHOLE, *_OTHER, *PROBLEMS, *EXPECTED)}
 
 
@@ -73,6 +75,9 @@ def said_phrase(say: Say, text: str, known: Sequence[str]) -> str:
 
 
 def said_reason(say: Say, reason: str) -> str:
+    place = _PLACE.match(reason)
+    if place is not None:
+        return place[0] + said_reason(say, reason[place.end() :])
     whole = _PATTERNS[_WHOLE].fullmatch(reason)
     if whole is None:
         return said_phrase(say, reason, _OTHER)

@@ -24,6 +24,10 @@ PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
 _FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
+# Sources and kinds of records that are said in the reader's language; others are shown as they are.
+KNOWN = sentences(
+    *("uploaded file", "product-figures", "coupon-claims", "promotion-material", "orders")
+)
 
 
 async def rejects_table(context: Context) -> Table:
@@ -49,8 +53,8 @@ async def rejects_table(context: Context) -> Table:
 def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
-        Cell(each.source, "time"),
-        Cell(each.kind, "code"),
+        Cell(context.say(each.source), "time"),
+        Cell(context.say(each.kind)),
         Cell(said_reason(context.say, each.reason)),
         Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]
@@ -61,10 +65,11 @@ async def show_record(context: Context) -> Response:
     sealer, record_id = context.services.vault.sealer, context.query("id")
     opened = await open_reject(context.database, sealer, record_id)
     await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
-    return _record_page(context, opened.rejected, opened.record, opened.rejected.reason)
+    problem = said_reason(context.say, opened.rejected.reason)
+    return _record_page(context, opened.rejected, opened.record, problem)
 
 
-def _record_page(context: Context, rejected: Rejected, text: str, reason: str) -> Response:
+def _record_page(context: Context, rejected: Rejected, text: str, problem: str) -> Response:
     say = context.say
     with suppress(ValueError):
         text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
@@ -85,8 +90,8 @@ def _record_page(context: Context, rejected: Rejected, text: str, reason: str) -
     )
     return context.page(
         say("Rejected record"),
-        [Notice(said_reason(say, reason), "soon"), mending, dropping],
-        lead=f"{rejected.source} · {rejected.kind} · {rejected.id}",
+        [Notice(problem, "soon"), mending, dropping],
+        lead=f"{say(rejected.source)} · {say(rejected.kind)} · {rejected.id}",
         crumbs=[Link(say("Data"), PATH)],
     )
 
@@ -98,7 +103,10 @@ async def mend_act(context: Context) -> Response:
     reason = await mend_reject(
         context.database, sealer, RECORD_KINDS, record_id, text, context.runtime
     )
-    return _record_page(context, rejected, text, reason) if reason else context.go(PATH)
+    if not reason:
+        return context.go(PATH)
+    problem = context.say("Still rejected. {reason}", reason=said_reason(context.say, reason))
+    return _record_page(context, rejected, text, problem)
 
 
 async def drop_act(context: Context) -> Response:

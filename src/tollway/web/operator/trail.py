@@ -50,6 +50,8 @@ FIELDS = sentences(
     *("start", "state", "stored", "template url", "to code", "unchanged", "unit"),
     *("url", "wp code"),
 )
+# Those whose values are words of the pages.
+_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 
 
 async def show_trail(context: Context) -> Response:
@@ -128,6 +130,7 @@ def _said(context: Context, value: object, name: str = "") -> str:
     if isinstance(value, int):
         is_time = name.endswith("_at_s") and value
         return exact_time(value, context.web.zone) if is_time else grouped(value)
+    text = "" if value is None else str(value)
     if name == "unit":
-        return unit_name(context, str(value))
-    return "" if value is None else str(value)
+        return unit_name(context, text)
+    return context.say(text) if name in _SAID_FIELDS else text
