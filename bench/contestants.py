@@ -10,7 +10,7 @@ from bench.cost_databases import DURABLE, main_process
 from bench.peers import fastapi_peer, nginx
 from bench.peers.answers import Answer, Asker, Data, read_answers
 from bench.peers.bare import bare_request, start_bare
-from bench.scenarios import SCENARIOS, Scenario
+from bench.scenarios import SCENARIOS, Amounts, Scenario
 from bench.servers import SERVER_CORES, free_port, move_to, start, stop
 from bench.world import Size, World, make_world
 from tests.support.postgresql import Server, run_on
@@ -111,7 +111,9 @@ class Field:
         run_on(url, "CHECKPOINT")
 
     def _add_bare(self, gateway: Gateway) -> None:
-        answers = {f"/{each.name}": self._answer(gateway, each) for each in SCENARIOS}
+        answers = {
+            f"/{each.name}": answer_of(gateway, each, self.data.amounts) for each in SCENARIOS
+        }
         port, process = start_bare(self._folder, answers)
         world = gateway.world
 
@@ -123,17 +125,6 @@ class Field:
         self.contestants.append(
             Contestant("bare", "bare server", port, [process.pid], [], requests)
         )
-
-    def _answer(self, gateway: Gateway, scenario: Scenario) -> Answer:
-        """An answer of the kind that is measured: of a limit, the first calls are answered."""
-        asker = Asker(gateway.port)
-        request = scenario.requests(gateway.world, self.data.amounts)[0]
-        for _ in range(_TRIES):
-            answer = asker.ask(request)
-            if answer.status == scenario.status:
-                asker.close()
-                return answer
-        raise SystemExit(f"{scenario.title}: {answer.status} {answer.body.decode()}")
 
     def _add_nginx(self, world: World) -> None:
         if found := nginx.missing_tools():
@@ -197,6 +188,18 @@ class Started:
 
     def stop(self) -> None:
         stop(self._process)
+
+
+def answer_of(gateway: Gateway, scenario: Scenario, amounts: Amounts) -> Answer:
+    """An answer of the kind that is measured: of a limit, the first calls are answered."""
+    asker = Asker(gateway.port)
+    request = scenario.requests(gateway.world, amounts)[0]
+    for _ in range(_TRIES):
+        answer = asker.ask(request)
+        if answer.status == scenario.status:
+            asker.close()
+            return answer
+    raise SystemExit(f"{scenario.title}: {answer.status} {answer.body.decode()}")
 
 
 def _say(what: str) -> None:

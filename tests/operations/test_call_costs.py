@@ -42,7 +42,7 @@ pytestmark = pytest.mark.sqlite
 FROM_ROWS = "product_analysis, not answered before"
 LIMITS = {
     "product_analysis": (98, 20),
-    FROM_ROWS: (232, 64),
+    FROM_ROWS: (138, 64),
     "code 401": (36, 0),
     "code 202": (49, 0),
     "code 204": (57, 0),

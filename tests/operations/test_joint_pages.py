@@ -20,6 +20,7 @@ from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.operations.product_analysis.queries import KnownFigures
+from tollway.operations.product_analysis.series import series_of
 from tollway.operations.promotion_material.queries import read_page
 from tollway.store.database import Row
 from tollway.store.postgresql.database import PostgresqlDatabase
@@ -96,7 +97,7 @@ def figures(database: PostgresqlDatabase, today: date, random: Random) -> list[A
             if not known:
                 await versions.refresh()
                 known.append(KnownFigures(versions.figures))
-            found = await known[0].read(database, product_id, day)
+            found = await known[0].read(database, product_id, day, series_of(day))
             return found and (found.product, found.parts, found.days.figures.get(day.toordinal()))
 
         return read

@@ -42,6 +42,12 @@ def encode_around(data: object, *items: bytes) -> bytes:
     return b"".join((head, b"[", *items, b"]", tail))
 
 
+def template_around(data: object) -> bytes:
+    """A payload with several LIST_TO_COME, as a template: `template % lists` puts them in, in the
+    order in which they stand there, each an encoded list."""
+    return _encoder.encode(data).replace(b"%", b"%%").replace(b"\0", b"%b")
+
+
 def as_repetition(data: bytes) -> bytes:
     """A payload that was sent before, as its repetition has it: that takes nothing."""
     return _TAKEN.sub(rb"\g<1>0", data)

@@ -47,10 +47,27 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
     return values
 
 
-def urlencoded_pairs(
-    content: bytes, part: Phrase, charset: str = UTF8
-) -> Iterable[tuple[str, str]]:
-    """The pairs of a query string or of a body that is written like one."""
+def _urlencoded(content: bytes, part: Phrase, charset: str = UTF8) -> dict[str, str]:
+    """The values of a query string or of a body that is written like one."""
+    plain = _plain_values(content)
+    return collect(_urlencoded_pairs(content, part, charset)) if plain is None else plain
+
+
+def _plain_values(content: bytes) -> dict[str, str] | None:
+    """The values if nothing is escaped and no name sent twice: most are so, and are read in a
+    quarter of the time that all others take, which are None here."""
+    if b"%" in content or b"+" in content or not content.isascii():
+        return None
+    pieces = content.decode("ascii").split("&", PARAMETERS_MAX)
+    try:
+        # A piece without "=" is no pair.
+        values: dict[str, str] = dict([piece.split("=", 1) for piece in pieces])
+    except ValueError:
+        return None
+    return values if len(values) == len(pieces) <= PARAMETERS_MAX else None
+
+
+def _urlencoded_pairs(content: bytes, part: Phrase, charset: str) -> Iterable[tuple[str, str]]:
     pieces = [piece for piece in content.split(b"&") if piece]
     if len(pieces) > PARAMETERS_MAX:
         raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=too_many())
@@ -94,7 +111,7 @@ _QUERY = Phrase("query string", "查询字符串")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    return collect(urlencoded_pairs(query, _QUERY))
+    return _urlencoded(query, _QUERY)
 
 
 _NOT_A_FORM = Phrase(
@@ -107,12 +124,13 @@ _NOT_MULTIPART = Phrase(
 )
 
 
+_URLENCODED = "application/x-www-form-urlencoded"
 # Far above any real one; the rest is ignored, because its parameters are parsed in Python.
 _CONTENT_TYPE_MAX = 512
 
 
 def _kind_of(content_type: str) -> tuple[str, Mapping[str, str]]:
-    if content_type == JSON_TYPE:
+    if content_type in (JSON_TYPE, _URLENCODED):
         return content_type, {}
     kind, options = parse_options_header(content_type[:_CONTENT_TYPE_MAX])
     return kind, options
@@ -131,8 +149,8 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     charset = _charset(options.get("charset"))
     if kind == "multipart/form-data":
         return collect(_multipart_pairs(options.get("boundary", ""), body, charset))
-    if kind == "application/x-www-form-urlencoded":
-        return collect(urlencoded_pairs(body, BODY, charset))
+    if kind == _URLENCODED:
+        return _urlencoded(body, BODY, charset)
     raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_A_FORM)
 
 
@@ -287,10 +305,10 @@ def read_body(
     if start in (b"{", b"[") or kind == JSON_TYPE:
         # Declared as JSON, which it is not: unless it is plainly a form.
         if start not in (b"{", b"[") and _PLAIN_FORM.fullmatch(body):
-            return collect(urlencoded_pairs(body, BODY, charset))
+            return _urlencoded(body, BODY, charset)
         return read_json(body, charset, members_max)
-    if kind == "application/x-www-form-urlencoded" or not body or _PLAIN_FORM.fullmatch(body):
-        return collect(urlencoded_pairs(body, BODY, charset))
+    if kind == _URLENCODED or not body or _PLAIN_FORM.fullmatch(body):
+        return _urlencoded(body, BODY, charset)
     parts = _PLAIN_MULTIPART.match(body)
     if parts is not None:
         return collect(_multipart_pairs(parts[1].decode("ascii"), body, charset))

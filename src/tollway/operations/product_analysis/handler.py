@@ -6,26 +6,25 @@ and the days that were read. Both go when the version of the figures changes.
 
 from collections.abc import Awaitable, Callable
 from datetime import date
-from typing import Any
+from functools import lru_cache
 
-import msgspec
-
-from tollway.contract.envelope import encode_data
+from tollway.contract.envelope import LIST_TO_COME, template_around
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.product_analysis.operation import (
+    DailySeries,
     DateData,
     ProductAnalysis,
     ProductAnalysisRequest,
 )
-from tollway.operations.product_analysis.queries import KnownFigures
-from tollway.operations.product_analysis.series import series_of
+from tollway.operations.product_analysis.queries import KnownFigures, ProductFacts
+from tollway.operations.product_analysis.series import DayFigures, series_of
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 from tollway.store.versions import Versions
 
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
-_encoded: Any = msgspec.Raw
+_TEMPLATES_MAX = 4096
 
 
 class ProductAnalysisHandler:
@@ -51,29 +50,38 @@ class ProductAnalysisHandler:
         return read_at_once(self._database, self._make(request, today, kept))
 
     async def _make(self, request: ProductAnalysisRequest, today: date, kept: "_Answers") -> bytes:
-        answer = encode_data(await self._analyse(request, today, kept.figures))
+        answer = await self._analyse(request, today, kept.figures)
         # If figures were loaded meanwhile, this goes to a cache that is no longer read.
         kept.keep(request, answer)
         return answer
 
     async def _analyse(
         self, request: ProductAnalysisRequest, today: date, known: KnownFigures
-    ) -> ProductAnalysis:
+    ) -> bytes:
         product_id, day = request.product_id, request.query_date
-        figures = await known.read(self._database, product_id, day)
+        days = series_of(day)
+        figures = await known.read(self._database, product_id, day, days)
         if figures is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
-        asked = figures.days.figures.get(day.toordinal())
+        asked = figures.days.figures.get(days[-1])
         if asked is None:
             raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
-        facts, parts = figures.product, figures.parts
-        # Sent for today only.
-        live = asked if day == today else None
-        return ProductAnalysis(
-            trafficSource=_encoded(parts.sources),
-            keywords=_encoded(parts.keywords),
-            searchKeywords=_encoded(parts.searches),
-            dateData=DateData(figures.days.series(series_of(day))),
+        if day == today:
+            template = _template(product_id, figures.product, asked)
+        else:
+            template = _kept_template(product_id, figures.product)
+        return template % (figures.parts + figures.days.series(days))
+
+
+def _template(product_id: str, facts: ProductFacts, live: DayFigures | None = None) -> bytes:
+    """An answer without its lists; with the figures that are sent for today only, if given."""
+    to_come = LIST_TO_COME
+    return template_around(
+        ProductAnalysis(
+            trafficSource=to_come,
+            keywords=to_come,
+            searchKeywords=to_come,
+            dateData=DateData(DailySeries(to_come, to_come, to_come, to_come, to_come)),
             itemId=product_id,
             itemName=facts.title,
             pic=facts.picture_url,
@@ -83,6 +91,10 @@ class ProductAnalysisHandler:
             payItmCnt=live.pieces_paid if live else None,
             itemCartCnt=live.pieces_carted if live else None,
         )
+    )
+
+
+_kept_template = lru_cache(_TEMPLATES_MAX)(_template)
 
 
 class _Answers:

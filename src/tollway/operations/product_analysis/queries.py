@@ -29,7 +29,6 @@ from tollway.operations.product_analysis.series import (
     KnownDays,
     day_number,
     days_to_read,
-    series_of,
 )
 from tollway.store.database import Database
 from tollway.store.query import JointQuery
@@ -128,10 +127,12 @@ class KnownFigures:
         self._products: dict[str, _Product] = {}
         self._kept = 0
 
-    async def read(self, database: Database, product_id: str, last: date) -> Figures | None:
-        """The figures of a product: of the series that ends on a day, and of the parts of that
-        day. None if there is no such product."""
-        wanted, on_day = series_of(last), day_number(last)
+    async def read(
+        self, database: Database, product_id: str, last: date, wanted: range
+    ) -> Figures | None:
+        """The figures of a product: of the days of a series, and of the parts of its last day.
+        None if there is no such product."""
+        on_day = day_number(last)
         known = self._products.get(product_id)
         days = range(0) if known is None else known.days.days
         if known is not None and days.start <= wanted.start and wanted.stop <= days.stop:

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tollway.contract.envelope import encode_data, encoded_list
-from tollway.operations.product_analysis.operation import DailySeries
+from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.ready import rate
 
 SERIES_DAYS = 30
@@ -32,8 +31,8 @@ def series_of(last: date) -> range:
 
 
 @lru_cache(maxsize=512)
-def _labels(days: range) -> Any:
-    return encoded_list(encode_data(date.fromordinal(day).strftime("%m-%d")) for day in days)
+def _labels(days: range) -> bytes:
+    return encode_data([date.fromordinal(day).strftime("%m-%d") for day in days])
 
 
 class DayFigures(NamedTuple):
@@ -54,9 +53,9 @@ class _Joined:
         self._text = b",".join([*values, b""])
         self._starts = array("I", accumulate((len(value) + 1 for value in values), initial=0))
 
-    def between(self, first: int, end: int) -> Any:
+    def between(self, first: int, end: int) -> bytes:
         """The list of the values from first up to, not including, end."""
-        return encoded_list([self._text[self._starts[first] : self._starts[end] - 1]])
+        return b"[%b]" % self._text[self._starts[first] : self._starts[end] - 1]
 
 
 class KnownDays:
@@ -76,14 +75,15 @@ class KnownDays:
         self._buyers = _Joined([b"%d" % each.buyers if each else b"0" for each in found])
         self._visitors = _Joined([b"%d" % each.visitors if each else b"0" for each in found])
 
-    def series(self, days: range) -> DailySeries:
+    def series(self, days: range) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+        """The lists of a DailySeries, in its order."""
         first, end = days.start - self.days.start, days.stop - self.days.start
-        return DailySeries(
-            paymentConversionRate=self._rates.between(first, end),
-            date=_labels(days),
-            paymentAmount=self._payments.between(first, end),
-            paidNum=self._buyers.between(first, end),
-            visitorNum=self._visitors.between(first, end),
+        return (
+            self._rates.between(first, end),
+            _labels(days),
+            self._payments.between(first, end),
+            self._buyers.between(first, end),
+            self._visitors.between(first, end),
         )
 
 
