@@ -224,3 +224,60 @@ def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> 
         assert run(work())
     finally:
         gc.enable()
+
+
+LIMIT = COUPON_CLAIMS.body_max_bytes
+
+
+@pytest.mark.parametrize(
+    ("pieces", "length", "messages"),
+    [((), LIMIT + 1, 0), ((b"x" * LIMIT, b"x", b"x"), None, 2)],
+    ids=["announced", "of no length"],
+)
+def test_a_body_that_is_too_large_is_read_no_further(
+    pieces: tuple[bytes, ...], length: int | None, messages: int
+) -> None:
+    async def work() -> bool:
+        sender = Sender(*pieces)
+        with pytest.raises(Refusal) as refused:
+            await decoded(call_of(sender.receive, length))
+        assert refused.value.reason is Reason.BODY_TOO_LARGE
+        assert refused.value.values == {"limit": LIMIT}
+        return len(sender.asked) == messages
+
+    assert run(work())
+
+
+@pytest.mark.parametrize("pieces", [(), (FORM[:30],)], ids=["the first piece", "a later one"])
+@pytest.mark.parametrize("by_server", [False, True], ids=["its task", "its message"])
+def test_a_body_whose_wait_is_cancelled_has_not_timed_out(
+    pieces: tuple[bytes, ...], by_server: bool
+) -> None:
+    async def work() -> bool:
+        sender = Sender(*pieces, is_silent=True)
+        deciding = asyncio.ensure_future(decoded(call_of(sender.receive, len(FORM))))
+        while len(sender.asked) <= len(pieces):  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0)
+        (sender.asked[-1] if by_server else deciding).cancel()
+        await asyncio.wait([deciding])
+        return deciding.cancelled()
+
+    assert run(work())
+
+
+def test_a_message_that_comes_after_its_wait_was_cancelled_is_no_error() -> None:
+    async def work() -> bool:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        sender = Sender(is_silent=True)
+        deciding = asyncio.ensure_future(decoded(call_of(sender.receive, len(FORM))))
+        await asyncio.sleep(0)
+        deciding.cancel()
+        await asyncio.wait([deciding])
+        sender.asked[0].set_result({"type": "http.disconnect"})
+        # The callbacks of the message run in the next turn.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return not errors
+
+    assert run(work())
