@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
@@ -20,6 +21,8 @@ from tollway.pipeline.decode import Decode
 
 pytestmark = pytest.mark.sqlite
 
+# All its parameters may be left out.
+WEBHOOKS_TEST = "account_webhooks_test"
 FORM = b"startTime=1750000000&endTime=1750003600&page=2&limit=20&sid=s1&type=4"
 LONG = FORM + b"&more=" + b"x" * 3000
 DECODE = Decode([COUPON_CLAIMS], ZoneInfo("Asia/Shanghai"))
@@ -224,6 +227,18 @@ def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> 
         assert run(work())
     finally:
         gc.enable()
+
+
+def test_a_call_without_a_body_is_decoded_at_once() -> None:
+    decode = Decode(ACCOUNT_OPERATIONS, ZoneInfo("Asia/Shanghai"))
+    call = call_of(Sender().receive, 0)
+    call.operation = next(each for each in ACCOUNT_OPERATIONS if each.name == WEBHOOKS_TEST)
+    assert decode(call) is None
+    assert call.request == call.operation.request_type()
+    call.operation = COUPON_CLAIMS
+    with pytest.raises(Refusal) as refused:
+        DECODE(call)
+    assert refused.value.reason is Reason.PARAMETER_MISSING
 
 
 LIMIT = COUPON_CLAIMS.body_max_bytes
