@@ -57,10 +57,11 @@ def full(port: int, requests: Path, seconds: float, connections: int, first: int
             "TOLLWAY_BENCH_FIRST": str(first),
         },
     ) as wrk:
-        shown, wait_s = "", seconds
-        while wrk.returncode is None:
+        wait_s = seconds
+        while True:
             try:
                 shown, _ = wrk.communicate(timeout=wait_s)
+                break
             except subprocess.TimeoutExpired:
                 # wrk counts in whole seconds; interrupted, it reports what it has, and how long it
                 # was. Until it has begun it ignores this, so it is repeated.

@@ -1,10 +1,15 @@
 -- Sends the requests of a file, one after the other, exactly as they are in it. They are separated
 -- by NUL. Twelve @ in a request become a number that no other request of the run has.
 local file = assert(io.open(os.getenv("TOLLWAY_BENCH_REQUESTS"), "rb"))
+local text, from = file:read("*a") .. "\0", 1
 local parts = {}
-for each in (file:read("*a") .. "\0"):gmatch("([^%z]*)%z") do
+-- By a plain search: a pattern takes half a second for the requests of 25,000 callers.
+while from <= #text do
+  local stop = text:find("\0", from, true)
+  local each = text:sub(from, stop - 1)
   local first, last = each:find("@@@@@@@@@@@@", 1, true)
   parts[#parts + 1] = first and { each:sub(1, first - 1), each:sub(last + 1) } or each
+  from = stop + 1
 end
 file:close()
 local count = tonumber(os.getenv("TOLLWAY_BENCH_FIRST"))

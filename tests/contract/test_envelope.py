@@ -5,7 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
+from tollway.contract.envelope import (
+    LIST_TO_COME,
+    NO_DATA,
+    as_repetition,
+    encode_data,
+    encode_envelope,
+    template_around,
+)
 
 PAYLOADS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
@@ -43,3 +50,8 @@ def test_a_repetition_takes_nothing_and_no_text_of_a_record_is_changed() -> None
         said: 1,
         "withholding_money": 0,
     }
+
+
+def test_lists_are_put_into_a_template_and_percent_signs_stay() -> None:
+    template = template_around({"a": LIST_TO_COME, "name": "100 %b %d%", "b": LIST_TO_COME})
+    assert template % (b"[1]", b'["%"]') == b'{"a":[1],"name":"100 %b %d%","b":["%"]}'

@@ -1,4 +1,4 @@
-"""What the demo world costs to make, in calls of Python functions and in statements.
+"""What the demo world costs to make, in calls of functions and in statements.
 
 Neither depends on how busy the machine is; `python -m bench.demo_world` has the seconds. A change
 that needs more turns this red: then make it cheaper, or raise the limit and say why.
@@ -57,7 +57,8 @@ class Made:
         self.records += more
 
     def _called(self, _: FrameType, event: str, __: object) -> None:
-        self.calls += event == "call"
+        # Built-in functions too: what is done for each record is often a call of these alone.
+        self.calls += event in {"call", "c_call"}
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +88,9 @@ def test_a_record_takes_few_function_calls_and_few_steps(own_store: Store) -> No
         made.fill(own_store)
     finally:
         apsw.connection_hooks.remove(traced)
-    # As counted, and a little more: 11 calls, 126 steps, a statement for 18 records.
-    assert made.calls < 14 * made.records
+    # As counted, and a little more: 20.5 calls, 126 steps, a statement for 18 records. The general
+    # loader of orders, which looks for those that are stored, would take 22.2 calls.
+    assert made.calls < 21.5 * made.records
     assert steps < 150 * made.records
     assert statements < made.records // 15
 
@@ -109,8 +111,8 @@ def test_a_server_gets_many_new_rows_in_few_statements(
     made = Made()
     made.fill(store)
     asked = server.asked()
-    # As counted, and a little more: 27 calls for a record, 400 statements in all.
-    assert made.calls < 33 * made.records
+    # As counted, and a little more: 55 calls for a record, 400 statements in all.
+    assert made.calls < 61 * made.records
     assert len(asked.reads) + len(asked.others) < 500
     stored = [each for each in asked.others if re.match(r'(INSERT INTO|COPY) "?shop_order"?', each)]
     assert stored and all(each.startswith("COPY") for each in stored)

@@ -40,11 +40,13 @@ class DayAnswer(NamedTuple):
 
 
 class _Measure(NamedTuple):
-    """One of the series: what it is called, its values, and how one of them is written."""
+    """One of the series: what it is called, its values, how one of them is written, and the unit of
+    the axis."""
 
     title: str
     values: Callable[[DailySeries], Sequence[float]]
     written: Callable[[float], str]
+    unit: str = ""
 
 
 def _money(value: float) -> str:
@@ -58,8 +60,8 @@ def _rate(value: float) -> str:
 _MEASURES = (
     _Measure(sentence("Visitors"), lambda series: series.visitorNum, grouped),
     _Measure(sentence("Buyers"), lambda series: series.paidNum, grouped),
-    _Measure(sentence("Paid amount"), lambda series: series.paymentAmount, _money),
-    _Measure(sentence("Conversion"), lambda series: series.paymentConversionRate, _rate),
+    _Measure(sentence("Paid amount"), lambda series: series.paymentAmount, _money, "¥"),
+    _Measure(sentence("Conversion"), lambda series: series.paymentConversionRate, _rate, "%"),
 )
 
 
@@ -135,7 +137,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
         [Cell(label), *(Cell(measure.written(each.values[at]), "number") for each in series)]
         for at, label in enumerate(labels)
     ]
-    title = say(measure.title)
+    title = say(measure.title) + (f" ({measure.unit})" if measure.unit else "")
     return Chart(
         title,
         lines(labels, series, title, marked=len(labels) - 1),
