@@ -66,8 +66,8 @@ def test_a_call_whose_credits_are_held_has_no_code_yet(
         await database.write(lambda tx: post_charges(tx, [paid]))
         await database.write(lambda tx: reserve(tx, held, "hold", BEGIN_MS))
         page = await log_page(database, CallFilter(account_id), ["credits"], 10)
-        told = [(each.outcome, each.code, each.reason, each.amount) for each in page.calls]
-        assert told == [("held", None, "", 4), ("charged", 0, "SUCCESS", 3)]
+        shown = [(each.outcome, each.code, each.reason, each.amount) for each in page.calls]
+        assert shown == [("held", None, "", 4), ("charged", 0, "SUCCESS", 3)]
         # Made without a grant, it has no consent to show.
         receipt = await find_receipt(database, account_id, held.request_id)
         assert receipt is not None
@@ -130,7 +130,7 @@ _HOLD, _CHARGE = (
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
-    ("paid", "refused", "told"),
+    ("paid", "refused", "shown"),
     [
         ([_HOLD], [], ("held", None, 9)),
         ([_HOLD, _CHARGE], [], ("charged", 0, 4)),
@@ -141,8 +141,8 @@ _HOLD, _CHARGE = (
     ids=["held", "captured", "captured, in another order", "free", "dropped"],
 )
 def test_what_is_stored_of_a_call_of_a_shop_says_what_became_of_it(
-    paid: Sequence[Row], refused: Sequence[Row], told: tuple[str, int | None, int]
+    paid: Sequence[Row], refused: Sequence[Row], shown: tuple[str, int | None, int]
 ) -> None:
     database = cast(Any, Found(paid, refused))
     (call,) = asyncio.run(search_page(database, CallFilter(shop="shop"), 2, "")).calls
-    assert (call.request_id, call.outcome, call.code, call.amount) == ("request", *told)
+    assert (call.request_id, call.outcome, call.code, call.amount) == ("request", *shown)

@@ -1,4 +1,4 @@
-"""What the ledger refuses, whoever asks, and that it then has changed nothing."""
+"""What the ledger refuses, from every caller, and that it then has changed nothing."""
 
 import asyncio
 from collections.abc import Callable

@@ -229,8 +229,8 @@ def test_a_refused_call_that_cannot_be_counted_is_answered_all_the_same(
     change_function(own_store, "tollway_charge", (f"{place} {raised};", place))
     assert calls_left(own_store, caller) == 100
     lines = [line for line in node.log().splitlines() if "was not counted for all nodes" in line]
-    (told,) = map(json.loads, lines)
-    assert (told["level"], "trace" in told) == (level, has_trace)
+    (logged,) = map(json.loads, lines)
+    assert (logged["level"], "trace" in logged) == (level, has_trace)
     if has_trace:
         with pytest.raises(AssertionError, match="was not counted for all nodes"):
             node.stop()
