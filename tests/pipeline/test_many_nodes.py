@@ -35,13 +35,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -
 @pytest.fixture(scope="module")
 def nodes(shared: Store) -> Iterator[list[Gateway]]:
     """Four of them; a file has one, with as many workers."""
-    made = [Gateway(shared) for _ in range(NODES)] if shared.is_shared else [_of_file(shared)]
+    made = [_node(shared) for _ in range(NODES)] if shared.is_shared else [_node(shared, NODES)]
     yield made if shared.is_shared else made * NODES
     assert {node.stop() for node in made} == {0}
 
 
-def _of_file(shared: Store) -> Gateway:
-    return Gateway(shared, workers=NODES)
+def _node(shared: Store, workers: int = 1) -> Gateway:
+    # On a slow machine, or with its code traced, no call shall time out.
+    return Gateway(shared, workers=workers, call_timeout_s=120)
 
 
 def test_a_credit_of_1000_calls_is_1000_successes(
