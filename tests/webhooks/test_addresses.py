@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tollway.webhooks import addresses
@@ -116,7 +116,7 @@ def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
         known = Addresses(())
 
         async def resolve(host: str, account_id: str) -> str:
-            return await known.resolve(httpx.URL(f"https://{host}/"), account_id)
+            return await known.resolve(httpx2.URL(f"https://{host}/"), account_id)
 
         monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 0.1)
         slow = [resolve(f"slow{n}.example", "acc_slow") for n in range(50)]

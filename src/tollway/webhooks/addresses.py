@@ -18,7 +18,7 @@ from tollway.store.database import StoreBusyError
 
 # Few gateways have webhooks: the HTTP client is loaded for the first one.
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 _URL_MAX = 500
 _LOOKUPS_AT_ONCE = 16
@@ -44,13 +44,13 @@ class Addresses:
         self._lookups = BoundedSlots(_LOOKUPS_AT_ONCE, "too many names are looked up at once")
         self._threads = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, "lookup")
 
-    def check(self, url: str) -> "httpx.URL":
+    def check(self, url: str) -> "httpx2.URL":
         """The address, if its form is allowed."""
-        import httpx  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
 
         try:
-            parsed = httpx.URL(url)
-        except (httpx.InvalidURL, ValueError):
+            parsed = httpx2.URL(url)
+        except (httpx2.InvalidURL, ValueError):
             raise AddressError("it is not an address") from None
         if not 0 < (parsed.port or 443) < 2**16:
             raise AddressError("it is not an address")
@@ -61,7 +61,7 @@ class Addresses:
             raise AddressError("it is not https")
         return parsed
 
-    async def resolve(self, url: "httpx.URL", account_id: str) -> str:
+    async def resolve(self, url: "httpx2.URL", account_id: str) -> str:
         """The IP address to connect to, for a webhook of this account."""
         try:
             addresses = await self._find(url.host, account_id)
@@ -75,17 +75,17 @@ class Addresses:
 
     async def leads_inside(self, url: str) -> bool:
         """Whether an address leads to an internal one that is not listed, as far as is known."""
-        import httpx  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
 
         try:
-            parsed = httpx.URL(url)
+            parsed = httpx2.URL(url)
             if not parsed.host or self._is_listed(parsed):
                 return False
             return not all(map(_is_public, await self._find(parsed.host, None)))
-        except (httpx.InvalidURL, OSError, ValueError):
+        except (httpx2.InvalidURL, OSError, ValueError):
             return False
 
-    def _is_listed(self, url: "httpx.URL") -> bool:
+    def _is_listed(self, url: "httpx2.URL") -> bool:
         return url.host.lower() in self._internal
 
     async def _find(self, host: str, account_id: str | None) -> list[str]:
