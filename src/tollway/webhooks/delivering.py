@@ -24,7 +24,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
-from tollway.webhooks.addresses import AddressError, Addresses
+from tollway.webhooks.addresses import AddressError, Addresses, host_of
 from tollway.webhooks.endpoints import find_target
 
 # Loaded for the first delivery.
@@ -231,7 +231,7 @@ class Deliverer:
                 "webhook-timestamp": str(now_s),
                 "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
             },
-            extensions={"sni_hostname": url.host},
+            extensions={"sni_hostname": host_of(url)},
         )
         async with asyncio.timeout(_TIMEOUT_S):
             response = await self._client.send(request, stream=True)
