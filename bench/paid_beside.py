@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from bench.load import full, paced
+from bench.results import MAIN
 from tests.support.gateway import ANALYSIS
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
@@ -34,8 +35,6 @@ RATIO_MAX = 1.5
 ROUNDS = 7
 # Two pages a second are ten people who each open one every five seconds.
 PAGE_EVERY_S = 0.5
-# As many as `make bench` uses.
-CONNECTIONS = 64
 # What a slice asks for, which makes one of four seconds.
 _PAGES = 8
 _PEAK_S = 2.0
@@ -82,7 +81,7 @@ def measure(port: int, request: bytes, paths: Sequence[str], ask: Callable[[str]
         Path(file.name).write_bytes(request)
 
         def calls(rate: float, seconds: float, meanwhile: Sequence[str]) -> float:
-            made = other.submit(paced, port, [request], rate, seconds, CONNECTIONS, 0)
+            made = other.submit(paced, port, [request], rate, seconds, MAIN, 0)
             began_s = time.monotonic()
             for number, path in enumerate(meanwhile):
                 time.sleep(max(0.0, began_s + number * PAGE_EVERY_S - time.monotonic()))
@@ -92,7 +91,7 @@ def measure(port: int, request: bytes, paths: Sequence[str], ask: Callable[[str]
             return load.p99_ms
 
         for chosen in ROUNDS * [paths[at : at + _PAGES] for at in range(0, len(paths), _PAGES)]:
-            peaks.append(full(port, Path(file.name), _PEAK_S, CONNECTIONS, 0).rate)
+            peaks.append(full(port, Path(file.name), _PEAK_S, MAIN, 0).rate)
             rate, seconds = peaks[-1] / 2, len(chosen) * PAGE_EVERY_S
             pairs.append((calls(rate, seconds, ()), calls(rate, seconds, chosen)))
     return Found(peaks, pairs, pages_ms)
