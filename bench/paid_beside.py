@@ -2,7 +2,7 @@
 
 Slices take turns: calls alone, then the same calls while some of the pages are asked for. Each pair
 of slices gives one ratio of the p99 of the calls. The slices are short, and the peak is measured
-anew before each pair: a machine whose speed changes would be asked for more than its peak by a rate
+again before each pair: a machine whose speed changes would be asked for more than its peak by a rate
 that was half of it minutes ago.
 """
 
