@@ -2,8 +2,8 @@
 
 Slices take turns: calls alone, then the same calls while some of the pages are asked for. Each pair
 of slices gives one ratio of the p99 of the calls. The slices are short, and the peak is measured
-again before each pair: a machine whose speed changes would be asked for more than its peak by a rate
-that was half of it minutes ago.
+again before each pair: half of a peak of minutes ago can be more than a machine whose speed changes
+takes now.
 """
 
 import asyncio
