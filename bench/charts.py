@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 860, 230, 90, 64
 _BAR, _GAP, _GROUP_GAP = 13, 2, 14
+_LEGEND_ROW = 18
 _COLOURS = ("#0b6e4f", "#5aa9e6", "#e09f3e", "#8d99ae", "#9e2a2b", "#6a4c93", "#3d405b")
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#222}.t{font-size:15px;font-weight:600}"
@@ -58,7 +59,7 @@ def bars(
 def curves(title: str, unit: str, xs: Sequence[float], series: Sequence[Series]) -> str:
     """Lines over values that grow by factors, from zero upwards."""
     left, bottom, height = 70, 320.0, 230
-    most = max((value for each in series for value in each.values if value), default=1.0) * 1.1
+    most = _round_up(max((value for each in series for value in each.values if value), default=1.0))
     first, last = math.log10(max(xs[0], 1)), math.log10(max(xs[-1], 1))
     across = (_WIDTH - left - 60) / max(1e-9, last - first)
 
@@ -96,19 +97,36 @@ def number_text(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _svg(title: str, names: Sequence[str], drawn: Sequence[str], height: float) -> str:
-    legend, x = [], 16.0
+def _round_up(value: float) -> float:
+    """The next round number, for the top of a scale; half of it is round too."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(each * unit for each in (1, 2, 3, 4, 5, 6, 8, 10) if each * unit >= value)
+
+
+def _legend(names: Sequence[str]) -> tuple[list[str], int]:
+    """The names with their colours, and in how many rows they fit."""
+    drawn, x, row = [], 16.0, 0
     for number, name in enumerate(names):
-        legend.append(
-            f'<rect x="{x:.0f}" y="34" width="12" height="12" '
+        width = 34 + 6.9 * len(name)
+        if x + width > _WIDTH and x > 16:
+            x, row = 16.0, row + 1
+        y = 34 + row * _LEGEND_ROW
+        drawn.append(
+            f'<rect x="{x:.0f}" y="{y}" width="12" height="12" '
             f'fill="{_COLOURS[number % len(_COLOURS)]}"/>'
-            f'<text x="{x + 17:.0f}" y="44">{escape(name)}</text>'
+            f'<text x="{x + 17:.0f}" y="{y + 10}">{escape(name)}</text>'
         )
-        x += 34 + 6.9 * len(name)
+        x += width
+    return drawn, row + 1
+
+
+def _svg(title: str, names: Sequence[str], drawn: Sequence[str], height: float) -> str:
+    legend, rows = _legend(names)
+    below = (rows - 1) * _LEGEND_ROW
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height + 8:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height + below + 8:.0f}" '
         f'role="img" aria-label="{escape(title)}"><style>{_STYLE}</style>'
         f'<rect width="100%" height="100%" fill="#fff"/>'
         f'<text class="t" x="16" y="22">{escape(title)}</text>'
-        f"{''.join(legend)}{''.join(drawn)}</svg>\n"
+        f'{"".join(legend)}<g transform="translate(0 {below})">{"".join(drawn)}</g></svg>\n'
     )

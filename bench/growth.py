@@ -129,6 +129,7 @@ class Served:
         self._sent += found.calls + connections
         if found.refused:
             sys.exit(f"{found.refused} of {found.calls} calls were refused.")
+        # A busy machine may answer nothing in a short slice.
         if not found.calls:
             return self.measure(requests, 2 * seconds, connections)
         return Measured(found.rate, found.p50_ms, found.p99_ms, spent_s / found.calls * 1e6)

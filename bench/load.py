@@ -20,6 +20,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 NUMBER = b"@" * 12
+# Requests have numbers, and none comes twice: more than are on their way when a load ends.
+NUMBERS_APART = 2_500
 _SCRIPT = Path(__file__).with_name("requests.lua")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _PATIENCE_S = 10.0

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from bench.load import full, paced
+from bench.results import MAIN
 from tests.support.gateway import ANALYSIS
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
@@ -31,8 +32,6 @@ RATIO_MAX = 1.5
 PAIRS = 9
 # Two pages a second are ten people who each open one every five seconds.
 PAGE_EVERY_S = 0.5
-# As many as `make bench` uses.
-CONNECTIONS = 64
 _ALONE_S = 8.0
 _PEAK_S = 5.0
 _MANY = 10**9
@@ -73,14 +72,14 @@ def measure(port: int, request: bytes, paths: Sequence[str], ask: Callable[[str]
     """Asks for the pages; `ask` returns how long one took."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(request)
-        peak = full(port, Path(file.name), _PEAK_S, CONNECTIONS, 0).rate
+        peak = full(port, Path(file.name), _PEAK_S, MAIN, 0).rate
     pages_ms: dict[str, list[float]] = {path: [] for path in paths}
     pairs = []
     # The calls are made by a process of their own: they never sleep.
     with ProcessPoolExecutor(1) as other:
 
         def calls(seconds: float, meanwhile: Sequence[str]) -> float:
-            made = other.submit(paced, port, [request], peak / 2, seconds, CONNECTIONS, 0)
+            made = other.submit(paced, port, [request], peak / 2, seconds, MAIN, 0)
             began_s = time.monotonic()
             for number, path in enumerate(meanwhile):
                 time.sleep(max(0.0, began_s + number * PAGE_EVERY_S - time.monotonic()))

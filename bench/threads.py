@@ -9,18 +9,20 @@ import argparse
 import os
 import tempfile
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench.contestants import Gateway, answer_of
 from bench.load import full
 from bench.peers.answers import read_answers
 from bench.peers.bare import bare_request, start_bare
+from bench.results import MAIN
 from bench.scenarios import SCENARIOS
 from bench.servers import LOAD_CORE, stop, tree
 from bench.world import Size
 
 _SIZE = Size(20_000, 365, 24, 230, 1000, 300_000)
-_ROUND_S, _CONNECTIONS = 2, 64
+_ROUND_S = 2
 # Requests are numbered, and those of a round begin here after those of the last.
 _ROUND_REQUESTS = 1_000_000
 # The server's own thread for HTTP, the only one that has a name of its own in the kernel. It is
@@ -48,7 +50,7 @@ def spent(main: int) -> Counter[str]:
 
 def per_call(port: int, pid: int, file: Path, first: int) -> dict[str, float]:
     before = spent(pid)
-    calls = max(1, full(port, file, _ROUND_S, _CONNECTIONS, first).calls)
+    calls = max(1, full(port, file, _ROUND_S, MAIN, first).calls)
     found = {kind: (after - before[kind]) / calls for kind, after in spent(pid).items()}
     switches = found.pop(_SWITCHES)
     in_us = {kind: ns / 1000 for kind, ns in found.items()}
@@ -57,13 +59,15 @@ def per_call(port: int, pid: int, file: Path, first: int) -> dict[str, float]:
 
 def run(folder: Path, names: list[str], rounds: int) -> None:
     gateway = Gateway(folder / "sqlite", f"sqlite:///{folder / 'tollway.db'}", _SIZE)
-    amounts = read_answers(gateway.port, gateway.world).amounts
-    chosen = [each for each in SCENARIOS if each.name in names or not names]
-    answers = {f"/{each.name}": answer_of(gateway, each, amounts) for each in chosen}
-    bare_port, bare = start_bare(folder, answers)
-    servers = {"bare": (bare_port, bare.pid), "gateway": (gateway.port, gateway.pids[0])}
-    file, begun = folder / "requests", 0
-    try:
+    with ExitStack() as servers_run:
+        servers_run.callback(gateway.stop)
+        amounts = read_answers(gateway.port, gateway.world).amounts
+        chosen = [each for each in SCENARIOS if each.name in names or not names]
+        answers = {f"/{each.name}": answer_of(gateway, each, amounts) for each in chosen}
+        bare_port, bare = start_bare(folder, answers)
+        servers_run.callback(stop, bare)
+        servers = {"bare": (bare_port, bare.pid), "gateway": (gateway.port, gateway.pids[0])}
+        file, begun = folder / "requests", 0
         for scenario in chosen:
             found: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
             # The first round warms up.
@@ -79,9 +83,6 @@ def run(folder: Path, names: list[str], rounds: int) -> None:
                 least = min(measured[1:], key=lambda each: each["all"])
                 parts = "  ".join(f"{kind} {value:.1f}" for kind, value in least.items())
                 print(f"{scenario.name:15} {name:8} {parts}", flush=True)
-    finally:
-        stop(bare)
-        gateway.stop()
 
 
 def main() -> None:

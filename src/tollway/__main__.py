@@ -11,6 +11,8 @@ from typer.main import get_command
 
 from tollway.cli.main import app
 
+_INTERRUPTED = 130
+
 
 @cache
 def _command() -> Any:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.TyperException as error:
         _end(_usage_sentence(error), error.exit_code)
     except typer.Abort:
-        _end("Stopped.", 130)
+        status = _INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has closed it. What is still buffered is dropped, or the
         # interpreter would complain about it when it ends.
@@ -38,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if not isinstance(error, _expected_errors()):
             raise
         _end(_sentence(error), 1)
-    sys.exit(status or 0)
+    # Typer turns Ctrl+C into this status, without a word.
+    _end("Stopped." if status == _INTERRUPTED else "", status or 0)
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:

@@ -170,10 +170,13 @@ def test_an_answer_that_cannot_be_used_is_an_answer_and_opens_nothing(
     breaker = _breaker(Clock(), failures_max=1)
     order = new_order()
     odd = FakeCarrier(tmp_path, "--numbers-format", "XX####")
-    for question in (lambda to: to.issue(order), lambda to: to.look_up(order.ref)):
-        with pytest.raises(OutcomeUnknownError, match="not in its format"):
-            ask(link_to(odd.url), question, breaker=breaker)
-    assert odd.stop() == 0
+    try:
+        for question in (lambda to: to.issue(order), lambda to: to.look_up(order.ref)):
+            with pytest.raises(OutcomeUnknownError, match="not in its format"):
+                ask(link_to(odd.url), question, breaker=breaker)
+    finally:
+        # Left running, it would fail the next test too.
+        assert odd.stop() == 0
     fake.misbehave("refuse", message=LOOK_UP, times=1)
     with pytest.raises(OutcomeUnknownError, match="does not say"):
         ask(link_to(fake.url), lambda to: to.look_up(order.ref), breaker=breaker)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import EntryPoint
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -32,7 +32,7 @@ NUMBER = "YT0000000000001"
 class Spoken:
     """A protocol that answers what a test wants."""
 
-    def __init__(self, client: httpx.AsyncClient, carrier: Carrier, _: OpenedCarrierLink) -> None:
+    def __init__(self, client: httpx2.AsyncClient, carrier: Carrier, _: OpenedCarrierLink) -> None:
         self.client, self.carrier = client, carrier
 
     answer: Callable[[], Awaitable[Any]]
@@ -65,7 +65,7 @@ def asked(question: Callable[[Connector], Awaitable[Any]], answer: object, **lin
     )
 
     async def work() -> Any:
-        remotes = Remotes(httpx.AsyncClient(), protocols=SPOKEN)
+        remotes = Remotes(httpx2.AsyncClient(), protocols=SPOKEN)
         try:
             return await question(remotes.connector(carrier_with(), opened))
         finally:
@@ -120,7 +120,7 @@ def test_one_that_is_missing_is_named_in_a_sentence_and_nothing_is_sent(
     gone = OpenedCarrierLink(msgspec.structs.replace(opened.link, protocol="spoken"), "x")
 
     async def work() -> None:
-        remotes = Remotes(httpx.AsyncClient(), protocols=protocols)
+        remotes = Remotes(httpx2.AsyncClient(), protocols=protocols)
         with pytest.raises(NotSentError, match=sentence):
             remotes.connector(carrier_with(), gone)
         # The others go on.

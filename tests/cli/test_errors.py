@@ -1,5 +1,6 @@
 """An error is one sentence on stderr and an exit status; nothing on stdout, never a traceback."""
 
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.conftest import Answer, Command
 from tests.support.late_answers import LateAnswers
 from tests.support.stores import Store
+from tollway.__main__ import main
 from tollway.store.open import open_database
 
 
@@ -183,3 +185,18 @@ def test_a_text_that_steers_terminals_is_shown_harmless(
     assert "gone" in shown
     assert "\x1b" not in shown
     assert "\x07" not in shown
+
+
+@pytest.mark.sqlite
+def test_ctrl_c_ends_a_command_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(work: Coroutine[object, object, object]) -> None:
+        work.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asyncio.run", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main(["account", "list"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err.strip() == "Stopped."

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
 
-import httpx
+import httpx2
 
 from tests.killing.boundaries import (
     CAPTURE,
@@ -195,7 +195,7 @@ def doom(boundary: Boundary | None, sabotage: str | None, report_file: str) -> N
         return rows
 
     async def marked_exchange(
-        client: httpx.AsyncClient, request: httpx.Request, deadline_s: float
+        client: httpx2.AsyncClient, request: httpx2.Request, deadline_s: float
     ) -> bytes:
         works = [_MESSAGES[parse_qs(request.content.decode())["msg_type"][0]]]
         fate.passes("before", works)

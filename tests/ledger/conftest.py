@@ -1,11 +1,18 @@
 """One migrated database for all tests of the ledger: each test uses accounts of its own."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import pytest
 
+from tests.ledger.charging_bench import Bench, OnBench
 from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.entries import top_up
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+
+RUNTIME = Runtime()
 
 
 @pytest.fixture(scope="package")
@@ -18,3 +25,26 @@ def new_name() -> Callable[[], str]:
     """A name that no other test uses."""
     numbers = count()
     return lambda: f"account {next(numbers)}"
+
+
+@pytest.fixture
+def on_bench(store: Store, new_name: Callable[[], str]) -> OnBench:
+    """Runs a test on a batcher over an account with 100 credits."""
+
+    def run(
+        test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10, wait_s: float = 0
+    ) -> None:
+        async def work(database: Database) -> None:
+            account = await open_account(database, RUNTIME, new_name())
+            await top_up(database, RUNTIME, account.id, "credits", 100)
+            bench = Bench(database, account.id, timeout_s, wait_s)
+            try:
+                await test(bench)
+            finally:
+                # What a test that failed holds up would otherwise be waited for without an end.
+                bench.database.gate.set()
+                bench.database.slow_commit.set()
+
+        store.do(work)
+
+    return run

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -11,14 +13,17 @@ import pytest
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import ActResult, BusyError, Charge, IdempotencyKey
-from tollway.ledger.entries import TAKE
+from tollway.ledger.entries import TAKE, top_up
 from tollway.ledger.holds import capture, lock_balance_of, release, reserve
 from tollway.ledger.idempotency import sweep_kept
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database, Transaction
+from tollway.ledger.token_limits import DayCap, TokenLimits, lock_days
+from tollway.ledger.tokens import issue_token
+from tollway.store.database import Database, Row, Transaction
 
 pytestmark = pytest.mark.postgresql
 WRITERS, ROUNDS = 8, 25
@@ -165,3 +170,59 @@ def test_a_deadlock_would_be_counted(store: Store) -> None:
     before = deadlocks(store)
     store.do(work)
     assert deadlocks(store) == before + 1
+
+
+def test_the_counts_of_all_tokens_of_a_batch_are_locked_before_its_first_act(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    """Two batches that take their balances from different units may have the same tokens."""
+    seen: list[int] = []
+
+    async def work(database: Database) -> None:
+        account = await open_account(database, Runtime(), new_name())
+        await top_up(database, Runtime(), account.id, "credits", 9)
+        limits = TokenLimits(credits_per_day=9)
+        issued = [
+            await issue_token(database, Runtime(), account.id, limits=limits) for _ in range(2)
+        ]
+        ids = [each.token.id for each in issued]
+        free = (
+            f"SELECT token_id FROM token_day WHERE token_id IN ('{ids[0]}', '{ids[1]}') "
+            "FOR UPDATE SKIP LOCKED"
+        )
+
+        async def look_at_free() -> None:
+            seen.append(len(await asyncio.to_thread(run_on, store.url, free)))
+
+        async def look(_: Transaction, __: Charge) -> ActResult:
+            await look_at_free()
+            return ActResult(b"", is_paid=True)
+
+        charges = [
+            Charge(
+                *(account.id, "credits", 1, "waybills", f"{token_id}.call", token_id, 0, look),
+                cap=DayCap(9, None, 0),
+            )
+            for token_id in ids
+        ]
+        await database.write(lambda tx: post_acts(tx, charges))
+        await look_at_free()
+
+    store.do(work)
+    # During each act, and after the commit.
+    assert seen == [0, 0, 2]
+
+
+def test_the_counts_of_tokens_are_locked_in_one_order() -> None:
+    locked: list[object] = []
+
+    async def fetch_one(_query: object, **values: object) -> Row | None:
+        if "of_counter" in values:
+            locked.append(values["of_counter"])
+            return None
+        # Each is counted with another, in the opposite order.
+        return ({"tok_1": "tok_z", "tok_2": "tok_y", "tok_3": "tok_x"}[str(values["of_token"])],)
+
+    transaction = cast(Any, SimpleNamespace(fetch_one=fetch_one))
+    asyncio.run(lock_days(transaction, ["tok_2", "tok_1", "tok_3", "tok_1"]))
+    assert locked == ["tok_x", "tok_y", "tok_z"]

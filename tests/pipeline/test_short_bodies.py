@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
@@ -20,6 +21,8 @@ from tollway.pipeline.decode import Decode
 
 pytestmark = pytest.mark.sqlite
 
+# All its parameters may be left out.
+WEBHOOKS_TEST = "account_webhooks_test"
 FORM = b"startTime=1750000000&endTime=1750003600&page=2&limit=20&sid=s1&type=4"
 LONG = FORM + b"&more=" + b"x" * 3000
 DECODE = Decode([COUPON_CLAIMS], ZoneInfo("Asia/Shanghai"))
@@ -224,3 +227,72 @@ def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> 
         assert run(work())
     finally:
         gc.enable()
+
+
+def test_a_call_without_a_body_is_decoded_at_once() -> None:
+    decode = Decode(ACCOUNT_OPERATIONS, ZoneInfo("Asia/Shanghai"))
+    call = call_of(Sender().receive, 0)
+    call.operation = next(each for each in ACCOUNT_OPERATIONS if each.name == WEBHOOKS_TEST)
+    assert decode(call) is None
+    assert call.request == call.operation.request_type()
+    call.operation = COUPON_CLAIMS
+    with pytest.raises(Refusal) as refused:
+        DECODE(call)
+    assert refused.value.reason is Reason.PARAMETER_MISSING
+
+
+LIMIT = COUPON_CLAIMS.body_max_bytes
+
+
+@pytest.mark.parametrize(
+    ("pieces", "length", "messages"),
+    [((), LIMIT + 1, 0), ((b"x" * LIMIT, b"x", b"x"), None, 2)],
+    ids=["announced", "of no length"],
+)
+def test_a_body_that_is_too_large_is_read_no_further(
+    pieces: tuple[bytes, ...], length: int | None, messages: int
+) -> None:
+    async def work() -> bool:
+        sender = Sender(*pieces)
+        with pytest.raises(Refusal) as refused:
+            await decoded(call_of(sender.receive, length))
+        assert refused.value.reason is Reason.BODY_TOO_LARGE
+        assert refused.value.values == {"limit": LIMIT}
+        return len(sender.asked) == messages
+
+    assert run(work())
+
+
+@pytest.mark.parametrize("pieces", [(), (FORM[:30],)], ids=["the first piece", "a later one"])
+@pytest.mark.parametrize("by_server", [False, True], ids=["its task", "its message"])
+def test_a_body_whose_wait_is_cancelled_has_not_timed_out(
+    pieces: tuple[bytes, ...], by_server: bool
+) -> None:
+    async def work() -> bool:
+        sender = Sender(*pieces, is_silent=True)
+        deciding = asyncio.ensure_future(decoded(call_of(sender.receive, len(FORM))))
+        while len(sender.asked) <= len(pieces):  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0)
+        (sender.asked[-1] if by_server else deciding).cancel()
+        await asyncio.wait([deciding])
+        return deciding.cancelled()
+
+    assert run(work())
+
+
+def test_a_message_that_comes_after_its_wait_was_cancelled_is_no_error() -> None:
+    async def work() -> bool:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        sender = Sender(is_silent=True)
+        deciding = asyncio.ensure_future(decoded(call_of(sender.receive, len(FORM))))
+        await asyncio.sleep(0)
+        deciding.cancel()
+        await asyncio.wait([deciding])
+        sender.asked[0].set_result({"type": "http.disconnect"})
+        # The callbacks of the message run in the next turn.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return not errors
+
+    assert run(work())

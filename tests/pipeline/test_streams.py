@@ -73,6 +73,58 @@ def test_what_is_read_for_a_client_ends_when_it_leaves() -> None:
     asyncio.run(work())
 
 
+class _TwoPieces:
+    """A pipeline that answers with a short file, which may fail on its way."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+        self.ended: list[str] = []
+
+    async def run(self, _call: object) -> Answer:
+        stream = Stream("text/plain", self._pieces(), lambda: self.ended.append("stream"))
+        return Answer(200, [], b"", stream)
+
+    async def _pieces(self) -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        if self._error is not None:
+            raise self._error
+        yield b"two"
+
+
+def _sent(pipeline: _TwoPieces) -> list[bytes | None]:
+    """The pieces that a client gets that stays, and sends its own request's end meanwhile."""
+    sent: list[bytes | None] = []
+
+    async def send(message: Any) -> None:
+        # In a turn of its own, so that the client's messages are read first.
+        await asyncio.sleep(0)
+        sent.append(message.get("body"))
+        if "body" in message:
+            assert message.get("more_body", False) is bool(message["body"])
+
+    async def work() -> None:
+        edge = Edge(pipeline, Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+        messages = asyncio.Queue[Any]()
+        messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        async with asyncio.timeout(10):
+            await edge(_SCOPE, messages.get, send)
+
+    try:
+        asyncio.run(work())
+    finally:
+        assert pipeline.ended == ["stream"]
+    return sent
+
+
+def test_a_file_is_sent_to_its_end() -> None:
+    assert _sent(_TwoPieces(None)) == [None, b"one", b"two", b""]
+
+
+def test_a_file_that_fails_on_its_way_is_an_error_and_not_a_short_file() -> None:
+    with pytest.raises(ValueError, match="no more"):
+        _sent(_TwoPieces(ValueError("no more")))
+
+
 async def _no_pieces() -> AsyncGenerator[bytes, None]:
     yield b""
 
@@ -105,16 +157,19 @@ def test_an_account_is_sent_two_files_at_once() -> None:
         return stream
 
     async def work() -> None:
-        first = await begin("a")
-        await begin("a")
+        first, second = await begin("a"), await begin("a")
         for _ in range(2):
             with pytest.raises(Refusal) as refused:
                 await begin("a")
             assert refused.value.reason is Reason.FILES_TOO_MANY
-        await begin("b")
+        other = await begin("b")
         first.end()
-        await begin("a")
+        last = await begin("a")
         with pytest.raises(Refusal):
             await begin("a")
+        for each in (second, last, other):
+            each.end()
 
     asyncio.run(work())
+    # Of accounts that are sent nothing, nothing is kept.
+    assert perform._files == {}

@@ -296,3 +296,21 @@ def test_limits_that_mean_nothing_are_refused() -> None:
     for operations, addresses in ((["everything"], []), ([], ["300.1.2.3"]), ([], ["::1"] * 51)):
         with pytest.raises(LedgerError):
             read_limits(operations, addresses, None, None, known=list(BY_NAME))
+
+
+def test_a_capped_token_without_its_count_is_not_served_for_nothing(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world, limits=TokenLimits(credits_per_day=100))
+    left = credits_left(world, caller)
+    world.run(f"DELETE FROM token_day WHERE token_id = '{caller.token_id}'")
+    reply = ask(served, ORDERS, caller.token, good_request(ORDERS, today))
+    assert (reply.code, reply.headers["x-tollway-reason"]) == (200, "INTERNAL")
+    assert credits_left(world, caller) == left
+    assert f"token {caller.token_id} has a cap and no count" in served.log()
+    world.run(
+        "INSERT INTO token_day (token_id, day_at_ms, credits, calls) "
+        f"VALUES ('{caller.token_id}', 0, 0, 0)"
+    )
+    assert ask(served, ORDERS, caller.token, good_request(ORDERS, today)).code == 0
+    assert credits_left(world, caller) < left

@@ -1,8 +1,13 @@
 """Outcomes that a test call asks for, and dry runs."""
 
+import asyncio
+from collections.abc import Awaitable
 from datetime import date
 from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.support.all_operations import all_operations_caller, ask, good_request
@@ -10,9 +15,16 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import CREDITS, Caller, amount_left, credits_left, new_caller
 from tests.support.receipts import notes_of, receipt_of
 from tests.support.stores import Store
-from tollway.contract.operation import Operation
+from tollway.contract.operation import CallInfo, Operation
 from tollway.contract.reasons import Reason
+from tollway.ledger.directory import Caller as KnownCaller
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.orders.export import ORDERS_EXPORT
+from tollway.operations.subject import Priced
+from tollway.pipeline.bodies import NO_BODY
+from tollway.pipeline.call import Call
+from tollway.pipeline.perform import Perform
+from tollway.pipeline.trials import DRY_RUN_HEADER, DryRun, DryRunDone
 
 ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
@@ -151,3 +163,40 @@ def test_a_dry_run_that_is_not_understood_is_not_charged(
     assert reply.code == 100 and "X-Tollway-Dry-Run" in reply.msg
     assert amount_left(world, caller, CREDITS) == 1000
     assert notes_of(world, caller) <= 1
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("is_async", [False, True], ids=["at once", "later"])
+def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -> None:
+    def measure(_request: object, info: CallInfo) -> Priced | Awaitable[Priced]:
+        async def later() -> Priced:
+            return measured
+
+        assert info.price == 4
+        measured = Priced(3, b"{}")
+        return later() if is_async else measured
+
+    async def amount_left(_account_id: str, _unit: str) -> int:
+        return 12
+
+    operation = ORDERS_EXPORT
+    assert operation.is_measured
+    call = Call("", "POST", operation.path, b"", {DRY_RUN_HEADER: b"1"}, NO_BODY, 0.0)
+    call.operation, call.price, call.request = operation, 4, None
+    call.caller = KnownCaller("tok_x", "acc_x", False, None, {})
+    call.side = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
+    directory = cast(Any, SimpleNamespace(amount_left=amount_left))
+
+    async def run() -> None:
+        waiting = DryRun(directory, Perform())(call)
+        assert waiting is not None
+        await waiting
+
+    with pytest.raises(DryRunDone):
+        asyncio.run(run())
+    assert msgspec.json.decode(call.data) == {
+        "dry_run": True,
+        "cost": 12,
+        "unit": operation.balance_unit,
+        "left": 12,
+    }

@@ -54,7 +54,7 @@ _CALLS = (
 )
 _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
 # What comes last counts: these run on the other engine. Only there does a batch wait for more.
-_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charging.py")
+_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,

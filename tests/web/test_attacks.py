@@ -177,7 +177,9 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(
     store: Store, browser: Browser, caller: Caller
 ) -> None:
     notes = [f"{sign}HYPERLINK(1)" for sign in "=+-@＝＋－＠"]
-    for note in notes:
+    # To a spreadsheet, a row ends there unless the cell is quoted.
+    two_lines = "paid\r=HYPERLINK(1)"
+    for note in (*notes, two_lines):
         store.do(
             lambda database, note=note: top_up(
                 database, RUNTIME, caller.account_id, "credits", 5, note
@@ -199,3 +201,4 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(
     sheet = browser.client.get("/account/ledger.csv?unit=credits").text
     for note in notes:
         assert f"'{note}" in sheet and f",{note}" not in sheet
+    assert f'"{two_lines}"' in sheet

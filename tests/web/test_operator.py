@@ -104,7 +104,10 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     operator.open(f"/operator/account?id={bare.account_id}")
     of = {"account": bare.account_id}
     page = operator.send("/operator/account/token", **of).text
-    assert "A first call with it" not in page and "may call no operation yet" in page
+    assert "A first call with it" not in page and "of this token yet" in page
+    operator.send("/operator/account/permission", **of, operation="coupon_claims", state="may")
+    page = operator.send("/operator/account/token", **of, operations="orders").text
+    assert "of this token yet" in page
     operator.send("/operator/account/permission", **of, operation="*", state="may")
     page = operator.send("/operator/account/token", **of, operations="orders").text
     assert "A first call with it" not in page and "can be paid yet" in page
@@ -114,7 +117,7 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
     assert "/papi/tool/erps/paging-orders" in page and "can be paid yet" not in page
     page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
-    assert "A first call with it" not in page and "may call no operation yet" not in page
+    assert "A first call with it" not in page and "of this token yet" not in page
 
 
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:

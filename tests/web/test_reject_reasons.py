@@ -85,7 +85,7 @@ def test_every_phrase_of_a_reason_is_known() -> None:
         ),
         (
             "in.jsonl, 2: pid: it is missing; send a text of 1 to 64 characters.",
-            "in.jsonl, 2: pid：缺失；应为 1 到 64 个字符的文本。",
+            "in.jsonl 第 2 行：pid：缺失；应为 1 到 64 个字符的文本。",
         ),
         (
             'the record is not a JSON object; send one, as {"name": "value"}.',

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tollway.webhooks import addresses
@@ -116,7 +116,7 @@ def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
         known = Addresses(())
 
         async def resolve(host: str, account_id: str) -> str:
-            return await known.resolve(httpx.URL(f"https://{host}/"), account_id)
+            return await known.resolve(httpx2.URL(f"https://{host}/"), account_id)
 
         monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 0.1)
         slow = [resolve(f"slow{n}.example", "acc_slow") for n in range(50)]
@@ -129,3 +129,20 @@ def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
         assert await resolve("receiver.example", "acc_slow") == PUBLIC
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("host", ["hooks.straße.example", "hooks.xn--strae-oqa.example"])
+def test_an_international_name_is_looked_up_as_it_is_connected_to(names: Names, host: str) -> None:
+    connected = "hooks.xn--strae-oqa.example"
+    names.known = {"hooks.strasse.example": [PUBLIC], connected: ["10.0.0.1"]}
+    with pytest.raises(AddressError, match="internal"):
+        _resolve(f"https://{host}/hook")
+    assert asyncio.run(Addresses(()).leads_inside(f"https://{host}/"))
+    assert _resolve(f"http://{host}/hook", connected) == "10.0.0.1"
+
+
+def test_a_label_that_is_no_name_beside_an_international_one_is_looked_up_too(names: Names) -> None:
+    names.known["x_y.xn--fiqs8s.example"] = ["10.0.0.1"]
+    with pytest.raises(AddressError, match="internal"):
+        _resolve("https://x_y.xn--fiqs8s.example/")
+    assert asyncio.run(Addresses(()).leads_inside("https://x_y.xn--fiqs8s.example/"))

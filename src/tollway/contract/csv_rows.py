@@ -13,7 +13,7 @@ class CsvWriter:
     """Writes rows of which no spreadsheet takes a cell for a formula."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._rows = csv.writer(stream, lineterminator="\n")
+        self._rows = csv.writer(stream, lineterminator="\r\n")
 
     def write(self, cells: Iterable[object]) -> None:
         self._rows.writerow(map(_harmless, cells))

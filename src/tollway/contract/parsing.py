@@ -54,8 +54,8 @@ def _urlencoded(content: bytes, part: Phrase, charset: str = UTF8) -> dict[str, 
 
 
 def _plain_values(content: bytes) -> dict[str, str] | None:
-    """The values if nothing is escaped and no name sent twice: most are so, and are read in a
-    quarter of the time that all others take, which are None here."""
+    """The values, if nothing is escaped and no name is sent twice; otherwise None. Most requests
+    are so, and are read in a quarter of the time."""
     if b"%" in content or b"+" in content or not content.isascii():
         return None
     pieces = content.decode("ascii").split("&", PARAMETERS_MAX)

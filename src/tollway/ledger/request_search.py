@@ -143,12 +143,10 @@ def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> Logg
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:
     """The calls in the same order, each as its entry or its record says."""
-    known: dict[str, LoggedCall] = {}
-    for row in await _rows(database, _PAID, [each.request_id for each in traces]):
-        # A capture has the charge too, which says more than its hold.
-        call = paid_call(row)
-        if known.get(call.request_id, call).code is None or call.code is not None:
-            known[call.request_id] = call
+    paid = map(paid_call, await _rows(database, _PAID, [each.request_id for each in traces]))
+    # A captured call has a hold and a charge, which says more: of two, the later one stays.
+    charges_last = sorted(paid, key=lambda call: call.code is not None)
+    known = {call.request_id: call for call in charges_last}
     for account_id in sorted({each.account_id for each in traces}):
         rest = [e.request_id for e in traces if e.account_id == account_id]
         rest = [each for each in rest if each not in known]

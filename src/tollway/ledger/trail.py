@@ -98,10 +98,9 @@ async def note_act(
 ) -> None:
     """Records an act that is no single transaction, such as an import: before it begins, so that
     one that is killed is recorded too, and again with what it did."""
-    if runtime.by:
-        await database.write(
-            lambda transaction: record_act(transaction, runtime, act, subject, after=after)
-        )
+    await database.write(
+        lambda transaction: record_act(transaction, runtime, act, subject, after=after)
+    )
 
 
 async def newest_acts(

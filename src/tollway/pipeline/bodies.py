@@ -192,8 +192,6 @@ class Body:
     async def read(self, limit: int, sender: str, begun: "FirstPiece | None" = None) -> bytes:
         """The whole body, of at most so many bytes, of a sender; or the rest of one that has begun
         to come."""
-        if self.is_over and begun is None:
-            return b""
         task = asyncio.current_task()
         assert task is not None
         end_s = monotonic() + self._timeout_s if begun is None else begun.end_s

@@ -15,15 +15,15 @@ _OWNERS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("use
 
 
 class Consent:
-    """Lets a call pass whose operation needs no consent, or whose account was given it."""
+    """Lets a call pass whose account was given consent. Calls of operations that need none do not
+    come here."""
 
     def __init__(self, links: ConsentLinks) -> None:
         self._links = links
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         need = call.operation.consent
-        if need is None:
-            return None
+        assert need is not None
         grant_cache = call.side.grant_cache
         account_id = SANDBOX_ACCOUNT if call.caller.is_test else call.caller.account_id
         owner_id = str(getattr(call.request, need.field))

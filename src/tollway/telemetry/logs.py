@@ -117,6 +117,6 @@ def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     root.handlers[:] = [_JsonHandler(writer)]
     root.setLevel(level.upper())
     # These log every step and request; the code that uses them logs the outcome.
-    for name in ("alembic", "httpx", "httpcore"):
+    for name in ("alembic", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     return writer

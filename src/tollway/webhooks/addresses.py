@@ -18,7 +18,7 @@ from tollway.store.database import StoreBusyError
 
 # Few gateways have webhooks: the HTTP client is loaded for the first one.
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 _URL_MAX = 500
 _LOOKUPS_AT_ONCE = 16
@@ -44,27 +44,27 @@ class Addresses:
         self._lookups = BoundedSlots(_LOOKUPS_AT_ONCE, "too many names are looked up at once")
         self._threads = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, "lookup")
 
-    def check(self, url: str) -> "httpx.URL":
+    def check(self, url: str) -> "httpx2.URL":
         """The address, if its form is allowed."""
-        import httpx  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
 
         try:
-            parsed = httpx.URL(url)
-        except (httpx.InvalidURL, ValueError):
+            parsed = httpx2.URL(url)
+        except (httpx2.InvalidURL, ValueError):
             raise AddressError("it is not an address") from None
         if not 0 < (parsed.port or 443) < 2**16:
             raise AddressError("it is not an address")
-        if len(url) > _URL_MAX or not parsed.host or parsed.userinfo or parsed.fragment:
+        if len(url) > _URL_MAX or not parsed.raw_host or parsed.userinfo or parsed.fragment:
             raise AddressError("it has no host, or a user, a fragment, or over 500 characters")
         schemes = ("https", "http") if self._is_listed(parsed) else ("https",)
         if parsed.scheme not in schemes:
             raise AddressError("it is not https")
         return parsed
 
-    async def resolve(self, url: "httpx.URL", account_id: str) -> str:
+    async def resolve(self, url: "httpx2.URL", account_id: str) -> str:
         """The IP address to connect to, for a webhook of this account."""
         try:
-            addresses = await self._find(url.host, account_id)
+            addresses = await self._find(host_of(url), account_id)
         except TimeoutError:
             raise AddressError("its host was not found in time") from None
         except (OSError, UnicodeError):
@@ -75,18 +75,18 @@ class Addresses:
 
     async def leads_inside(self, url: str) -> bool:
         """Whether an address leads to an internal one that is not listed, as far as is known."""
-        import httpx  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
 
         try:
-            parsed = httpx.URL(url)
-            if not parsed.host or self._is_listed(parsed):
+            parsed = httpx2.URL(url)
+            if not parsed.raw_host or self._is_listed(parsed):
                 return False
-            return not all(map(_is_public, await self._find(parsed.host, None)))
-        except (httpx.InvalidURL, OSError, ValueError):
+            return not all(map(_is_public, await self._find(host_of(parsed), None)))
+        except (httpx2.InvalidURL, OSError, ValueError):
             return False
 
-    def _is_listed(self, url: "httpx.URL") -> bool:
-        return url.host.lower() in self._internal
+    def _is_listed(self, url: "httpx2.URL") -> bool:
+        return host_of(url) in self._internal
 
     async def _find(self, host: str, account_id: str | None) -> list[str]:
         lookup = asyncio.ensure_future(self._look_up(host, account_id))
@@ -102,6 +102,12 @@ class Addresses:
                 return await loop.run_in_executor(self._threads, _addresses_of, host)
         except StoreBusyError:
             raise TimeoutError from None
+
+
+def host_of(url: "httpx2.URL") -> str:
+    """The host as it is connected to. `url.host` is another one for some international names:
+    looking that up would check one host and send to another."""
+    return url.raw_host.decode("ascii")
 
 
 def _addresses_of(host: str) -> list[str]:

@@ -24,12 +24,12 @@ from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
-from tollway.webhooks.addresses import AddressError, Addresses
+from tollway.webhooks.addresses import AddressError, Addresses, host_of
 from tollway.webhooks.endpoints import find_target
 
 # Loaded for the first delivery.
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 # After the first attempt; three days in all.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
@@ -134,7 +134,7 @@ class Deliverer:
         self._sealer = sealer
         self._addresses = addresses
         self._runtime = runtime
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
         self._tasks: dict[asyncio.Task[None], _Due] = {}
 
     async def deliver_due(self) -> None:
@@ -190,7 +190,7 @@ class Deliverer:
 
     async def _send(self, due: _Due) -> int | None:
         """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
-        import httpx  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
 
         now_s = self._runtime.at_s()
         target = await find_target(
@@ -202,20 +202,20 @@ class Deliverer:
             url = self._addresses.check(target.url)
             address = await self._addresses.resolve(url, due.account_id)
             return await self._post(url, address, due, target.keys, now_s)
-        except (AddressError, httpx.HTTPError, TimeoutError, OSError):
+        except (AddressError, httpx2.HTTPError, TimeoutError, OSError):
             return None
 
     async def _post(
-        self, url: "httpx.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
+        self, url: "httpx2.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
     ) -> int:
         if self._client is None:
-            import httpx  # noqa: PLC0415
+            import httpx2  # noqa: PLC0415
 
-            self._client = httpx.AsyncClient(
+            self._client = httpx2.AsyncClient(
                 trust_env=False,
                 follow_redirects=False,
                 timeout=_TIMEOUT_S,
-                limits=httpx.Limits(max_connections=_AT_ONCE, keepalive_expiry=5.0),
+                limits=httpx2.Limits(max_connections=_AT_ONCE, keepalive_expiry=5.0),
             )
         signed = f"{due.event_id}.{now_s}.{due.body}".encode()
         signatures = [b64encode(hmac.new(key, signed, sha256).digest()).decode() for key in keys]
@@ -231,7 +231,7 @@ class Deliverer:
                 "webhook-timestamp": str(now_s),
                 "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
             },
-            extensions={"sni_hostname": url.host},
+            extensions={"sni_hostname": host_of(url)},
         )
         async with asyncio.timeout(_TIMEOUT_S):
             response = await self._client.send(request, stream=True)

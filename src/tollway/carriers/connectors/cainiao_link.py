@@ -12,7 +12,7 @@ import hashlib
 from typing import Any
 from xml.etree import ElementTree
 
-import httpx
+import httpx2
 import msgspec
 
 from tollway.carriers.carrier_links import OpenedCarrierLink
@@ -156,7 +156,7 @@ class CainiaoConnector:
     """One carrier behind the LINK gateway."""
 
     def __init__(
-        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
+        self, client: httpx2.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
     ) -> None:
         self._client = client
         self._wp_code = carrier.wp_code

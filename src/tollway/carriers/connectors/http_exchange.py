@@ -7,7 +7,7 @@ failed counts as not sent.
 
 import asyncio
 
-import httpx
+import httpx2
 
 from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownError
 from tollway.contract.language import Value
@@ -16,24 +16,24 @@ _ANSWER_MAX_BYTES = 64 * 1024
 _CONNECTING = "connection."
 
 
-def open_client() -> httpx.AsyncClient:
+def open_client() -> httpx2.AsyncClient:
     """The client for all carriers: certificates are checked, and nothing of the environment (a
     proxy, another list of authorities) changes where personal data goes."""
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         trust_env=False,
         follow_redirects=False,
         # The deadline of each message is the only one; the breaker limits how many there are.
-        timeout=None,  # noqa: S113
+        timeout=None,
         # Kept only shortly: on a connection that the carrier is just closing, it could not be known
         # whether a message was read.
-        limits=httpx.Limits(
+        limits=httpx2.Limits(
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
         ),
         headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
     )
 
 
-async def exchange(client: httpx.AsyncClient, request: httpx.Request, deadline_s: float) -> bytes:
+async def exchange(client: httpx2.AsyncClient, request: httpx2.Request, deadline_s: float) -> bytes:
     """Sends a request of this client once, and returns the body of the answer; any other status
     than 200 leaves the outcome unknown."""
     steps: list[str] = []
@@ -42,12 +42,12 @@ async def exchange(client: httpx.AsyncClient, request: httpx.Request, deadline_s
         steps.append(step)
 
     # Half of it for connecting, so that an unreachable carrier is known as such.
-    connecting = httpx.Timeout(None, connect=deadline_s / 2)
+    connecting = httpx2.Timeout(None, connect=deadline_s / 2)
     request.extensions.update(timeout=connecting.as_dict(), trace=trace)
     try:
         async with asyncio.timeout(deadline_s):
             return await _answer_to(client, request)
-    except (TimeoutError, OSError, httpx.HTTPError, httpx.StreamError) as error:
+    except (TimeoutError, OSError, httpx2.HTTPError, httpx2.StreamError) as error:
         # Not the error's own text: it may quote what the carrier sent.
         why: dict[str, Value] = {"kind": type(error).__name__, "deadline_s": deadline_s}
         if steps and all(step.startswith(_CONNECTING) for step in steps):
@@ -61,10 +61,10 @@ async def exchange(client: httpx.AsyncClient, request: httpx.Request, deadline_s
         ) from None
 
 
-async def _answer_to(client: httpx.AsyncClient, request: httpx.Request) -> bytes:
+async def _answer_to(client: httpx2.AsyncClient, request: httpx2.Request) -> bytes:
     response = await client.send(request, stream=True)
     try:
-        if response.status_code != httpx.codes.OK:
+        if response.status_code != httpx2.codes.OK:
             raise OutcomeUnknownError(
                 "The carrier answered HTTP {status}.", status=response.status_code
             )

@@ -16,7 +16,7 @@ from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import Connector
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 ENTRY_POINTS = "tollway.carriers"
 # Found as the others are, since a command that only names protocols need not load it.
@@ -29,7 +29,7 @@ _BUILT_IN = {
 }
 
 # The HTTP client of the process, the carrier, and its link with the secret.
-MakeConnector = Callable[["httpx.AsyncClient", Carrier, OpenedCarrierLink], Connector]
+MakeConnector = Callable[["httpx2.AsyncClient", Carrier, OpenedCarrierLink], Connector]
 
 
 class Protocols:

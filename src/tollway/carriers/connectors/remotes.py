@@ -15,7 +15,7 @@ from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
 
 # Few gateways have remote carriers: the HTTP client is loaded for the first message to one.
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 _log = logging.getLogger("tollway.carriers")
 
@@ -25,7 +25,7 @@ class Remotes:
 
     def __init__(
         self,
-        client: "httpx.AsyncClient | None" = None,
+        client: "httpx2.AsyncClient | None" = None,
         now_s: Callable[[], float] = time.monotonic,
         protocols: Protocols = PROTOCOLS,
     ) -> None:
@@ -60,7 +60,7 @@ class Remotes:
         """By wp_code, for the metrics."""
         return self._breakers
 
-    def _open_client(self) -> "httpx.AsyncClient":
+    def _open_client(self) -> "httpx2.AsyncClient":
         if self._client is None:
             from tollway.carriers.connectors.http_exchange import open_client  # noqa: PLC0415
 

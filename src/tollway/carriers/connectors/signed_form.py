@@ -13,7 +13,7 @@ import time
 from typing import Any
 from urllib.parse import parse_qs
 
-import httpx
+import httpx2
 import msgspec
 
 from tollway.carriers.carrier_links import OpenedCarrierLink
@@ -161,7 +161,7 @@ class SignedFormConnector:
     """One carrier that speaks signed forms."""
 
     def __init__(
-        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
+        self, client: httpx2.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
     ) -> None:
         self._client = client
         self._wp_code = carrier.wp_code

@@ -70,6 +70,7 @@ class ProductAnalysisHandler:
             template = _template(product_id, figures.product, asked)
         else:
             template = _kept_template(product_id, figures.product)
+        # The lists in the order of the answer's fields.
         return template % (figures.parts + figures.days.series(days))
 
 
@@ -94,6 +95,8 @@ def _template(product_id: str, facts: ProductFacts, live: DayFigures | None = No
     )
 
 
+# What it is made from are its arguments, so it stays true when figures change. Not for today, whose
+# figures change with every load.
 _kept_template = lru_cache(_TEMPLATES_MAX)(_template)
 
 

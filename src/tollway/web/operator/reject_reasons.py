@@ -61,7 +61,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 # The file and the line, before the reason of a record that was uploaded.
-_PLACE = re.compile(r"[^:]+, \d+: ")
+_FILE_LINE = re.compile(r"(?P<file>[^:]+), (?P<line>\d+): ")
 _PATTERNS = {each: _pattern(each) for each in (_WHOLE, *_OTHER, *PROBLEMS, *EXPECTED)}
 
 
@@ -75,9 +75,14 @@ def said_phrase(say: Say, text: str, known: Sequence[str]) -> str:
 
 
 def said_reason(say: Say, reason: str) -> str:
-    place = _PLACE.match(reason)
-    if place is not None:
-        return place[0] + said_reason(say, reason[place.end() :])
+    found = _FILE_LINE.match(reason)
+    if found is None:
+        return _said_without_line(say, reason)
+    rest = _said_without_line(say, reason[found.end() :])
+    return say("{file}, {line}: {reason}", **found.groupdict(), reason=rest)
+
+
+def _said_without_line(say: Say, reason: str) -> str:
     whole = _PATTERNS[_WHOLE].fullmatch(reason)
     if whole is None:
         return said_phrase(say, reason, _OTHER)

@@ -27,13 +27,13 @@ async def issue_act(context: Context) -> Response:
         limits=asked_limits(context),
     )
     shown = await new_token(context, issued)
-    wants_paid = kind == "live" and any(
-        issued.token.limits.allows(each.name) for each in OPERATIONS
-    )
-    if wants_paid and not any(isinstance(each, Code) for each in shown):
-        text = say("This account may call no operation yet: enable one below.")
-        if await list_permissions(context.database, account.id):
-            text = say("No operation that this token may call can be paid yet: top up below.")
+    wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
+    has_example = any(isinstance(each, Code) for each in shown)
+    if kind == "live" and wanted and not has_example:
+        held = {each.operation for each in await list_permissions(context.database, account.id)}
+        text = say("No operation that this token may call can be paid yet: top up below.")
+        if held.isdisjoint(wanted):
+            text = say("This account may call no operation of this token yet: enable one below.")
         shown.append(Notice(text, "soon"))
     return await account_page(context, account, *shown)
 

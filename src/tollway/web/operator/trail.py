@@ -38,17 +38,19 @@ _NOUNS = frozenset(
     )
 )
 # The fields of what acts change; another one is shown by its name.
-FIELDS = sentences(
-    *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
-    *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
-    *("credits per day", "deadline ms", "ended", "expires", "file", "from"),
-    *("granted by", "is closed", "kind", "label", "limits", "loaded"),
-    *("login", "name", "networks", "note", "number", "number format", "operation"),
-    *("operations", "owner id", "owner kind", "price", "protocol", "provider id"),
-    *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
-    *("role", "rotated", "scope", "settle after s", "shop", "shop code", "speaks for"),
-    *("start", "state", "stored", "template url", "to code", "unchanged", "unit"),
-    *("url", "wp code"),
+FIELDS = frozenset(
+    sentences(
+        *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
+        *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
+        *("credits per day", "deadline ms", "ended", "expires", "file", "from", "gone"),
+        *("granted by", "in all", "is closed", "keep days", "kind", "label", "limits", "loaded"),
+        *("login", "name", "networks", "note", "number", "number format", "operation"),
+        *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
+        *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+        *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
+        *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
+        *("url", "wp code"),
+    )
 )
 # Those whose values are words of the pages.
 _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
@@ -103,26 +105,28 @@ def _change(context: Context, act: OperatorAct) -> str:
         said, label = _said(context, value, name), _label(context, name)
         if name in old and old[name] != value:
             parts.append(f"{label}: {_said(context, old[name], name) or '–'} → {said or '–'}")
-        elif name == "unit" or (name not in old and _tells(name, said, subject)):
+        # An amount means nothing without its unit.
+        elif name == "unit" or (name not in old and _is_worth_showing(name, said, subject)):
             parts.append(f"{label}: {said}")
     text = ", ".join(parts)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
-def _tells(name: str, said: str, subject: str) -> bool:
+def _is_worth_showing(name: str, said: str, subject: str) -> bool:
     return said not in ("", subject) and name != "id" and not name.endswith("_at_s")
 
 
 def _label(context: Context, name: str) -> str:
     """The name of a field, in words."""
-    return context.say(name.removesuffix("_at_s").replace("_", " "))
+    words = name.removesuffix("_at_s").replace("_", " ")
+    return context.say(words) if words in FIELDS else words
 
 
 def _said(context: Context, value: object, name: str = "") -> str:
     """A value of an act, nested ones flat; nothing for what is empty."""
     if isinstance(value, dict):
-        inner = {_label(context, key): _said(context, each, key) for key, each in value.items()}
-        return "; ".join(f"{key} {said}" for key, said in inner.items() if said)
+        inner = [(_label(context, key), _said(context, each, key)) for key, each in value.items()]
+        return "; ".join(f"{label} {said}" for label, said in inner if said)
     if isinstance(value, list):
         return " ".join(_said(context, each) for each in value)
     if isinstance(value, bool):

@@ -1,0 +1,148 @@
+"""The log of calls: from entries and refused calls, of one account or of all."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger import request_search
+from tollway.ledger.accounts import open_account
+from tollway.ledger.charge_transaction import post_charges
+from tollway.ledger.charges import Charge
+from tollway.ledger.entries import top_up
+from tollway.ledger.holds import reserve
+from tollway.ledger.receipts import find_receipt
+from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
+from tollway.ledger.request_log import CallFilter, first_id, log_page
+from tollway.ledger.request_search import search_page
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
+
+# In a time that no other test has calls of.
+BEGIN_MS = 4_000_000_000_000
+
+
+def id_of(number: int, account_id: str = "") -> str:
+    return f"{first_id(BEGIN_MS + number)}{account_id}"
+
+
+def noted(account_id: str, number: int, operation: str) -> RefusedCall:
+    at_ms = BEGIN_MS + number
+    return RefusedCall(
+        account_id, id_of(number, account_id), at_ms, operation, 100, "BODY_TOO_LARGE", None
+    )
+
+
+async def note(database: Database, *calls: RefusedCall) -> None:
+    log = RefusedCallLog(database, Metrics())
+    for each in calls:
+        log.add(each)
+    await log.finish()
+
+
+def charge(account_id: str, number: int, amount: int) -> Charge:
+    return Charge(
+        *(account_id, "credits", amount, "waybills", id_of(number, account_id), "tok_x"),
+        BEGIN_MS + number,
+    )
+
+
+async def account_of(database: Database, name: str) -> str:
+    account = await open_account(database, Runtime(), name)
+    await top_up(database, Runtime(), account.id, "credits", 10)
+    return account.id
+
+
+def test_a_call_whose_credits_are_held_has_no_code_yet(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        held, paid = charge(account_id, 2, 4), charge(account_id, 1, 3)
+        await database.write(lambda tx: post_charges(tx, [paid]))
+        await database.write(lambda tx: reserve(tx, held, "hold", BEGIN_MS))
+        page = await log_page(database, CallFilter(account_id), ["credits"], 10)
+        shown = [(each.outcome, each.code, each.reason, each.amount) for each in page.calls]
+        assert shown == [("held", None, "", 4), ("charged", 0, "SUCCESS", 3)]
+        # Made without a grant, it has no consent to show.
+        receipt = await find_receipt(database, account_id, held.request_id)
+        assert receipt is not None
+        assert (receipt.outcome.value, receipt.amount, receipt.consent) == ("held", 4, None)
+
+    store.do(work)
+
+
+def test_a_page_looks_further_if_a_filter_leaves_out_most(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await note(database, *(noted(account_id, each, f"op {each}") for each in range(30)))
+        wanted = CallFilter(account_id, operation="op 0")
+        page = await log_page(database, wanted, ["credits"], 2)
+        assert [each.request_id for each in page.calls] == [id_of(0, account_id)]
+        assert page.before == ""
+
+    store.do(work)
+
+
+def test_the_refused_calls_of_all_accounts_are_one_log(store: Store) -> None:
+    async def work(database: Database) -> None:
+        later = 5000
+        calls = [noted(account_id, later + n, "orders") for n, account_id in enumerate("bab")]
+        await note(database, *calls)
+        wanted = CallFilter(since_ms=BEGIN_MS + later, until_ms=BEGIN_MS + later + 3)
+        page = await log_page(database, wanted, [], 2)
+        assert [each.request_id for each in page.calls] == [
+            calls[2].request_id,
+            calls[1].request_id,
+        ]
+        page = await log_page(database, wanted, [], 2, page.before)
+        assert [each.account_id for each in page.calls] == ["b"]
+
+    store.do(work)
+
+
+class Found:
+    """A database that finds these rows: one use of a grant, and what is stored of its call."""
+
+    def __init__(self, paid: Sequence[Row], refused: Sequence[Row]) -> None:
+        self._rows = {request_search._PAID: paid, request_search._REFUSED: refused}
+        self._rows[request_search._GRANTS] = [("shop", "con_x", "acc_x")]
+        self._rows[request_search._USES] = [("request", 1, "waybills")]
+
+    async def fetch_all(self, query: Query, **_: object) -> Sequence[Row]:
+        return self._rows[query]
+
+    async def fetch_long(self, query: Query, _kind: str, **_: object) -> Sequence[Row]:
+        return self._rows[query]
+
+
+_FACTS = ("request", 1, "acc_x", "waybills")
+_HOLD, _CHARGE = (
+    (*_FACTS, kind, -amount, "credits") for kind, amount in (("hold", 9), ("charge", 4))
+)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("paid", "refused", "shown"),
+    [
+        ([_HOLD], [], ("held", None, 9)),
+        ([_HOLD, _CHARGE], [], ("charged", 0, 4)),
+        ([_CHARGE, _HOLD], [], ("charged", 0, 4)),
+        ([], [(*_FACTS, 0, "FREE", 0)], ("free", 0, 0)),
+        ([], [], ("unknown", 0, 0)),
+    ],
+    ids=["held", "captured", "captured, in another order", "free", "dropped"],
+)
+def test_what_is_stored_of_a_call_of_a_shop_says_what_became_of_it(
+    paid: Sequence[Row], refused: Sequence[Row], shown: tuple[str, int | None, int]
+) -> None:
+    database = cast(Any, Found(paid, refused))
+    (call,) = asyncio.run(search_page(database, CallFilter(shop="shop"), 2, "")).calls
+    assert (call.request_id, call.outcome, call.code, call.amount) == ("request", *shown)

@@ -1,0 +1,140 @@
+"""What the ledger refuses, from every caller, and that it then has changed nothing."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import open_account
+from tollway.ledger.archiving import archive_entries
+from tollway.ledger.clients import add_client, obtain_token, revoke_client
+from tollway.ledger.permissions import Permission, grant, list_permissions
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
+from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token
+from tollway.ledger.trail import newest_acts, note_act
+from tollway.store.database import Database, StoreError
+
+RUNTIME = Runtime()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\nb", "a\x00"])
+def test_an_account_needs_a_name_that_can_be_shown(store: Store, name: str) -> None:
+    with pytest.raises(LedgerError, match="1 to 100 printable characters"):
+        store.do(lambda database: open_account(database, RUNTIME, name))
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (Permission("orders", -1, None), "A price is a whole number, 0 or more"),
+        (Permission("orders", None, 0), "A rate is a whole number of calls a second, at least 1"),
+    ],
+)
+def test_no_price_is_negative_and_no_rate_is_none(
+    store: Store, new_name: Callable[[], str], given: Permission, why: str
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, RUNTIME, new_name())
+        with pytest.raises(LedgerError, match=why):
+            await grant(database, account.id, given)
+        assert not await list_permissions(database, account.id)
+
+    store.do(work)
+
+
+@pytest.mark.parametrize("limits", [TokenLimits(credits_per_day=1), TokenLimits(calls_per_day=1)])
+def test_a_test_token_has_no_cap(
+    store: Store, new_name: Callable[[], str], limits: TokenLimits
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, RUNTIME, new_name())
+        with pytest.raises(LedgerError, match="A test token spends nothing"):
+            await issue_token(database, RUNTIME, account.id, kind="test", limits=limits)
+        assert await list_tokens(database, account.id) == []
+        await issue_token(database, RUNTIME, account.id, limits=limits)
+
+    store.do(work)
+
+
+def test_a_revoked_token_makes_and_becomes_no_other(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, RUNTIME, new_name())
+        client = (await add_client(database, RUNTIME, account.id)).client
+        issued = await obtain_token(database, RUNTIME, client, 60)
+        assert issued is not None
+        old = await revoke_token(database, RUNTIME, issued.token.id)
+        with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
+            await issue_token(database, RUNTIME, account.id, made_with=old)
+        with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
+            await replace_token(database, RUNTIME, old, 60, day_start_s=0)
+        assert await list_tokens(database, account.id) == [old]
+
+    store.do(work)
+
+
+def test_a_client_that_is_revoked_while_it_asks_gets_no_token(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, RUNTIME, new_name())
+        client = (await add_client(database, RUNTIME, account.id)).client
+        await revoke_client(database, RUNTIME, client.id)
+        # It was recognised before that.
+        assert await obtain_token(database, RUNTIME, client, 60) is None
+        assert await list_tokens(database, account.id) == []
+
+    store.do(work)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (NO_LIMITS, ""),
+        (TokenLimits(["orders", "waybills"]), "orders, waybills"),
+        (TokenLimits(networks=["::1/128"]), "from ::1/128"),
+        (TokenLimits(["orders"], None, 5, 7), "orders; 5 credits a day; 7 calls a day"),
+    ],
+)
+def test_the_limits_of_a_token_in_words(limits: TokenLimits, words: str) -> None:
+    assert limits.in_words() == words
+
+
+def test_an_act_that_no_operator_does_is_not_recorded(store: Store) -> None:
+    async def work(database: Database) -> None:
+        for by in ("", "owner"):
+            await note_act(database, Runtime(by=by), "noted", f"test {by}")
+        acts = [each.subject for each in await newest_acts(database, 9) if each.act == "noted"]
+        assert acts == ["test owner"]
+
+    store.do(work)
+
+
+@pytest.mark.sqlite
+def test_entries_that_another_process_dropped_meanwhile_are_not_archived_twice() -> None:
+    executed: list[object] = []
+
+    async def fetch_all(_query: object, **_: object) -> list[Any]:
+        return [(number, "charge", -1, 9, 0, "orders", False) for number in (1, 2)]
+
+    async def execute(query: object, **_: object) -> int:
+        executed.append(query)
+        return 1
+
+    transaction = cast(Any, SimpleNamespace(fetch_all=fetch_all, execute=execute))
+    with pytest.raises(StoreError, match="dropped entries at the same moment"):
+        asyncio.run(archive_entries(transaction, "acc_x", "credits", 1, most=9))
+    # Nothing was added to the sums.
+    assert len(executed) == 1
+
+
+@pytest.mark.sqlite
+def test_ids_can_be_held_still() -> None:
+    assert Runtime(pick=lambda alphabet: alphabet[-1]).new_id("acc_") == "acc_" + "z" * 12

@@ -1,0 +1,90 @@
+"""What is kept of tokens: how many, and that an ended one is not looked up again."""
+
+import asyncio
+import secrets
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.directory import Caller
+from tollway.ledger.tokens import mint, token_hash
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.pipeline import authenticate
+from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.bodies import NO_BODY
+from tollway.pipeline.call import Call
+
+pytestmark = pytest.mark.sqlite
+
+
+class SlowDirectory:
+    """A directory that every call has to refresh; it knows of some tokens that they have ended, and
+    every other one is valid."""
+
+    def __init__(self, *ended: str) -> None:
+        self._ended = {token_hash(each) for each in ended}
+        self.looked_up: list[bytes] = []
+
+    def refresh_at_once(self) -> bool:
+        return False
+
+    async def refresh(self) -> None:
+        pass
+
+    def is_ended(self, hashed: bytes) -> bool:
+        return hashed in self._ended
+
+    async def caller(self, hashed: bytes) -> Caller:
+        self.looked_up.append(hashed)
+        return Caller("tok_x", "acc_x", False, None, {})
+
+
+def stage_of(directory: SlowDirectory) -> Authenticate:
+    versions, side = SimpleNamespace(is_fresh=lambda: False), SimpleNamespace()
+    return Authenticate(*cast(Any, (directory, versions, side, side, ())))
+
+
+def new_token() -> str:
+    return mint("live", secrets.choice)
+
+
+async def enter(stage: Authenticate, token: str) -> Call:
+    headers = {b"authorization": b"Bearer " + token.encode()}
+    call = Call("", "POST", COUPON_CLAIMS.path, b"", headers, NO_BODY, 0.0)
+    waiting = stage(call)
+    assert waiting is not None
+    await waiting
+    return call
+
+
+def test_a_token_that_is_known_to_have_ended_is_refused_without_a_query() -> None:
+    ended, valid = new_token(), new_token()
+    directory = SlowDirectory(ended)
+    stage = stage_of(directory)
+
+    async def work() -> None:
+        for _ in range(2):
+            with pytest.raises(Refusal) as refused:
+                await enter(stage, ended)
+            assert refused.value.reason is Reason.CREDENTIAL_INVALID
+        assert directory.looked_up == []
+        assert (await enter(stage, valid)).account_id == "acc_x"
+
+    asyncio.run(work())
+    assert directory.looked_up == [token_hash(valid)]
+
+
+def test_the_headers_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authenticate, "_KNOWN_MAX", 3)
+    stage = stage_of(SlowDirectory())
+    kept: list[int] = []
+
+    async def work() -> None:
+        for _ in range(7):
+            await enter(stage, new_token())
+            kept.append(len(stage._hashes))
+
+    asyncio.run(work())
+    assert kept == [1, 2, 3, 1, 2, 3, 1]
