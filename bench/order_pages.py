@@ -144,7 +144,7 @@ async def costs(
 async def check(handler: OrdersHandler, case: Case, page: int) -> None:
     """The total is exact, and the page holds exactly the right orders."""
     request = OrdersRequest(OWNER, page=page, **case.filters)
-    answer = msgspec.json.decode(await result_of(handler(request, CallInfo("bench", 1))))
+    answer = msgspec.json.decode((await result_of(handler(request, CallInfo("bench", 1)))).data)
     total, listed = answer["totalElements"], [each["order_sn"] for each in answer["content"]]
     assert total == len(case.found), f"{case.title}: the total is {total}, not {len(case.found)}"
     newest_first = case.found[::-1][page * PAGE_SIZE : (page + 1) * PAGE_SIZE]

@@ -151,7 +151,9 @@ async def _ask_all(
             except Refusal:
                 assert question["end"] <= question["start"]
                 break
-            data = msgspec.json.decode(await result_of(handler(request, CallInfo("acc", 1))))
+            answer = await result_of(handler(request, CallInfo("acc", 1)))
+            data = msgspec.json.decode(answer.data)
             assert data["totalElements"] == len(expected)
             found = [each["order_sn"] for each in data["content"]]
             assert found == expected[page * size : (page + 1) * size]
+            assert answer.records == len(found)

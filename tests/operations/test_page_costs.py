@@ -104,7 +104,7 @@ def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case:
         work = []
         for page in (0, last // 2, last):
             request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)
-            data = msgspec.json.decode(await result_of(handler(request, CALLER)))
+            data = msgspec.json.decode((await result_of(handler(request, CALLER))).data)
             assert (data["totalElements"], len(data["content"])) == (case.total, PAGE)
             work.append(
                 await work_of(database, lambda asked=request: result_of(handler(asked, CALLER)))

@@ -54,7 +54,7 @@ def test_a_search_looks_at_far_fewer_blocks_than_there_are_remarks(full: Store) 
         async def found(part: str) -> int:
             request = OrdersRequest(OWNER, remark=part)
             answer = await result_of(handler(request, CallInfo("acc", 1)))
-            return int(msgspec.json.decode(answer)["totalElements"])
+            return int(msgspec.json.decode(answer.data)["totalElements"])
 
         assert await found("送货") == remarks - long_ones
         assert await found("缺货") == long_ones

@@ -1,6 +1,9 @@
 """An owner sees how many records each read got: of every operation, and of repetitions too."""
 
 from datetime import date
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -10,7 +13,13 @@ from tests.support.receipts import id_of
 from tests.support.stores import Store
 from tollway.consent.grants import grants_of_account, newest_reads
 from tollway.contract.operation import Operation, records_with
+from tollway.ledger.charges import Charge, GrantKey
+from tollway.ledger.directory import Caller
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.operations.orders.operation import ORDERS
+from tollway.pipeline.bodies import NO_BODY
+from tollway.pipeline.call import Call
+from tollway.pipeline.settle import Settle
 from tollway.store.database import Database
 
 _UNDER_CONSENT = [each for each in OPERATIONS if each.consent is not None]
@@ -53,6 +62,30 @@ def test_every_answer_under_a_consent_can_be_counted() -> None:
         if each.consent is not None and each.count_records is None and not each.is_file
     ]
     assert missing == []
+
+
+class Batcher:
+    """Keeps the charge that it is given."""
+
+    counts_calls = False
+
+    def settle(self, charge: Charge) -> None:
+        self.charge = charge
+
+
+def test_a_handler_says_how_many_but_a_repetition_has_those_of_the_answer_that_it_gets() -> None:
+    batcher, settle = Batcher(), Settle(ZoneInfo("Asia/Shanghai"))
+    call = Call("", "POST", ORDERS.path, b"", {}, NO_BODY, 0.0)
+    call.operation, call.price = ORDERS, 1
+    call.caller = Caller("token", "account", is_test=False, expires_at_s=None, permissions={})
+    call.side = cast(Any, SimpleNamespace(batcher=batcher))
+    call.grant = GrantKey("shop", "s1", "consent")
+    call.data, call.records = b'[{"order_sn":"1"}]', 2
+    settle(call)
+    assert batcher.charge.records == 2
+    # Another call under the same key was answered meanwhile.
+    settle.replay(call, "first", call.data)
+    assert batcher.charge.records == 1
 
 
 def test_a_mark_in_a_text_is_not_counted() -> None:

@@ -27,6 +27,13 @@ from tollway.store.months import Month
 from tollway.store.versions import Versions
 
 
+class Counted(NamedTuple):
+    """A payload, and how many records of its owner it has: otherwise they are counted in it."""
+
+    data: bytes
+    records: int
+
+
 class Priced(NamedTuple):
     """A payload that costs the price of a call so many times, and what is done with the charge."""
 
@@ -46,7 +53,7 @@ class Stream(NamedTuple):
 # A handler takes the decoded request and returns the payload, encoded for the envelope.
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
-Result = bytes | Act | Priced | Stream
+Result = bytes | Act | Counted | Priced | Stream
 # One that need not wait may return it at once.
 Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
 # Removes at most so many old rows in one transaction, and returns how many it removed.

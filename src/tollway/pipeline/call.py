@@ -81,6 +81,8 @@ class Call:
     is_simulated: bool = False
     is_dry_run: bool = False
     charged: int = 0
+    # How many records of its owner the payload has, if the handler says so.
+    records: int | None = None
     # A file that is sent instead of the envelope.
     stream: Stream | None = None
     # The stages that a timed call has reached, and when; None for all others.

@@ -7,7 +7,7 @@ from functools import partial
 from tollway.contract.envelope import NO_DATA, encode_data
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.subject import Priced, Result, Stream
+from tollway.operations.subject import Counted, Priced, Result, Stream
 from tollway.pipeline.call import Call
 
 # How many files an account is sent at once by one process: each takes reads of the database for as
@@ -41,6 +41,8 @@ class Perform:
     def _take(self, call: Call, result: Result) -> None:
         if isinstance(result, bytes):
             call.data = result
+        elif isinstance(result, Counted):
+            call.data, call.records = result
         elif isinstance(result, Priced):
             call.price *= result.times
             call.data, call.act = result.data, result.act

@@ -66,7 +66,7 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        records = None if grant is None else _records(call, answer)
+        records = None if grant is None else _counted(call, answer)
         return batcher.settle(
             replace(counted, grant=grant, limit=limit, replay_of=replay_of, records=records)
         )
@@ -146,12 +146,16 @@ def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False
         call.grant if is_recorded else None,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
-        records=_records(call, call.data) if is_recorded and call.act is None else None,
+        records=_records(call) if is_recorded and call.act is None else None,
         count_records=call.operation.count_records,
     )
 
 
-def _records(call: Call, answer: bytes) -> int | None:
+def _records(call: Call) -> int | None:
     """How many records of the owner of its grant a call has got."""
+    return _counted(call, call.data) if call.records is None else call.records
+
+
+def _counted(call: Call, answer: bytes) -> int | None:
     count = call.operation.count_records
     return None if call.grant is None or count is None else count(answer)

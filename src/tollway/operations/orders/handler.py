@@ -12,6 +12,7 @@ from tollway.operations.orders.operation import OrderPage, OrdersRequest
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages, search_page
 from tollway.operations.orders.schema import DAY_MS
+from tollway.operations.subject import Counted
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 
@@ -28,18 +29,18 @@ class OrdersHandler:
         self._pages = OrderPages(database)
         self._zone = zone
 
-    def __call__(self, request: OrdersRequest, call: CallInfo) -> Awaitable[bytes] | bytes:
+    def __call__(self, request: OrdersRequest, call: CallInfo) -> Awaitable[Counted] | Counted:
         if request.remark is not None:
             return self._search(request, request.remark, call)
         return read_at_once(self._database, self._read(request, call))
 
-    async def _read(self, request: OrdersRequest, call: CallInfo) -> bytes:
+    async def _read(self, request: OrdersRequest, call: CallInfo) -> Counted:
         offset, size = request.page * request.pageSize, request.pageSize
         wanted, between = self._filter(request), b"%d}," % call.price
         total, orders = await self._pages.read(wanted, offset, size, between)
         return _page(request, call, total, orders)
 
-    async def _search(self, request: OrdersRequest, remark: str, call: CallInfo) -> bytes:
+    async def _search(self, request: OrdersRequest, remark: str, call: CallInfo) -> Counted:
         offset, size = request.page * request.pageSize, request.pageSize
         wanted = self._filter(request)
         total, orders = await search_page(
@@ -68,7 +69,7 @@ def joined_orders(ready: Sequence[bytes], price: int) -> Any:
     return encoded_list([order + end for order in ready])
 
 
-def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> bytes:
+def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> Counted:
     page = OrderPage(
         content=LIST_TO_COME,
         page=request.page,
@@ -80,4 +81,7 @@ def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[b
     )
     end = b"%d}" % call.price
     # Each order ends with the price of the call.
-    return encode_around(page, (end + b",").join(orders), end if orders else b"")
+    data = encode_around(page, (end + b",").join(orders), end if orders else b"")
+    left = total - request.page * request.pageSize
+    # Several orders may have come in one piece.
+    return Counted(data, min(max(left, 0), request.pageSize))
