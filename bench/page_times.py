@@ -250,7 +250,11 @@ def beside_calls(client: httpx.Client, port: int, request: bytes, paths: list[st
         return (time.perf_counter() - began) * 1000
 
     found = paid_beside.measure(port, request, paths, ask)
-    print(f"beside {found.peak / 2:,.0f} paid calls a second, half of the peak:")
+    halves = [each / 2 for each in found.peaks]
+    print(
+        f"beside {statistics.median(halves):,.0f} paid calls a second "
+        f"({min(halves):,.0f} to {max(halves):,.0f}), half of the peak at that moment:"
+    )
     over = []
     for path, taken in found.pages_ms.items():
         median = statistics.median(taken)

@@ -1,7 +1,9 @@
 """Pages while paid calls go on at half of the peak: how long the pages take, and the calls.
 
-Slices take turns: calls alone, then the same calls while each page is asked for once. Each pair of
-slices gives one ratio of the p99 of the calls, so that what else the machine does concerns both.
+Slices take turns: calls alone, then the same calls while some of the pages are asked for. Each pair
+of slices gives one ratio of the p99 of the calls. The slices are short, and the peak is measured
+again before each pair: half of a peak of minutes ago can be more than a machine whose speed changes
+takes now.
 """
 
 import asyncio
@@ -29,18 +31,20 @@ from tollway.store.open import open_database
 from tollway.telemetry.metrics import Metrics
 
 RATIO_MAX = 1.5
-PAIRS = 9
+# How often each page is asked for.
+ROUNDS = 7
 # Two pages a second are ten people who each open one every five seconds.
 PAGE_EVERY_S = 0.5
-_ALONE_S = 8.0
-_PEAK_S = 5.0
+# What a slice asks for, which makes one of four seconds.
+_PAGES = 8
+_PEAK_S = 2.0
 _MANY = 10**9
 
 
 class Found(NamedTuple):
-    """The peak, the p99 of calls alone and beside pages as pairs, and the times of each page."""
+    """The peaks, the p99 of calls alone and beside pages as pairs, and the times of each page."""
 
-    peak: float
+    peaks: list[float]
     p99_ms: list[tuple[float, float]]
     pages_ms: dict[str, list[float]]
 
@@ -70,16 +74,14 @@ async def _paid_request(url: str) -> bytes:
 
 def measure(port: int, request: bytes, paths: Sequence[str], ask: Callable[[str], float]) -> Found:
     """Asks for the pages; `ask` returns how long one took."""
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(request)
-        peak = full(port, Path(file.name), _PEAK_S, MAIN, 0).rate
     pages_ms: dict[str, list[float]] = {path: [] for path in paths}
-    pairs = []
+    peaks, pairs = [], []
     # The calls are made by a process of their own: they never sleep.
-    with ProcessPoolExecutor(1) as other:
+    with ProcessPoolExecutor(1) as other, tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(request)
 
-        def calls(seconds: float, meanwhile: Sequence[str]) -> float:
-            made = other.submit(paced, port, [request], peak / 2, seconds, MAIN, 0)
+        def calls(rate: float, seconds: float, meanwhile: Sequence[str]) -> float:
+            made = other.submit(paced, port, [request], rate, seconds, MAIN, 0)
             began_s = time.monotonic()
             for number, path in enumerate(meanwhile):
                 time.sleep(max(0.0, began_s + number * PAGE_EVERY_S - time.monotonic()))
@@ -88,6 +90,8 @@ def measure(port: int, request: bytes, paths: Sequence[str], ask: Callable[[str]
             assert not load.refused, f"{load.refused} calls were refused"
             return load.p99_ms
 
-        for _ in range(PAIRS):
-            pairs.append((calls(_ALONE_S, ()), calls(len(paths) * PAGE_EVERY_S, paths)))
-    return Found(peak, pairs, pages_ms)
+        for chosen in ROUNDS * [paths[at : at + _PAGES] for at in range(0, len(paths), _PAGES)]:
+            peaks.append(full(port, Path(file.name), _PEAK_S, MAIN, 0).rate)
+            rate, seconds = peaks[-1] / 2, len(chosen) * PAGE_EVERY_S
+            pairs.append((calls(rate, seconds, ()), calls(rate, seconds, chosen)))
+    return Found(peaks, pairs, pages_ms)

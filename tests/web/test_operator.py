@@ -17,10 +17,12 @@ from tollway.identity.people import Role, invite
 from tollway.ledger.accounts import open_account
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import first_id, time_of
+from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.ledger.usage import roll_up, usage_of_account
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database
 from tollway.telemetry.metrics import Metrics
+from tollway.web.area import PAGE_ROWS
 
 
 def test_a_link_signs_in_once_and_only_when_its_form_is_sent(
@@ -115,9 +117,53 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     operator.send("/operator/account/top-up", **of, **paid)
     page = html.unescape(operator.send("/operator/account/token", **of, operations="orders").text)
     assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
+    assert f'<a href="/operator/requests?account={bare.account_id}">Requests</a>' in page
     assert "/papi/tool/erps/paging-orders" in page and "can be paid yet" not in page
     page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
     assert "A first call with it" not in page and "of this token yet" not in page
+
+
+def test_many_tokens_are_listed_page_by_page_and_those_in_force_first(
+    operator: Browser, store: Store
+) -> None:
+    caller = new_caller(store)
+
+    async def work(database: Database) -> list[str]:
+        await revoke_token(database, RUNTIME, caller.token)
+        issued = [
+            (await issue_token(database, RUNTIME, caller.account_id)).token.id
+            for _ in range(PAGE_ROWS + 1)
+        ]
+        await revoke_token(database, RUNTIME, issued[0])
+        return issued
+
+    revoked, *in_force = store.do(work)
+    first = operator.open(f"/operator/account?id={caller.account_id}").text
+    assert set(re.findall(r"token=(tok_\w+)", first)) == set(in_force)
+    older = re.search(r'href="([^"]+)" rel="next"', first)
+    assert older is not None
+    second = operator.open(html.unescape(older[1])).text
+    assert second.count(">revoked</span>") == 2 and "token=tok_" not in second
+    assert 'rel="next"' not in second and revoked not in first
+    unknown = operator.open(f"/operator/account?id={caller.account_id}&after=tok_none").text
+    assert set(re.findall(r"token=(tok_\w+)", unknown)) == set(in_force)
+
+
+def test_an_unknown_account_is_said_without_a_command(operator: Browser) -> None:
+    for path in ("/operator/account?id=acc_none", "/operator/requests?account=acc_none"):
+        shown = operator.open(path)
+        assert shown.status_code == 404 and "look it up under Accounts" in shown.text
+        assert "tollway account" not in shown.text
+
+
+def test_a_filter_that_cannot_be_read_is_said_at_its_field(operator: Browser) -> None:
+    shown = operator.open("/operator/requests?code=abc&since=x&amount=1,000").text
+    for name, problem in (("code", "This is no whole number"), ("since", "This is no time")):
+        assert f'aria-invalid="true" aria-describedby="f-filter-{name}-problem"' in shown
+        assert f'id="f-filter-{name}-problem">{problem}' in shown
+    assert shown.count("aria-invalid") == 2
+    good = "/operator/requests?code=100&since=2026-01-31T08:00"
+    assert "aria-invalid" not in operator.open(good).text
 
 
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:

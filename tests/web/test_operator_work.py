@@ -1,7 +1,9 @@
 """Work that operators start from pages: imports, rejected records, audits, backups, waybills."""
 
 import asyncio
+import html
 import json
+import re
 import sqlite3
 import time
 from functools import partial
@@ -25,7 +27,7 @@ from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
 from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
 from tollway.store.sqlite.files import make_backup_folder
-from tollway.web.area import Context
+from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.jobs import Jobs, Progress, Work
 from tollway.web.operator.data import import_act
 from tollway.web.uploads import Upload
@@ -70,7 +72,7 @@ def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, st
     page = operator.send("/operator/data/mend", record=record["record"]).text
     assert "Still rejected. order_status" in page
     mended = record["record"].replace('"<b>soon"', "1")
-    assert operator.send("/operator/data/mend", record=mended).url.path == "/operator/data"
+    assert "The record is stored." in operator.send("/operator/data/mend", record=mended).text
     found = store.run(f"SELECT order_sn FROM shop_order WHERE order_sn LIKE '{sn}%'")
     assert sorted(row[0] for row in found) == [f"{sn}-1", f"{sn}-2"]
     assert all(act in _acts(operator) for act in ("import", "record show", "record mend"))
@@ -280,6 +282,24 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
         in operator.send("/operator/carriers/numbers", **fields).text
     )
     assert all(act in _acts(operator) for act in ("waybill cancel", "pool add"))
+
+
+def test_all_waybills_are_listed_page_by_page(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code, token = new_carrier(store, PAGE_ROWS + 1), new_customer(store).token
+    issued = [
+        issue(gateway, token, request(wp_code)).data["waybillCode"] for _ in range(PAGE_ROWS + 1)
+    ]
+    page = operator.open("/operator/carriers").text
+    found: list[str] = []
+    while older := re.search(r'href="([^"]+)" rel="next"', page):
+        found += re.findall(rf"number=(\w+)&amp;carrier={wp_code}\b", page)
+        page = operator.open(html.unescape(older[1])).text
+        assert 'href="/operator/carriers">Newest' in page
+    found += re.findall(rf"number=(\w+)&amp;carrier={wp_code}\b", page)
+    assert sorted(found) == sorted(issued)
+    assert operator.open("/operator/carriers?before=soon:1").status_code == 200
 
 
 def test_consents_are_found_by_shop_and_by_account(operator: Browser, store: Store) -> None:

@@ -80,7 +80,7 @@ def test_a_live_call_shows_its_price_first_and_is_charged_once(
     fields = member.hidden()
     for _ in range(2):
         shown = member.send("/account/try/send", **fields).text
-        assert "It succeeded." in shown and "tw_live_…" in shown
+        assert "It succeeded and cost 1 call." in shown and "tw_live_…" in shown
     assert calls_left(store, caller) == before - 1
     assert "100 → 99" in member.open(_receipt(member)).text
 
@@ -109,7 +109,7 @@ def test_a_price_that_rose_since_it_was_shown_is_asked_about_again(
     again = member.send("/account/try/send").text
     assert "The price has risen since it was shown." in again and "Send for 3 calls" in again
     assert calls_left(store, caller) == before
-    assert "It succeeded." in member.send("/account/try/send").text
+    assert "It succeeded and cost 3 calls." in member.send("/account/try/send").text
     assert calls_left(store, caller) == before - 3
 
 
@@ -124,9 +124,9 @@ def test_what_was_paid_is_shown_again_whatever_it_costs_now(
     before = calls_left(store, caller)
     sent("product_analysis", **question, try_data="live")
     fields = member.hidden()
-    assert "It succeeded." in member.send("/account/try/send", **fields).text
+    assert "It succeeded and cost 1 call." in member.send("/account/try/send", **fields).text
     raise_price(store, gateway, caller, question)
-    assert "It succeeded." in member.send("/account/try/send", **fields).text
+    assert "It succeeded and cost 1 call." in member.send("/account/try/send", **fields).text
     assert calls_left(store, caller) == before - 1
 
 

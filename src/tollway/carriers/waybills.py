@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Integer, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, Integer, bindparam, func, literal_column, or_, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
@@ -154,8 +154,17 @@ _PRINT = Query(
     )
     .values(printed_at_s=bindparam("at_s"))
 )
+# Before a moment that no waybill is asked for at.
+_NEWEST_FIRST = (2**53, "")
 _newest = (
     select(*_OPEN)
+    .where(
+        waybill.c.asked_at_s <= bindparam("before_s", type_=BigInteger),
+        or_(
+            waybill.c.asked_at_s < bindparam("before_s", type_=BigInteger),
+            waybill.c.object_id > bindparam("before_id"),
+        ),
+    )
     .order_by(waybill.c.asked_at_s.desc(), waybill.c.object_id)
     .limit(bindparam("most", type_=Integer))
 )
@@ -270,12 +279,16 @@ async def print_waybills(
     return await database.write(work)
 
 
-async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Sequence[Waybill]:
-    """The newest waybills, of one account or of all."""
+async def list_waybills(
+    reader: Reader, account_id: str | None, most: int, before: tuple[int, str] = _NEWEST_FIRST
+) -> Sequence[Waybill]:
+    """The newest waybills, of one account or of all; older ones from the `asked_at_s` and the
+    `object_id` of the last that was listed."""
+    place = {"most": most, "before_s": before[0], "before_id": before[1]}
     if account_id is None:
-        rows = await reader.fetch_all(_NEWEST, most=most)
+        rows = await reader.fetch_all(_NEWEST, **place)
     else:
-        rows = await reader.fetch_all(_NEWEST_OF_ACCOUNT, of_account=account_id, most=most)
+        rows = await reader.fetch_all(_NEWEST_OF_ACCOUNT, of_account=account_id, **place)
     return [Waybill(*row) for row in rows]
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, func, select
+from sqlalchemy import BigInteger, Integer, bindparam, case, func, select, tuple_
 
 from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
@@ -106,6 +106,27 @@ _of_account = (
 )
 _OF_ACCOUNT = Query(_of_account)
 _OF_CALLER = Query(_of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
+# Those in force first, and of them the newest.
+_order = (
+    case((token.c.revoked_at_s.is_(None), 0), else_=1),
+    -token.c.issued_at_s,
+    token.c.id,
+)
+_PAGE = Query(
+    select(*_COLUMNS)
+    .where(
+        token.c.account_id == bindparam("account_id"),
+        token.c.client_id.is_(None),
+        tuple_(*_order)
+        > tuple_(
+            bindparam("is_revoked", type_=Integer),
+            bindparam("negated_s", type_=BigInteger),
+            bindparam("after"),
+        ),
+    )
+    .order_by(*_order)
+    .limit(bindparam("most", type_=Integer))
+)
 # Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
     select(func.count())
@@ -249,6 +270,18 @@ async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
     """The tokens that an account manages itself: not those of pages, which a page makes again as
     often as they are revoked."""
     return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
+
+
+async def tokens_page(reader: Reader, account_id: str, most: int, after: str = "") -> list[Token]:
+    """The tokens that people made: those in force first, from behind the one with this id."""
+    last = await reader.fetch_one(_FIND, wanted=after)
+    place: dict[str, Any] = {"is_revoked": -1, "negated_s": 0, "after": ""}
+    if last is not None:
+        of = _token(last)
+        is_revoked = int(of.revoked_at_s is not None)
+        place = {"is_revoked": is_revoked, "negated_s": -of.issued_at_s, "after": of.id}
+    rows = await reader.fetch_all(_PAGE, account_id=account_id, most=most, **place)
+    return [_token(row) for row in rows]
 
 
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:

@@ -10,7 +10,7 @@ from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry, list_balances
 from tollway.ledger.permissions import list_permissions
 from tollway.ledger.token_limits import TokenLimits, read_limits
-from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
+from tollway.ledger.tokens import PREFIXES, IssuedToken, Token, tokens_page
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -27,6 +27,7 @@ from tollway.web.blocks import (
     Filters,
     Form,
     Link,
+    Notice,
     Secret,
     Table,
 )
@@ -114,15 +115,21 @@ def balance_figures(
     return Figures(figures)
 
 
-def tokens_table(
-    context: Context, tokens: Sequence[Token], revoke: str, account_id: str, rotate: str = ""
+async def tokens_table(
+    context: Context,
+    account_id: str,
+    *,
+    path: str,
+    kept: Mapping[str, str],
+    revoke: str,
+    rotate: str = "",
 ) -> Table:
-    say, now_s = context.say, context.now_s
-    in_force = [each for each in tokens if each.client_id is None]
+    """The tokens of an account, page by page; `kept` is what names the account to an operator."""
+    say, now_s, after = context.say, context.now_s, context.query("after")
+    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, after)
+    named = {"account": account_id} if kept else {}
     rows = []
-    for token in sorted(
-        in_force, key=lambda each: (each.revoked_at_s is not None, -each.issued_at_s)
-    ):
+    for token in tokens[:PAGE_ROWS]:
         if token.revoked_at_s is not None:
             state = Cell(say("revoked"), tone="bad")
         elif token.expires_at_s is not None and token.expires_at_s <= now_s:
@@ -133,21 +140,19 @@ def tokens_table(
         rows.append(
             [
                 Cell(token.label or "–"),
-                Cell(f"{token.start}…", "mono"),
-                Cell(say("sandbox") if token.kind == "test" else say("live")),
+                Cell(f"{token.start}…", "code"),
+                Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
                 state,
                 context.time(token.issued_at_s),
                 context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
                 context.time(token.expires_at_s),
                 Cell(_limits(context, token)),
                 *(
-                    [Cell(say("Rotate"), href=address(rotate, token=token.id))]
+                    [Cell(say("Rotate"), "time", address(rotate, token=token.id))]
                     if rotate and is_active
                     else []
                 ),
-                Cell(
-                    say("Revoke"), href=context.question(revoke, account=account_id, token=token.id)
-                )
+                Cell(say("Revoke"), "time", context.question(revoke, **named, token=token.id))
                 if is_active
                 else Cell(""),
             ]
@@ -167,7 +172,11 @@ def tokens_table(
         ],
         rows,
         Empty(say("There is no token yet: issue the first below.")),
-        title=say("Tokens") if account_id else "",
+        title=say("Tokens") if kept else "",
+        older=address(path, **kept, after=tokens[PAGE_ROWS - 1].id)
+        if len(tokens) > PAGE_ROWS
+        else "",
+        newest=address(path, **kept) if after else "",
     )
 
 
@@ -235,6 +244,11 @@ async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
         name, text = samples_of(operation, example.request(today), base, is_live=is_live)[0]
         text = text.replace(f"{PREFIXES[token.kind]}…", issued.text)
         blocks.append(Code(say("A first call with it"), [(name, text)]))
+        log = "/account/requests"
+        if not context.person.account_id:
+            log = address("/operator/requests", account=token.account_id)
+        said = say("Once it is made, its receipt is in the request log.")
+        blocks.append(Notice(said, link=Link(say("Requests"), log)))
     return blocks
 
 
@@ -341,6 +355,7 @@ def entries_table(
         links=links,
         older=older,
         newest=address(path, **kept, unit=unit) if context.query("before") else "",
+        is_log=True,
     )
 
 

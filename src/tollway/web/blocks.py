@@ -55,6 +55,7 @@ class Field:
     placeholder: str = ""
     autocomplete: str = "off"
     has_focus: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Filters:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows; on a phone each becomes a card, but those of a ranking stay beside each other."""
+    """Rows; on a phone each becomes a card, one of a log a few lines without labels, and those of a
+    ranking stay beside each other."""
 
     kind: ClassVar[str] = "table"
     columns: Sequence[Column]
@@ -106,6 +108,7 @@ class Table:
     newest: str = ""
     note: str = ""
     is_ranked: bool = False
+    is_log: bool = False
 
 
 class Figure(NamedTuple):

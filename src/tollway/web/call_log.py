@@ -13,6 +13,8 @@ from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
 from tollway.web.wording import amount, grouped, sentence
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
+# The filters that are numbers, and how many digits these can have.
+_NUMBERS = {"code": 5, "amount": 18}
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
@@ -28,24 +30,36 @@ def outcome_cell(context: Context, call: LoggedCall) -> Cell:
 
 
 def wanted_calls(context: Context, account_id: str) -> CallFilter:
-    """The filter that an address names; what cannot be meant filters nothing."""
+    """The filter that an address names; what cannot be read filters nothing."""
     operation, reason = context.query("operation"), context.query("reason")
     return CallFilter(
         account_id,
         operation,
-        _number(context, "code", 6),
+        _number(context, "code"),
         reason.upper(),
         _moment_ms(context, "since") or 0,
         _moment_ms(context, "until"),
-        _number(context, "amount", 19),
+        _number(context, "amount"),
         context.query("shop"),
         context.query("order"),
     )
 
 
-def _number(context: Context, name: str, digits: int) -> int | None:
+def _number(context: Context, name: str) -> int | None:
     text = context.query(name).replace(",", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < digits else None
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _NUMBERS[name]
+    return int(text) if is_number else None
+
+
+def _problem(context: Context, name: str) -> str:
+    """What is wrong with a field of the filter."""
+    if not context.query(name):
+        return ""
+    if name in _NUMBERS:
+        wrong = context.say("This is no whole number: it filters nothing.")
+        return wrong if _number(context, name) is None else ""
+    wrong = context.say("This is no time: it filters nothing.")
+    return wrong if _moment_ms(context, name) is None else ""
 
 
 async def wanted_page(
@@ -107,6 +121,7 @@ async def call_log(
         note=_reach(context, wanted),
         older=older,
         newest=address(path, **kept, **chosen) if context.query("before") else "",
+        is_log=True,
     )
 
 
@@ -176,17 +191,21 @@ def _filters(
     reasons = [("", say("all")), ("SUCCESS", say("charged"))] + [
         (each.name, each.name) for each in Reason
     ]
+
+    def read(name: str, label: str, kind: str) -> Field:
+        return Field(name, label, kind, chosen[name], problem=_problem(context, name))
+
     return Filters(
         path,
         [
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
-            Field("code", say("Code"), "number", chosen["code"]),
-            Field("amount", say("Charged"), "number", chosen["amount"]),
+            read("code", say("Code"), "number"),
+            read("amount", say("Charged"), "number"),
             Field("shop", say("Id of a shop or user"), value=chosen["shop"], length_max=64),
             Field("order", say("Order number"), value=chosen["order"], length_max=64),
-            Field("since", say("Since"), "datetime-local", chosen["since"]),
-            Field("until", say("Before"), "datetime-local", chosen["until"]),
+            read("since", say("Since"), "datetime-local"),
+            read("until", say("Before"), "datetime-local"),
         ],
         hidden=kept,
     )

@@ -43,9 +43,12 @@ async def _tokens_page(context: Context, *first: Block) -> Response:
     said = _SAID.get(context.query("said"))
     if said and not first:
         blocks.append(Notice(say(said), "good"))
-    tokens = await list_own_tokens(context.database, own)
     rotate = f"{TOKENS}/rotate" if context.person.may_change else ""
-    blocks.append(tokens_table(context, tokens, f"{TOKENS}/revoke", "", rotate))
+    blocks.append(
+        await tokens_table(
+            context, own, path=TOKENS, kept={}, revoke=f"{TOKENS}/revoke", rotate=rotate
+        )
+    )
     if context.person.may_change:
         blocks.append(token_form(context, f"{TOKENS}/issue", ""))
     return context.page(say("Tokens"), blocks)

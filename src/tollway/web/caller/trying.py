@@ -16,6 +16,7 @@ from tollway.account.examples import ALL_EXAMPLES
 from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Operation
 from tollway.ledger.idempotency import OF_PAGES, find_kept
+from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
@@ -165,7 +166,15 @@ async def send_act(context: Context) -> Response:
         if not is_asked or dry.data["cost"] > shown_cost(context, _COST):
             return _ask(context, operation, dry, is_again=is_asked)
     answer = await _send(context, operation, values, key=key)
-    return _answered(context, operation, values, answer)
+    return _answered(context, operation, values, answer, await _charged(context, answer))
+
+
+async def _charged(context: Context, answer: PageAnswer) -> str:
+    """What a live call has cost, as its receipt says."""
+    receipt = await find_receipt(context.database, account_id(context.person), answer.paid_by)
+    if receipt is None or receipt.unit is None:
+        return ""
+    return amount(context.say, receipt.unit, receipt.amount)
 
 
 async def _is_kept(context: Context, key: str) -> bool:
@@ -219,12 +228,18 @@ async def _send(
 
 
 def _answered(
-    context: Context, operation: Operation, values: Mapping[str, Any], answer: PageAnswer
+    context: Context,
+    operation: Operation,
+    values: Mapping[str, Any],
+    answer: PageAnswer,
+    charged: str = "",
 ) -> Response:
     say = context.say
     receipt = Link(say("Receipt"), address(f"{PATH}/request", id=answer.paid_by))
     if answer.code:
         said = Notice(f"{answer.code}: {answer.msg}", "bad", receipt)
+    elif charged:
+        said = Notice(say("It succeeded and cost {price}.", price=charged), "good", receipt)
     elif _is_live(context):
         said = Notice(say("It succeeded."), "good", receipt)
     else:

@@ -12,7 +12,6 @@ from tollway.identity.people import (
 from tollway.ledger.accounts import (
     Account,
     close_account,
-    find_account,
 )
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import (
@@ -22,7 +21,6 @@ from tollway.ledger.permissions import (
     operation_states,
     revoke_grant,
 )
-from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
@@ -48,6 +46,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.csv_files import before_number, ledger_file
+from tollway.web.operator.tables import known_account
 from tollway.web.pages import PageError
 from tollway.web.wording import Say, amount, grouped, sentence
 
@@ -77,7 +76,7 @@ def state_of(context: Context, account: Account) -> Cell:
 
 async def find_wanted(context: Context) -> Account:
     wanted = context.form.get("account") or context.query("id")
-    return await find_account(context.database, wanted)
+    return await known_account(context, wanted)
 
 
 async def show_account(context: Context) -> Response:
@@ -98,8 +97,8 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
         blocks.append(_top_up_form(context, account))
     blocks += await _permissions(context, account)
     blocks.append(
-        tokens_table(
-            context, await list_tokens(database, account.id), f"{ONE}/token/revoke", account.id
+        await tokens_table(
+            context, account.id, path=ONE, kept={"id": account.id}, revoke=f"{ONE}/token/revoke"
         )
     )
     if account.closed_at_s is None:

@@ -1,7 +1,9 @@
 """Carriers, their pools of numbers, and waybills with their labels: printed again, cancelled."""
 
 import asyncio
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -34,6 +36,7 @@ CARRIER = "/operator/carrier"
 WAYBILL = "/operator/waybill"
 _REJECTED_SHOWN = 20
 _YEARS_DAYS = 1000
+_SECONDS = re.compile(r"[0-9]{1,12}")
 STATES = {
     "issued": ("good", sentence("issued")),
     "pending": ("soon", sentence("pending")),
@@ -58,17 +61,31 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
     ]
     own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
     of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
-    waybills = plain_table(
-        context,
-        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
-        "",
-        say("Newest waybills"),
-        say("No waybill is issued yet: a call of waybill issuing takes a number from a pool."),
-    )
     forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
     blocks = [*first, known, *(of_shops if own else ()), forms]
-    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
+    return context.page(
+        say("Carriers"), [*blocks, *await _holds(context), await _waybills(context)]
+    )
+
+
+async def _waybills(context: Context) -> Block:
+    say, before = context.say, context.query("before")
+    asked_at_s, _, object_id = before.partition(":")
+    place = {"before": (int(asked_at_s), object_id)} if _SECONDS.fullmatch(asked_at_s) else {}
+    found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
+    table = plain_table(
+        context,
+        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in found[:PAGE_ROWS]],
+        "",
+        say("Waybills"),
+        say("No waybill is issued yet: a call of waybill issuing takes a number from a pool."),
+    )
+    older = ""
+    if len(found) > PAGE_ROWS:
+        last = found[PAGE_ROWS - 1]
+        older = address(PATH, before=f"{last.asked_at_s}:{last.object_id}")
+    return replace(table, older=older, newest=PATH if before else "")
 
 
 async def _carriers_table(
@@ -98,6 +115,7 @@ async def _carriers_table(
             for each in carriers
         ],
         "tollway carrier add CODE NAME",
+        none=say("No carrier is known yet: add one below."),
     )
 
 

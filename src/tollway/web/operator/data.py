@@ -63,6 +63,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, _JOB, context.now_s)
     blocks: list[Block] = [*first]
+    if context.query("said") == "stored" and not first:
+        blocks.append(Notice(say("The record is stored."), "good"))
     if job is not None and job.is_running:
         text = say("The file is being loaded: {percent} %.", percent=job.percent)
         blocks.append(Notice(text, "soon"))
@@ -97,7 +99,9 @@ async def _data_page(context: Context, *first: Block) -> Response:
             ]
         )
     titles = sentences("Source", "For shops", "For channels", "Last push", "Secret changed", "Act")
-    blocks.append(plain_table(context, titles, sources, "tollway source add NAME", say("Sources")))
+    none = say("No source is known yet: add one below.")
+    command = "tollway source add NAME"
+    blocks.append(plain_table(context, titles, sources, command, say("Sources"), none))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
     is_running = job is not None and job.is_running

@@ -104,7 +104,7 @@ async def mend_act(context: Context) -> Response:
         context.database, sealer, RECORD_KINDS, record_id, text, context.runtime
     )
     if not reason:
-        return context.go(PATH)
+        return context.go(PATH, said="stored")
     problem = context.say("Still rejected. {reason}", reason=said_reason(context.say, reason))
     return _record_page(context, rejected, text, problem)
 

@@ -10,6 +10,7 @@ from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import call_log
+from tollway.web.operator.tables import known_account
 from tollway.web.pages import PageError
 from tollway.web.receipts import receipt_blocks
 
@@ -21,7 +22,7 @@ async def show_requests(context: Context) -> Response:
     say, wanted = context.say, context.query("account")
     account_id, units, lead = "", [], ""
     if wanted:
-        account = await find_account(context.database, wanted)
+        account = await known_account(context, wanted)
         account_id, lead = account.id, account.name
         units = [each.unit for each in await list_balances(context.database, account.id)]
     kept = {"account": account_id} if account_id else {}

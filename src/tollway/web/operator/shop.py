@@ -14,7 +14,6 @@ from tollway.consent.owners import (
     sign_out_everywhere,
 )
 from tollway.contract.operation import OwnerKind
-from tollway.ledger.accounts import find_account
 from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.orders.storage import last_change_of
@@ -22,7 +21,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
-from tollway.web.operator.tables import record
+from tollway.web.operator.tables import known_account, record
 from tollway.web.pages import PageError
 
 _DAYS_MAX = 36_500
@@ -124,7 +123,7 @@ async def consent_act(context: Context) -> Response:
     days = context.optional_number("days", say("Days")) or context.services.settings.consent_days
     if scope not in _scopes(shop.kind) or not 1 <= days <= _DAYS_MAX:
         raise PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
-    account = await find_account(context.database, context.form.get("account", "").strip())
+    account = await known_account(context, context.form.get("account", "").strip())
     asked = context.ask_once(
         say(
             "{account} may use the data of {shop} for {days} days: {what}.",

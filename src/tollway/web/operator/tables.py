@@ -1,8 +1,11 @@
-"""What the lists of operators share."""
+"""What the pages of operators share."""
 
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.trail import note_act
 from tollway.web.area import Context
 from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.pages import PageError
 
 
 def plain_table(
@@ -21,6 +24,20 @@ def plain_table(
     ]
     empty = Empty(none or say("There is nothing here yet."), command=command)
     return Table(columns, rows, empty, title)
+
+
+async def known_account(context: Context, wanted: str) -> Account:
+    """The account with this id or name; a page that says what to do if there is none."""
+    try:
+        return await find_account(context.database, wanted)
+    except LedgerError:
+        # Its text names a command.
+        raise PageError(
+            404,
+            "There is no such account",
+            "No account has the name or id {account}: look it up under Accounts.",
+            account=wanted,
+        ) from None
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:
