@@ -17,8 +17,10 @@ from tollway.ledger.charges import Charge, GrantKey
 from tollway.ledger.directory import Caller
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 from tollway.operations.orders.operation import ORDERS
+from tollway.operations.subject import Counted
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call
+from tollway.pipeline.perform import Perform
 from tollway.pipeline.settle import Settle
 from tollway.store.database import Database
 
@@ -73,14 +75,18 @@ class Batcher:
         self.charge = charge
 
 
+@pytest.mark.sqlite
 def test_a_handler_says_how_many_but_a_repetition_has_those_of_the_answer_that_it_gets() -> None:
     batcher, settle = Batcher(), Settle(ZoneInfo("Asia/Shanghai"))
     call = Call("", "POST", ORDERS.path, b"", {}, NO_BODY, 0.0)
     call.operation, call.price = ORDERS, 1
     call.caller = Caller("token", "account", is_test=False, expires_at_s=None, permissions={})
-    call.side = cast(Any, SimpleNamespace(batcher=batcher))
+    # As no handler answers: what it says is not counted again.
+    handlers = {ORDERS.name: lambda *_: Counted(b'[{"order_sn":"1"}]', 2)}
+    call.side = cast(Any, SimpleNamespace(batcher=batcher, handlers=handlers))
     call.grant = GrantKey("shop", "s1", "consent")
-    call.data, call.records = b'[{"order_sn":"1"}]', 2
+    call.request = None
+    Perform()(call)
     settle(call)
     assert batcher.charge.records == 2
     # Another call under the same key was answered meanwhile.
