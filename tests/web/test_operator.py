@@ -149,6 +149,23 @@ def test_many_tokens_are_listed_page_by_page_and_those_in_force_first(
     assert set(re.findall(r"token=(tok_\w+)", unknown)) == set(in_force)
 
 
+def test_accounts_are_listed_by_name_page_by_page(operator: Browser, store: Store) -> None:
+    prefix = f"many {time.time_ns()} "
+    names = [f"{prefix}{number:03}" for number in range(PAGE_ROWS + 1)]
+
+    async def work(database: Database) -> None:
+        for name in names:
+            await open_account(database, RUNTIME, name)
+
+    store.do(work)
+    first = operator.open(f"/operator/accounts?q={prefix}").text
+    older = re.search(r'href="([^"]+)" rel="next">Next page<', first)
+    assert older is not None and "First page" not in first
+    second = operator.open(html.unescape(older[1])).text
+    assert ">First page<" in second and "Next page" not in second
+    assert re.findall(rf">({prefix}\d+)<", first + second) == names
+
+
 def test_an_unknown_account_is_said_without_a_command(operator: Browser) -> None:
     for path in ("/operator/account?id=acc_none", "/operator/requests?account=acc_none"):
         shown = operator.open(path)

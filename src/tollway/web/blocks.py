@@ -109,6 +109,7 @@ class Table:
     note: str = ""
     is_ranked: bool = False
     is_log: bool = False
+    is_by_name: bool = False
 
 
 class Figure(NamedTuple):

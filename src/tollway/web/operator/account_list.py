@@ -4,13 +4,13 @@ from starlette.responses import Response
 
 from tollway.ledger.accounts import Account, credits_of, open_account, search_accounts
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
+from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Table
 from tollway.web.operator.accounts import ONE, PATH, state_of
 
 
 async def show_accounts(context: Context) -> Response:
-    say, text = context.say, context.query("q")
-    found = await search_accounts(context.database, text, context.query("after"), PAGE_ROWS + 1)
+    say, text, after = context.say, context.query("q"), context.query("after")
+    found = await search_accounts(context.database, text, after, PAGE_ROWS + 1)
     left = await credits_of(context.database, [each.id for each in found[:PAGE_ROWS]])
     rows = [_account_row(context, each, left.get(each.id)) for each in found[:PAGE_ROWS]]
     more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
@@ -24,12 +24,15 @@ async def show_accounts(context: Context) -> Response:
         ],
         rows,
         Empty(
-            say("No account matches.") if text else say("There are no accounts yet."),
-            None if text else Link(say("Open an account"), "#open"),
-            "" if text else "tollway account open NAME",
+            say("No account matches.")
+            if text
+            else say("There are no accounts yet: open the first above."),
+            command="" if text else "tollway account open NAME",
         ),
         filters=Filters(PATH, [Field("q", say("Name or id"), "search", text)]),
         older=more,
+        newest=address(PATH, q=text) if after else "",
+        is_by_name=True,
     )
     opening = Form(
         f"{PATH}/open",

@@ -57,7 +57,7 @@ async def _overdue(context: Context) -> Alarms:
     if not holds.overdue:
         return []
     text = say("{count} waybills wait too long for their carrier", count=holds.overdue)
-    return [_alarm(text, "bad", say("Waybills"), "/operator/carriers?state=pending")]
+    return [_alarm(text, "bad", say("Waybills"), "/operator/carriers")]
 
 
 async def _pools(context: Context) -> Alarms:

@@ -47,6 +47,7 @@ async def rejects_table(context: Context) -> Table:
         links=links if rows else [],
         older=address(PATH, after=f"{last.source}:{last.id}") if last else "",
         newest=PATH if source else "",
+        is_by_name=True,
     )
 
 

@@ -44,6 +44,7 @@ async def show_shops(context: Context) -> Response:
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
         older=older,
         newest=address(PATH, q=text) if after[0] else "",
+        is_by_name=True,
     )
     actions = [Link(say("All consents"), CONSENTS)]
     return context.page(say("Shops"), [_add_form(context), table], actions=actions)
