@@ -183,6 +183,25 @@ def test_a_filter_that_cannot_be_read_is_said_at_its_field(operator: Browser) ->
     assert "aria-invalid" not in operator.open(good).text
 
 
+def test_the_call_that_a_new_token_offers_is_one_that_the_balance_covers(
+    operator: Browser, store: Store
+) -> None:
+    bare = new_caller(store, granted=False)
+    operator.open(f"/operator/account?id={bare.account_id}")
+    of = {"account": bare.account_id}
+
+    def has_offer(price: int) -> bool:
+        own = {"operation": "orders", "state": "may", "price": str(price)}
+        operator.send("/operator/account/permission", **of, **own)
+        page = operator.send("/operator/account/token", **of, operations="orders").text
+        return "A first call with it" in page
+
+    assert has_offer(0) and not has_offer(3)
+    paid = {"unit": "credits", "amount": "3", "note": "first", "sure": "yes"}
+    operator.send("/operator/account/top-up", **of, **paid)
+    assert has_offer(3) and not has_offer(4)
+
+
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:
     log = RefusedCallLog(database, Metrics())
     for number in range(minutes, 0, -1):

@@ -8,7 +8,7 @@ from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.grants import Grant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry, list_balances
-from tollway.ledger.permissions import list_permissions
+from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.tokens import PREFIXES, IssuedToken, Token, tokens_page
 from tollway.ledger.usage import UsageSum, usage_of_account
@@ -223,20 +223,40 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
     )
 
 
+async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
+    """What each operation costs the account; None if it may not call it now."""
+    held = {each.operation: each for each in await list_permissions(context.database, account_id)}
+    states = await operation_states(context.database)
+    prices: dict[str, int | None] = {}
+    for operation in OPERATIONS:
+        permission, state = held.get(operation.name), states.get(operation.name)
+        price = operation.default_price
+        if state is not None and state.price is not None:
+            price = state.price
+        if permission is not None and permission.price is not None:
+            price = permission.price
+        is_open = permission is not None and not (state is not None and state.is_closed)
+        prices[operation.name] = price if is_open else None
+    return prices
+
+
 async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
     """A token, shown this once, and a call to copy, if there is one that it can make and pay."""
     say, token = context.say, issued.token
     blocks: list[Block] = [
         Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
     ]
-    callable_ = [each for each in OPERATIONS if token.limits.allows(each.name)]
+    can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
     if token.kind == "live":
-        held = await list_permissions(context.database, token.account_id)
-        may = {each.operation for each in held}
+        prices = await prices_of(context, token.account_id)
         balances = await list_balances(context.database, token.account_id)
-        paid = {each.unit for each in balances if each.amount > 0}
-        callable_ = [each for each in callable_ if each.name in may and each.balance_unit in paid]
-    operation = next(iter(callable_), None)
+        left = {each.unit: each.amount for each in balances}
+        can_call = [
+            each
+            for each in can_call
+            if (price := prices[each.name]) is not None and left.get(each.balance_unit, 0) >= price
+        ]
+    operation = next(iter(can_call), None)
     example = ALL_EXAMPLES.get(operation.name) if operation else None
     if operation and example:
         today = datetime.fromtimestamp(context.now_s, context.web.zone).date()

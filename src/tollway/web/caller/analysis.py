@@ -18,10 +18,11 @@ from tollway.ledger.entries import list_balances
 from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
+from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
-from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, own_prices, shown_cost
+from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, shown_cost
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
 from tollway.web.wording import amount
@@ -111,7 +112,7 @@ async def pay_act(context: Context) -> Response:
     if now.date() in wanted.days:
         wanted = wanted._replace(asked=now.strftime("%H%M"))
     unpaid = [] if wanted.is_test else await _unpaid(context, wanted)
-    price = (await own_prices(context))[PRODUCT_ANALYSIS.name] or 0
+    price = (await prices_of(context, account_id(context.person)))[PRODUCT_ANALYSIS.name] or 0
     # Right before it asks: only a price that is raised in between is not shown first.
     if unpaid and price * len(unpaid) > shown_cost(context, _COST):
         return await _offer(context, wanted, unpaid, is_again=True)
@@ -208,7 +209,7 @@ async def _offer(
 ) -> Response:
     """What it costs, before anything is asked for."""
     say, own, unit = context.say, account_id(context.person), PRODUCT_ANALYSIS.balance_unit
-    price = (await own_prices(context))[PRODUCT_ANALYSIS.name]
+    price = (await prices_of(context, own))[PRODUCT_ANALYSIS.name]
     crumbs = [Link(say("Product analysis"), ANALYSIS)]
     if price is None:
         text = say("Your account may not call this operation: ask the operator to enable it.")

@@ -5,11 +5,17 @@ from starlette.responses import Response
 from tollway.identity.people import Person
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
-from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_own_tokens
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
-from tollway.web.account_parts import balance_figures, headed, recent_usage, unit_name, usage_chart
+from tollway.web.account_parts import (
+    balance_figures,
+    headed,
+    prices_of,
+    recent_usage,
+    unit_name,
+    usage_chart,
+)
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
@@ -141,28 +147,8 @@ def shown_cost(context: Context, name: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
-async def own_prices(context: Context) -> dict[str, int | None]:
-    """What each operation costs the account; None if it may not call it now."""
-    held = {
-        each.operation: each
-        for each in await list_permissions(context.database, account_id(context.person))
-    }
-    states = await operation_states(context.database)
-    prices: dict[str, int | None] = {}
-    for operation in OPERATIONS:
-        permission, state = held.get(operation.name), states.get(operation.name)
-        price = operation.default_price
-        if state is not None and state.price is not None:
-            price = state.price
-        if permission is not None and permission.price is not None:
-            price = permission.price
-        is_open = permission is not None and not (state is not None and state.is_closed)
-        prices[operation.name] = price if is_open else None
-    return prices
-
-
 async def _operations(context: Context) -> Table:
-    say, prices = context.say, await own_prices(context)
+    say, prices = context.say, await prices_of(context, account_id(context.person))
     rows = []
     for operation in OPERATIONS:
         price = prices[operation.name]

@@ -2,11 +2,10 @@
 
 from starlette.responses import Response
 
-from tollway.ledger.permissions import list_permissions
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import asked_limits, new_token
+from tollway.web.account_parts import asked_limits, new_token, prices_of
 from tollway.web.area import Context
 from tollway.web.blocks import Code, Notice
 from tollway.web.operator.accounts import ONE, account_page, find_wanted
@@ -30,9 +29,9 @@ async def issue_act(context: Context) -> Response:
     wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
     has_example = any(isinstance(each, Code) for each in shown)
     if kind == "live" and wanted and not has_example:
-        held = {each.operation for each in await list_permissions(context.database, account.id)}
+        prices = await prices_of(context, account.id)
         text = say("No operation that this token may call can be paid yet: top up below.")
-        if held.isdisjoint(wanted):
+        if all(prices[each] is None for each in wanted):
             text = say("This account may call no operation of this token yet: enable one below.")
         shown.append(Notice(text, "soon"))
     return await account_page(context, account, *shown)
