@@ -3,6 +3,7 @@
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import apsw
 import pytest
 from sqlalchemy import bindparam
 
@@ -13,7 +14,14 @@ from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.usage import _LOCK, _SUMMED, roll_up, usage_by_day, usage_of_account
+from tollway.ledger.usage import (
+    _BY_DAY,
+    _LOCK,
+    _SUMMED,
+    roll_up,
+    usage_by_day,
+    usage_of_account,
+)
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import balance
@@ -150,3 +158,13 @@ def test_what_is_not_summed_yet_is_in_the_usage_of_an_account_once(store: Store)
             assert await _summed(database, account) == 2
 
     store.do(work)
+
+
+@pytest.mark.sqlite
+def test_usage_reads_no_entry_that_is_in_the_sums(own_store: Store) -> None:
+    text = _BY_DAY.sqlite.text
+    with apsw.Connection(str(own_store.path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
+        steps = [row[3] for row in plan if row[3].startswith(("SEARCH entry", "SCAN"))]
+    read = "SEARCH entry USING PRIMARY KEY (account_id=? AND unit=? AND number>?)"
+    assert steps == [f"{read} LEFT-JOIN"]

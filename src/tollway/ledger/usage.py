@@ -218,24 +218,23 @@ _span_start, _span_end, _first, _last = (
     bindparam(name, type_=BigInteger) for name in ("start_s", "end_s", "first_s", "last_s")
 )
 _quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
+# An outer join keeps the order of its tables: SQLite would read all entries of the account first.
 _late = (
     select(_quarter, entry.c.unit, entry.c.operation, entry.c.amount)
     .select_from(
-        balance.outerjoin(usage_cursor, _on_cursor).join(
+        balance.outerjoin(usage_cursor, _on_cursor).outerjoin(
             entry,
             and_(
                 entry.c.account_id == balance.c.account_id,
                 entry.c.unit == balance.c.unit,
                 entry.c.number > _reached,
+                entry.c.kind == "charge",
+                entry.c.at_ms >= _span_start * 1000,
+                entry.c.at_ms < _span_end * 1000,
             ),
         )
     )
-    .where(
-        balance.c.account_id == bindparam("of_account"),
-        entry.c.kind == "charge",
-        entry.c.at_ms >= _span_start * 1000,
-        entry.c.at_ms < _span_end * 1000,
-    )
+    .where(balance.c.account_id == bindparam("of_account"))
     .subquery()
 )
 # One statement: no charge is in both parts, or in neither.
@@ -260,7 +259,9 @@ _BY_DAY = Query(
             _late.c.operation,
             func.count(),
             -func.sum(_late.c.amount),
-        ).group_by(_late.c.start_s, _late.c.unit, _late.c.operation),
+        )
+        .group_by(_late.c.start_s, _late.c.unit, _late.c.operation)
+        .having(func.count(_late.c.start_s) > 0),
     )
 )
 
