@@ -22,7 +22,7 @@ from tollway.store.migrate import _config, newest_revision
 NOT_FOR_CALLS = {
     "alembic",
     "asyncpg",
-    "httpx",
+    "httpx2",
     "jinja2",
     "PIL",
     "pydantic",
@@ -41,7 +41,7 @@ HEAVY = {
     "asyncpg",
     "cryptography",
     "granian",
-    "httpx",
+    "httpx2",
     "jinja2",
     "PIL",
     "prometheus_client",

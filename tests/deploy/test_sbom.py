@@ -28,12 +28,12 @@ def test_every_locked_package_is_listed_with_its_licence() -> None:
 
 
 class Osv(BaseHTTPRequestHandler):
-    """Knows one vulnerability, of httpx."""
+    """Knows one vulnerability, of httpx2."""
 
     def do_POST(self) -> None:
         asked: Any = json.loads(self.rfile.read(int(self.headers["content-length"])))
         results = [
-            {"vulns": [{"id": "OSV-1"}]} if each["package"]["name"] == "httpx" else {}
+            {"vulns": [{"id": "OSV-1"}]} if each["package"]["name"] == "httpx2" else {}
             for each in asked["queries"]
         ]
         body = json.dumps({"results": results}).encode()
@@ -57,7 +57,7 @@ def osv() -> Iterator[str]:
 
 
 def test_a_known_vulnerability_is_named(osv: str) -> None:
-    assert check(osv) == (1, f"httpx {locked()['httpx']}: OSV-1")
+    assert check(osv) == (1, f"httpx2 {locked()['httpx2']}: OSV-1")
 
 
 def test_a_list_that_cannot_be_reached_is_no_clean_bill() -> None:

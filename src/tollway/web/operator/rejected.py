@@ -24,9 +24,11 @@ PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
 _FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
-# Sources and kinds of records that are said in the reader's language; others are shown as they are.
-KNOWN = sentences(
-    *("uploaded file", "product-figures", "coupon-claims", "promotion-material", "orders")
+# Sources and kinds of records that are said in the reader's language; what an operator or an
+# installed package has named is shown as it is.
+_SAID_SOURCES = frozenset(sentences("uploaded file"))
+_SAID_KINDS = frozenset(
+    sentences("product-figures", "coupon-claims", "promotion-material", "orders")
 )
 
 
@@ -54,11 +56,21 @@ async def rejects_table(context: Context) -> Table:
 def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
-        Cell(context.say(each.source), "time"),
-        Cell(context.say(each.kind)),
+        Cell(_said_source(context, each), "time"),
+        Cell(_said_kind(context, each)),
         Cell(said_reason(context.say, each.reason)),
         Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]
+
+
+def _said_source(context: Context, rejected: Rejected) -> str:
+    name = rejected.source
+    return context.say(name) if name in _SAID_SOURCES else name
+
+
+def _said_kind(context: Context, rejected: Rejected) -> str:
+    name = rejected.kind
+    return context.say(name) if name in _SAID_KINDS else name
 
 
 async def show_record(context: Context) -> Response:
@@ -92,7 +104,9 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
     return context.page(
         say("Rejected record"),
         [Notice(problem, "soon"), mending, dropping],
-        lead=f"{say(rejected.source)} · {say(rejected.kind)} · {rejected.id}",
+        lead=" · ".join(
+            (_said_source(context, rejected), _said_kind(context, rejected), rejected.id)
+        ),
         crumbs=[Link(say("Data"), PATH)],
     )
 
