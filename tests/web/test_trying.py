@@ -15,6 +15,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tests.support.waybills import PRICE, credits_left, new_carrier, new_customer, request
 from tests.web.test_caller import entered
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.identity.people import Role
@@ -83,6 +84,19 @@ def test_a_live_call_shows_its_price_first_and_is_charged_once(
         assert "It succeeded and cost 1 call." in shown and "tw_live_…" in shown
     assert calls_left(store, caller) == before - 1
     assert "100 → 99" in member.open(_receipt(member)).text
+
+
+def test_a_waybill_that_an_order_has_already_is_not_said_to_cost_anything(
+    browser: Browser, store: Store
+) -> None:
+    customer, wp_code = new_customer(store), new_carrier(store, 1)
+    member = entered(store, browser, customer)
+    fields = {**request(wp_code), "try_data": "live"}
+    for said in (f"It succeeded and cost {PRICE} credits.", "An earlier call has paid for it."):
+        member.open("/account/try?operation=waybills")
+        member.send("/account/try/send", **fields)
+        assert said in member.send("/account/try/send").text
+    assert credits_left(store, customer) == 10_000 - PRICE
 
 
 def raise_price(store: Store, gateway: Gateway, caller: Caller, query: dict[str, str]) -> None:

@@ -20,8 +20,14 @@ from tollway.ledger.permissions import (
     list_permissions,
     operation_states,
 )
-from tollway.ledger.token_limits import NO_LIMITS, DayCap, TokenLimits, check_cap
-from tollway.ledger.tokens import LIMIT_COLUMNS, limits_of
+from tollway.ledger.token_limits import (
+    LIMIT_COLUMNS,
+    NO_LIMITS,
+    DayCap,
+    TokenLimits,
+    check_cap,
+    limits_of,
+)
 from tollway.store.concurrency import NextFlights, run_at_once
 from tollway.store.database import Database
 from tollway.store.query import Query

@@ -8,6 +8,7 @@ while both work, they do not have the cap twice.
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, case, func, select
@@ -222,3 +223,26 @@ async def give_back(
     await transaction.execute(
         _GIVE_BACK, of_token=token_id, amount=_credits_of(unit, amount), at_ms=at_ms
     )
+
+
+LIMIT_COLUMNS = tuple(token.c[name] for name in TokenLimits.__struct_fields__)
+
+
+def limits_of(stored: Sequence[Any]) -> TokenLimits:
+    """Limits from their columns."""
+    operations, networks, credits_per_day, calls_per_day = stored
+    return TokenLimits(_split(operations), _split(networks), credits_per_day, calls_per_day)
+
+
+def _split(stored: str | None) -> list[str] | None:
+    return None if stored is None else stored.split(",")
+
+
+def stored_limits(limits: TokenLimits) -> dict[str, object]:
+    """The columns of limits."""
+    return {
+        "operations": limits.operations and ",".join(limits.operations),
+        "networks": limits.networks and ",".join(limits.networks),
+        "credits_per_day": limits.credits_per_day,
+        "calls_per_day": limits.calls_per_day,
+    }

@@ -7,10 +7,10 @@ the same but for its prefix, tw_secret_: neither passes for the other.
 """
 
 import hashlib
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, case, func, select, tuple_
@@ -20,7 +20,15 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days, counter_of
+from tollway.ledger.token_limits import (
+    LIMIT_COLUMNS,
+    NO_LIMITS,
+    TokenLimits,
+    begin_days,
+    counter_of,
+    limits_of,
+    stored_limits,
+)
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.pieces import PIECE
@@ -96,7 +104,6 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 
 _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
-LIMIT_COLUMNS = tuple(token.c[name] for name in TokenLimits.__struct_fields__)
 _COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
 _INSERT = Query(token.insert().values({each.name: bindparam(each.name) for each in token.c}))
 _of_account = (
@@ -106,12 +113,13 @@ _of_account = (
 )
 _OF_ACCOUNT = Query(_of_account)
 _OF_CALLER = Query(_of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
-# Those in force first, and of them the newest.
+# Those that are not revoked first, and of them the newest.
 _order = (
     case((token.c.revoked_at_s.is_(None), 0), else_=1),
     -token.c.issued_at_s,
     token.c.id,
 )
+_POSITION = re.compile(r"([01])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
 _PAGE = Query(
     select(*_COLUMNS)
     .where(
@@ -254,7 +262,7 @@ async def put_token(
     # Or rotating would give it the rest of the day twice.
     shared = await counter_of(transaction, replaces) if replaces and limits.is_capped else None
     await transaction.execute(
-        _INSERT, hash=token_hash(text), counted_with=shared, **facts, **_stored(limits)
+        _INSERT, hash=token_hash(text), counted_with=shared, **facts, **stored_limits(limits)
     )
     if limits.is_capped and shared is None:
         await begin_days(transaction, issued.id)
@@ -272,15 +280,25 @@ async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
     return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
 
 
+def position_of(listed: Token) -> str:
+    """Where a token is in the list of `tokens_page`: the next page begins behind it, also if it is
+    revoked meanwhile."""
+    return f"{int(listed.revoked_at_s is not None)}-{listed.issued_at_s}-{listed.id}"
+
+
 async def tokens_page(reader: Reader, account_id: str, most: int, after: str = "") -> list[Token]:
-    """The tokens that people made: those in force first, from behind the one with this id."""
-    last = await reader.fetch_one(_FIND, wanted=after)
-    place: dict[str, Any] = {"is_revoked": -1, "negated_s": 0, "after": ""}
-    if last is not None:
-        of = _token(last)
-        is_revoked = int(of.revoked_at_s is not None)
-        place = {"is_revoked": is_revoked, "negated_s": -of.issued_at_s, "after": of.id}
-    rows = await reader.fetch_all(_PAGE, account_id=account_id, most=most, **place)
+    """The tokens that people made, those that are not revoked first, from behind this position."""
+    is_revoked, issued_at_s, token_id = -1, 0, ""
+    if found := _POSITION.fullmatch(after):
+        is_revoked, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
+    rows = await reader.fetch_all(
+        _PAGE,
+        account_id=account_id,
+        most=most,
+        is_revoked=is_revoked,
+        negated_s=-issued_at_s,
+        after=token_id,
+    )
     return [_token(row) for row in rows]
 
 
@@ -380,22 +398,3 @@ def _token(row: Row) -> Token:
     facts, stored = row[: len(_FACTS)], row[len(_FACTS) :]
     limits = limits_of(stored)
     return Token(*(*facts, limits))
-
-
-def limits_of(stored: Sequence[Any]) -> TokenLimits:
-    """Limits from their columns."""
-    operations, networks, credits_per_day, calls_per_day = stored
-    return TokenLimits(_split(operations), _split(networks), credits_per_day, calls_per_day)
-
-
-def _split(stored: str | None) -> list[str] | None:
-    return None if stored is None else stored.split(",")
-
-
-def _stored(limits: TokenLimits) -> dict[str, object]:
-    return {
-        "operations": limits.operations and ",".join(limits.operations),
-        "networks": limits.networks and ",".join(limits.networks),
-        "credits_per_day": limits.credits_per_day,
-        "calls_per_day": limits.calls_per_day,
-    }

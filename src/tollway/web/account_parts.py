@@ -10,7 +10,7 @@ from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.token_limits import TokenLimits, read_limits
-from tollway.ledger.tokens import PREFIXES, IssuedToken, Token, tokens_page
+from tollway.ledger.tokens import PREFIXES, IssuedToken, Token, position_of, tokens_page
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -173,7 +173,7 @@ async def tokens_table(
         rows,
         Empty(say("There is no token yet: issue the first below.")),
         title=say("Tokens") if kept else "",
-        older=address(path, **kept, after=tokens[PAGE_ROWS - 1].id)
+        older=address(path, **kept, after=position_of(tokens[PAGE_ROWS - 1]))
         if len(tokens) > PAGE_ROWS
         else "",
         newest=address(path, **kept) if after else "",

@@ -33,6 +33,7 @@ class PageAnswer(NamedTuple):
     msg: str
     data: Any
     paid_by: str
+    is_repetition: bool = False
 
 
 class PageCalls:
@@ -79,8 +80,10 @@ class PageCalls:
         headers = [(b"authorization", b"Bearer " + token.encode())]
         headers += [(name.encode(), text.encode("ascii")) for name, text in named.items() if text]
         envelope, sent = await self._make(operation, values, headers, _CLIENT)
-        paid_by = sent.get(b"x-replay-of") or sent.get(b"x-request-id", b"")
-        return PageAnswer(envelope["code"], envelope["msg"], envelope["data"], paid_by.decode())
+        earlier = sent.get(b"x-replay-of")
+        paid_by = (earlier or sent.get(b"x-request-id", b"")).decode()
+        code, msg, data = (envelope[name] for name in ("code", "msg", "data"))
+        return PageAnswer(code, msg, data, paid_by, is_repetition=earlier is not None)
 
     async def _token(
         self, runtime: Runtime, account_id: str, kind: str, operation: Operation

@@ -107,7 +107,7 @@ class Addresses:
 def host_of(url: "httpx2.URL") -> str:
     """The host as it is connected to. `url.host` is another one for some international names:
     looking that up would check one host and send to another."""
-    return url.raw_host.decode("ascii")
+    return url.raw_host.decode("ascii").lower()
 
 
 def _addresses_of(host: str) -> list[str]:

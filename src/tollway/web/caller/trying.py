@@ -158,7 +158,8 @@ async def send_act(context: Context) -> Response:
     is_asked = context.form.get("sure") == "yes" and _MADE_KEY.fullmatch(made) is not None
     # A page that is sent twice is charged once.
     key = f"{OF_PAGES}try:{made}"
-    if not (is_asked and await _is_kept(context, key)):
+    is_sent_again = is_asked and await _is_kept(context, key)
+    if not is_sent_again:
         # Right before it is sent: only a price that is raised in between is not shown first.
         dry = await _send(context, operation, values, is_dry_run=True)
         if dry.code:
@@ -166,6 +167,9 @@ async def send_act(context: Context) -> Response:
         if not is_asked or dry.data["cost"] > shown_cost(context, _COST):
             return _ask(context, operation, dry, is_again=is_asked)
     answer = await _send(context, operation, values, key=key)
+    if answer.is_repetition and not is_sent_again:
+        # As a waybill that the order has already: this call took nothing.
+        return _answered(context, operation, values, answer)
     return _answered(context, operation, values, answer, await _charged(context, answer))
 
 
@@ -240,6 +244,8 @@ def _answered(
         said = Notice(f"{answer.code}: {answer.msg}", "bad", receipt)
     elif charged:
         said = Notice(say("It succeeded and cost {price}.", price=charged), "good", receipt)
+    elif answer.is_repetition and _is_live(context):
+        said = Notice(say("It succeeded. An earlier call has paid for it."), "good", receipt)
     elif _is_live(context):
         said = Notice(say("It succeeded."), "good", receipt)
     else:
