@@ -1,7 +1,7 @@
 """Parts of an account that operators and callers both see: balances, tokens, usage, the ledger."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from tollway.account.examples import ALL_EXAMPLES
@@ -115,6 +115,10 @@ def balance_figures(
     return Figures(figures)
 
 
+# What can be done to a token: how it is called, and where it leads.
+_TokenAct = tuple[str, Callable[[Token], str]]
+
+
 async def tokens_table(
     context: Context,
     account_id: str,
@@ -125,38 +129,14 @@ async def tokens_table(
     rotate: str = "",
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator."""
-    say, now_s, after = context.say, context.now_s, context.query("after")
+    say, after = context.say, context.query("after")
     tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, after)
     named = {"account": account_id} if kept else {}
-    rows = []
-    for token in tokens[:PAGE_ROWS]:
-        if token.revoked_at_s is not None:
-            state = Cell(say("revoked"), tone="bad")
-        elif token.expires_at_s is not None and token.expires_at_s <= now_s:
-            state = Cell(say("expired"), tone="bad")
-        else:
-            state = Cell(say("active"), tone="good")
-        is_active = state.tone == "good"
-        rows.append(
-            [
-                Cell(token.label or "–"),
-                Cell(f"{token.start}…", "code"),
-                Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
-                state,
-                context.time(token.issued_at_s),
-                context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
-                context.time(token.expires_at_s),
-                Cell(_limits(context, token)),
-                *(
-                    [Cell(say("Rotate"), "time", address(rotate, token=token.id))]
-                    if rotate and is_active
-                    else []
-                ),
-                Cell(say("Revoke"), "time", context.question(revoke, **named, token=token.id))
-                if is_active
-                else Cell(""),
-            ]
-        )
+    acts: list[_TokenAct] = (
+        [(say("Rotate"), lambda of: address(rotate, token=of.id))] if rotate else []
+    )
+    acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
+    rows = [_token_row(context, token, acts) for token in tokens[:PAGE_ROWS]]
     return Table(
         [
             Column(say("Label")),
@@ -167,8 +147,7 @@ async def tokens_table(
             Column(say("Last used")),
             Column(say("Expires")),
             Column(say("Limits")),
-            Column(""),
-            *([Column("")] if rotate else []),
+            *(Column("") for _ in acts),
         ],
         rows,
         Empty(say("There is no token yet: issue the first below.")),
@@ -178,6 +157,29 @@ async def tokens_table(
         else "",
         newest=address(path, **kept) if after else "",
     )
+
+
+def _token_row(context: Context, token: Token, acts: Sequence[_TokenAct]) -> list[Cell]:
+    """One token; `acts` are what can be done to it while it is active."""
+    say = context.say
+    if token.revoked_at_s is not None:
+        state = Cell(say("revoked"), tone="bad")
+    elif token.expires_at_s is not None and token.expires_at_s <= context.now_s:
+        state = Cell(say("expired"), tone="bad")
+    else:
+        state = Cell(say("active"), tone="good")
+    is_active = state.tone == "good"
+    return [
+        Cell(token.label or "–"),
+        Cell(f"{token.start}…", "code"),
+        Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
+        state,
+        context.time(token.issued_at_s),
+        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
+        context.time(token.expires_at_s),
+        Cell(_limits(context, token)),
+        *(Cell(text, "time", link_of(token)) if is_active else Cell("") for text, link_of in acts),
+    ]
 
 
 def _limits(context: Context, token: Token) -> str:
