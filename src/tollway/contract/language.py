@@ -6,6 +6,7 @@ language. `sentences.toml` has every template in Chinese; a test fails on one th
 over, or has other values.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -13,6 +14,9 @@ from importlib.resources import files
 from typing import NamedTuple, Self
 
 import msgspec
+
+_AFTER_CHINESE = re.compile(r"(?<=[一-鿿])\{(\w+)\}")
+_LATIN = re.compile(r"[0-9A-Za-z]")
 
 
 class Phrase(NamedTuple):
@@ -25,6 +29,11 @@ class Phrase(NamedTuple):
         """The text in one language; a value that is itself a text in both is put in that one."""
         template = self.zh if language == "zh" else self.en
         chosen = {name: _in_language(value, language) for name, value in values.items()}
+        if language == "zh":
+            # Between Chinese and Latin letters there is a space.
+            for name in _AFTER_CHINESE.findall(template):
+                if isinstance(values[name], Phrase) and _LATIN.match(str(chosen[name])):
+                    chosen[name] = f" {chosen[name]}"
         return template.format_map(chosen)
 
 
