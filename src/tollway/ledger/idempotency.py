@@ -67,7 +67,7 @@ _KEYS = Query(
     .order_by(idempotency_key.c.key.desc())
     .limit(bindparam("most", type_=Integer))
 )
-# Begins the keys of the gateway's own pages: no header from outside has a line end.
+# Begins headers of the gateway's own pages, such as their keys: none from outside has a line end.
 OF_PAGES = "\n"
 _OLDEST = Query(select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
