@@ -235,7 +235,7 @@ def _offered(store: Store, kind: str = "live") -> str:
     async def shown(database: Database) -> str:
         context.database = database
         issued = await issue_token(database, RUNTIME, paying.account_id, kind=kind)
-        # So an operator is not told that it cannot be paid.
+        # So the page does not say to an operator that it cannot be paid.
         assert await payable_operations(cast(Context, context), issued.token)
         return str(await new_tokens.new_token(cast(Context, context), issued))
 
