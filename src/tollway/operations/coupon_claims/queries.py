@@ -130,6 +130,7 @@ def _claims(dialect: str) -> Select[Any]:
     page = _LISTING.page_rows().subquery()
     time_s = bindparam("utc_offset_s", type_=BigInteger) - page.c.newest_first
     between = bindparam("between", type_=LargeBinary)
+    timed: ColumnElement[Any]
     if dialect == "sqlite":
         timed = func.concat(func.datetime(time_s, "unixepoch"), page.c.ready)
         joined: ColumnElement[Any] = cast(func.group_concat(timed, between), LargeBinary)

@@ -16,6 +16,7 @@ from sqlalchemy import (
     LargeBinary,
     Select,
     String,
+    TextClause,
     and_,
     bindparam,
     cast,
@@ -261,7 +262,7 @@ def _values(wanted: Filter, facet: str) -> dict[str, object]:
     }
 
 
-def _with_remark(is_searched: ColumnElement[bool]) -> Select[Any]:
+def _with_remark(is_searched: ColumnElement[bool] | TextClause) -> Select[Any]:
     return select(*_KEY).where(
         is_searched,
         shop_order.c.owner_id == bindparam("owner"),
