@@ -99,7 +99,7 @@ class Query:
     """One query, in every dialect it is asked for.
 
     A query of a module is given what makes its statement, which is then made on first use: a
-    process uses a tenth of the queries that it loads, and making them all was a tenth of its start.
+    process that starts uses few of the queries that it loads.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -230,13 +230,15 @@ def upsert(table: Table) -> Query:
 
     Its parameters are the table's columns, in their order.
     """
-    statement = insert(table).values({column.name: bindparam(column.name) for column in table.c})
-    said = [column for column in table.c if not column.primary_key]
-    new = statement.excluded
-    return Query(
-        statement.on_conflict_do_update(
+
+    def statement() -> Insert:
+        added = insert(table).values({column.name: bindparam(column.name) for column in table.c})
+        said = [column for column in table.c if not column.primary_key]
+        new = added.excluded
+        return added.on_conflict_do_update(
             index_elements=list(table.primary_key.columns),
             set_={column.name: new[column.name] for column in said},
             where=or_(*(column.is_distinct_from(new[column.name]) for column in said)),
         )
-    )
+
+    return Query(statement)
