@@ -105,14 +105,16 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
 _COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
-_INSERT = Query(token.insert().values({each.name: bindparam(each.name) for each in token.c}))
+_INSERT = Query(
+    lambda: token.insert().values({each.name: bindparam(each.name) for each in token.c})
+)
 _of_account = (
     select(*_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))
     .order_by(token.c.issued_at_s, token.c.id)
 )
 _OF_ACCOUNT = Query(_of_account)
-_OF_CALLER = Query(_of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
+_OF_CALLER = Query(lambda: _of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
 # Those in force, then the expired, then the revoked; of each the newest first.
 _IN_FORCE, _EXPIRED, _REVOKED = range(3)
 _has_expired = func.coalesce(token.c.expires_at_s, _NEVER_S) <= bindparam("now_s", type_=BigInteger)
@@ -123,51 +125,61 @@ _order = (
 )
 _POSITION = re.compile(r"([012])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
 _PAGE = Query(
-    select(*_COLUMNS)
-    .where(
-        token.c.account_id == bindparam("account_id"),
-        token.c.client_id.is_(None),
-        tuple_(*_order)
-        > tuple_(
-            bindparam("rank", type_=Integer),
-            bindparam("negated_s", type_=BigInteger),
-            bindparam("after"),
-        ),
+    lambda: (
+        select(*_COLUMNS)
+        .where(
+            token.c.account_id == bindparam("account_id"),
+            token.c.client_id.is_(None),
+            tuple_(*_order)
+            > tuple_(
+                bindparam("rank", type_=Integer),
+                bindparam("negated_s", type_=BigInteger),
+                bindparam("after"),
+            ),
+        )
+        .order_by(*_order)
+        .limit(bindparam("most", type_=Integer))
     )
-    .order_by(*_order)
-    .limit(bindparam("most", type_=Integer))
 )
 # Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
-    select(func.count())
-    .select_from(token)
-    .where(
-        token.c.account_id == bindparam("of_account"),
-        token.c.client_id.is_(None),
-        token.c.revoked_at_s.is_(None),
-        func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+    lambda: (
+        select(func.count())
+        .select_from(token)
+        .where(
+            token.c.account_id == bindparam("of_account"),
+            token.c.client_id.is_(None),
+            token.c.revoked_at_s.is_(None),
+            func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+        )
     )
 )
-_FIND = Query(select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
-_FIND_BY_HASH = Query(select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
+_FIND = Query(lambda: select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
+_FIND_BY_HASH = Query(lambda: select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
-    token.update()
-    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-    .values(revoked_at_s=bindparam("revoked_at_s"))
+    lambda: (
+        token.update()
+        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+        .values(revoked_at_s=bindparam("revoked_at_s"))
+    )
 )
 _END = Query(
-    token.update()
-    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-    .values(expires_at_s=bindparam("ends_at_s"))
+    lambda: (
+        token.update()
+        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+        .values(expires_at_s=bindparam("ends_at_s"))
+    )
 )
 # Two processes may report one token's use in any order: the later time stays.
 _USED = Query(
-    token.update()
-    .where(
-        token.c.id == bindparam("wanted"),
-        func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+    lambda: (
+        token.update()
+        .where(
+            token.c.id == bindparam("wanted"),
+            func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+        )
+        .values(last_used_at_s=bindparam("used_at_s"))
     )
-    .values(last_used_at_s=bindparam("used_at_s"))
 )
 
 
