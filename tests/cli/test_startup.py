@@ -61,6 +61,21 @@ finally:
     sys.stderr.write(" ".join(loaded | ours))
 """
 
+# Counts the statements that are made while modules load.
+_STATEMENTS = """
+from sqlalchemy.sql.dml import Delete, Insert, Update
+from sqlalchemy.sql.selectable import Select
+
+made = []
+for kind in (Delete, Insert, Select, Update):
+    def init(self, *given, _init=kind.__init__, **named):
+        made.append(self)
+        _init(self, *given, **named)
+    kind.__init__ = init
+import tollway.gateway.worker
+print(len(made))
+"""
+
 
 def loaded_by(*arguments: str) -> set[str]:
     done = subprocess.run(
@@ -121,6 +136,15 @@ def test_a_gateway_loads_what_calls_need_and_its_main_process_less(tmp_path: Pat
     # The worker is loaded after the fork, and names the process's own modules once more.
     assert "tollway.gateway.gateway" in found
     assert not FOR_WORKERS & set(found[: found.index("tollway.gateway.server")])
+
+
+@pytest.mark.sqlite
+def test_statements_are_made_on_first_use_and_not_while_modules_load() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _STATEMENTS], capture_output=True, text=True, check=True
+    )
+    # Of more than 450; those of a few queries share a part that is made once.
+    assert int(done.stdout) < 100
 
 
 def test_the_list_of_commands_says_of_each_what_it_says_itself() -> None:

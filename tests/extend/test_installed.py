@@ -66,7 +66,8 @@ def package() -> Iterator[ModuleType]:
 
 
 def subject(operation: Operation = SIXTH, **changes: Any) -> Subject:
-    return replace(Subject(operation=operation, make_handler=lambda _: None), **changes)  # type: ignore[arg-type, return-value]
+    plain = Subject(operation=operation, make_handler=lambda _: None)  # type: ignore[arg-type, return-value]
+    return msgspec.structs.replace(plain, **changes)
 
 
 def taken(*brought: object) -> list[Subject]:

@@ -4,9 +4,9 @@ rest from being done, and nothing is lost."""
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.counted_writes import CountedWrites
 from tests.support.ledger import new_caller

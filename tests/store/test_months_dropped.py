@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from tests.support.coupons import claim, load_claims
 from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries, put_reads

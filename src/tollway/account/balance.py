@@ -132,7 +132,7 @@ _others = (
     .subquery()
 )
 _OTHERS = Query(
-    select(_others.c.quarter, _others.c.operation, func.sum(_others.c.calls)).group_by(
+    lambda: select(_others.c.quarter, _others.c.operation, func.sum(_others.c.calls)).group_by(
         _others.c.quarter, _others.c.operation
     )
 )

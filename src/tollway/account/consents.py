@@ -51,10 +51,12 @@ class Consents(msgspec.Struct, frozen=True):
 
 
 _PAGE = Query(
-    select(*(consent.c[name] for name in Grant.__struct_fields__))
-    .where(consent.c.account_id == bindparam("of_account"), consent.c.id > bindparam("after"))
-    .order_by(consent.c.id)
-    .limit(bindparam("count"))
+    lambda: (
+        select(*(consent.c[name] for name in Grant.__struct_fields__))
+        .where(consent.c.account_id == bindparam("of_account"), consent.c.id > bindparam("after"))
+        .order_by(consent.c.id)
+        .limit(bindparam("count"))
+    )
 )
 
 

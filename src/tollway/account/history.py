@@ -109,13 +109,15 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 _AFTER_ALL = "~"
 _REFUSED = Query(
-    select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__))
-    .where(
-        refused_call.c.account_id == bindparam("of_account"),
-        refused_call.c.request_id < bindparam("before"),
+    lambda: (
+        select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__))
+        .where(
+            refused_call.c.account_id == bindparam("of_account"),
+            refused_call.c.request_id < bindparam("before"),
+        )
+        .order_by(refused_call.c.request_id.desc())
+        .limit(bindparam("count"))
     )
-    .order_by(refused_call.c.request_id.desc())
-    .limit(bindparam("count"))
 )
 
 

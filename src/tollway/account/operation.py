@@ -1,7 +1,7 @@
 """What an endpoint of the account API is made of."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -27,7 +27,6 @@ _OF_ANY = (
     Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.PARAMETER_UNKNOWN,
-    Reason.SPELLINGS_CONFLICT,
     Reason.BODY_UNREADABLE,
     Reason.TIMED_OUT,
     Reason.INTERNAL,
@@ -51,8 +50,7 @@ class RateLimit(msgspec.Struct, frozen=True):
     remaining: int
 
 
-@dataclass(frozen=True)
-class AccountCall:
+class AccountCall(msgspec.Struct, frozen=True):
     """Who asks, and when."""
 
     account_id: str
@@ -73,8 +71,7 @@ def check_unlimited(call: AccountCall) -> None:
         raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 
 
-@dataclass(frozen=True)
-class AccountParts:
+class AccountParts(msgspec.Struct, frozen=True):
     """What the handlers use."""
 
     database: Database
@@ -87,7 +84,7 @@ class AccountParts:
     label_style: LabelStyle
     call_timeout_s: float
     # Drawing takes a processor for a while: one label at a time, and one of each account waits.
-    drawing: BoundedSlots = field(
+    drawing: BoundedSlots = msgspec.field(
         default_factory=lambda: BoundedSlots(1, "too many labels are drawn at once")
     )
 
@@ -105,11 +102,10 @@ class AccountOperation(Operation):
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        return (*_OF_ANY, *body, *self.own_reasons)
+        return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """An endpoint and the work it does."""
 
     operation: AccountOperation
@@ -144,8 +140,7 @@ def endpoint(
     return Endpoint(operation, make_handler)
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """One of a few texts."""
 
     values: tuple[str, ...]

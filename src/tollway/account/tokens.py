@@ -1,6 +1,5 @@
 """The account's tokens: list, make, rotate, revoke."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -47,8 +46,7 @@ class Tokens(msgspec.Struct, frozen=True):
     tokens: list[Token]
 
 
-@dataclass(frozen=True)
-class _Operations(Text):
+class _Operations(Text, frozen=True):
     """Names of operations, with commas between them."""
 
     @property
@@ -63,8 +61,7 @@ class _Operations(Text):
         return text
 
 
-@dataclass(frozen=True)
-class _Networks(Text):
+class _Networks(Text, frozen=True):
     """Addresses and networks, with commas between them."""
 
     @property

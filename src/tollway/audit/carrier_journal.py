@@ -17,17 +17,19 @@ from tollway.store.query import Query
 from tollway.store.schema.carriers import waybill
 
 _FIND = Query(
-    select(waybill.c.account_id, waybill.c.state, waybill.c.number).where(
+    lambda: select(waybill.c.account_id, waybill.c.state, waybill.c.number).where(
         waybill.c.object_id == bindparam("of_object"), waybill.c.wp_code == bindparam("of_carrier")
     )
 )
 _COUNT = Query(
-    select(func.count())
-    .select_from(waybill)
-    .where(
-        waybill.c.wp_code == bindparam("of_carrier"),
-        waybill.c.hold_id.is_not(None),
-        waybill.c.state == "issued",
+    lambda: (
+        select(func.count())
+        .select_from(waybill)
+        .where(
+            waybill.c.wp_code == bindparam("of_carrier"),
+            waybill.c.hold_id.is_not(None),
+            waybill.c.state == "issued",
+        )
     )
 )
 

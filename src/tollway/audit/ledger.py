@@ -100,17 +100,19 @@ def _due(column: str) -> ColumnElement[int]:
 
 
 _FIGURES = Query(
-    select(
-        _ledger.c.unit,
-        func.sum(_ledger.c.sum_top_up),
-        func.sum(_ledger.c.sum_correction),
-        -func.sum(_ledger.c.sum_charge),
-        func.sum(_ledger.c.stored_held),
-        func.sum(_ledger.c.stored_amount),
-        func.sum(_ledger.c.entries),
+    lambda: (
+        select(
+            _ledger.c.unit,
+            func.sum(_ledger.c.sum_top_up),
+            func.sum(_ledger.c.sum_correction),
+            -func.sum(_ledger.c.sum_charge),
+            func.sum(_ledger.c.stored_held),
+            func.sum(_ledger.c.stored_amount),
+            func.sum(_ledger.c.entries),
+        )
+        .group_by(_ledger.c.unit)
+        .order_by(_ledger.c.unit)
     )
-    .group_by(_ledger.c.unit)
-    .order_by(_ledger.c.unit)
 )
 _columns = {name: (_ledger.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
 _unbalanced = select(

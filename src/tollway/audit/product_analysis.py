@@ -68,13 +68,15 @@ def _days(*, to_the_end: bool) -> Query:
 
 
 _figure_key = _key_of(product_figure)
-_ROWS = Query(select(func.count()).select_from(product_figure))
+_ROWS = Query(lambda: select(func.count()).select_from(product_figure))
 _LAST_OF_PAGE = Query(
-    select(*_figure_key)
-    .where(tuple_(*_figure_key) > _bound("after"))
-    .order_by(*_figure_key)
-    .offset(_PAGE)
-    .limit(1)
+    lambda: (
+        select(*_figure_key)
+        .where(tuple_(*_figure_key) > _bound("after"))
+        .order_by(*_figure_key)
+        .offset(_PAGE)
+        .limit(1)
+    )
 )
 _UP_TO, _ALL_AFTER = _days(to_the_end=False), _days(to_the_end=True)
 

@@ -79,7 +79,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 
 _COUNTS = Query(
-    select(
+    lambda: select(
         select(func.count()).select_from(account).scalar_subquery(),
         select(func.count()).select_from(token).scalar_subquery(),
     )

@@ -11,12 +11,14 @@ from tollway.store.query import Query
 from tollway.store.schema.trail import operator_act
 
 _PAGE = 1000
-_ROWS = Query(select(func.count()).select_from(operator_act))
+_ROWS = Query(lambda: select(func.count()).select_from(operator_act))
 _AFTER = Query(
-    select(*operator_act.c)
-    .where(operator_act.c.number > bindparam("last"))
-    .order_by(operator_act.c.number)
-    .limit(_PAGE)
+    lambda: (
+        select(*operator_act.c)
+        .where(operator_act.c.number > bindparam("last"))
+        .order_by(operator_act.c.number)
+        .limit(_PAGE)
+    )
 )
 
 

@@ -62,30 +62,32 @@ class OpenedCarrierLink:
 
 
 _PLAIN = tuple(carrier_link.c[name] for name in CarrierLink.__struct_fields__)
-_ALL = Query(select(*_PLAIN).order_by(carrier_link.c.wp_code))
+_ALL = Query(lambda: select(*_PLAIN).order_by(carrier_link.c.wp_code))
 _FIND = Query(
-    select(*_PLAIN, carrier_link.c.sealed_secret).where(
+    lambda: select(*_PLAIN, carrier_link.c.sealed_secret).where(
         carrier_link.c.wp_code == bindparam("wanted")
     )
 )
 _FIND_BOTH = Query(
-    select(*CARRIER_COLUMNS, *_PLAIN, carrier_link.c.sealed_secret)
-    .join_from(carrier, carrier_link, carrier_link.c.wp_code == carrier.c.wp_code, isouter=True)
-    .where(carrier.c.wp_code == bindparam("wanted"))
+    lambda: (
+        select(*CARRIER_COLUMNS, *_PLAIN, carrier_link.c.sealed_secret)
+        .join_from(carrier, carrier_link, carrier_link.c.wp_code == carrier.c.wp_code, isouter=True)
+        .where(carrier.c.wp_code == bindparam("wanted"))
+    )
 )
 _new = insert(carrier_link).values({c.name: bindparam(c.name) for c in carrier_link.c})
 _PUT = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=[carrier_link.c.wp_code],
         set_={c.name: _new.excluded[c.name] for c in carrier_link.c if c.name != "wp_code"},
     )
 )
-_DELETE = Query(carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
+_DELETE = Query(lambda: carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
 _of_carrier = (
     select(func.count()).select_from(waybill).where(waybill.c.wp_code == bindparam("wanted"))
 )
-_PENDING = Query(_of_carrier.where(literal_column(IS_PENDING)))
-_CHANGING = Query(_of_carrier.where(literal_column(IS_CHANGING)))
+_PENDING = Query(lambda: _of_carrier.where(literal_column(IS_PENDING)))
+_CHANGING = Query(lambda: _of_carrier.where(literal_column(IS_CHANGING)))
 
 
 async def connect(

@@ -74,11 +74,11 @@ class Carrier(msgspec.Struct, frozen=True):
 _COLUMNS = ("wp_code", "name", "number_format", "area_kind", "area_provinces")
 CARRIER_COLUMNS = tuple(carrier.c[name] for name in _COLUMNS)
 _SELECT = select(*CARRIER_COLUMNS)
-_FIND = Query(_SELECT.where(carrier.c.wp_code == bindparam("wanted")))
-_ALL = Query(_SELECT.order_by(carrier.c.wp_code))
+_FIND = Query(lambda: _SELECT.where(carrier.c.wp_code == bindparam("wanted")))
+_ALL = Query(lambda: _SELECT.order_by(carrier.c.wp_code))
 _new = insert(carrier).values({name: bindparam(name) for name in _COLUMNS})
 _PUT = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=[carrier.c.wp_code],
         set_={name: _new.excluded[name] for name in _COLUMNS[1:]},
     )

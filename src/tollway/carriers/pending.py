@@ -31,17 +31,19 @@ from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # Written out, and not a parameter: otherwise the planner does not use the partial index.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
-_CARRIERS = Query(select(waybill.c.wp_code).where(_is_pending).distinct())
+_CARRIERS = Query(lambda: select(waybill.c.wp_code).where(_is_pending).distinct())
 _position = (waybill.c.asked_at_s, waybill.c.object_id)
 _PENDING = WHOLE.where(_is_pending, waybill.c.wp_code == bindparam("of_carrier"))
-_OLDEST = Query(_PENDING.order_by(*_position).limit(bindparam("most")))
+_OLDEST = Query(lambda: _PENDING.order_by(*_position).limit(bindparam("most")))
 _AFTER = Query(
-    _PENDING.where(tuple_(*_position) > tuple_(bindparam("last_at_s"), bindparam("last_id")))
-    .order_by(*_position)
-    .limit(bindparam("most"))
+    lambda: (
+        _PENDING.where(tuple_(*_position) > tuple_(bindparam("last_at_s"), bindparam("last_id")))
+        .order_by(*_position)
+        .limit(bindparam("most"))
+    )
 )
 _GIVEN = Query(
-    select(waybill.c.object_id).where(
+    lambda: select(waybill.c.object_id).where(
         waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
     )
 )
@@ -51,20 +53,22 @@ _of_pending = (
     waybill.c.state == "pending",
 )
 _ISSUE = Query(
-    waybill.update()
-    .where(*_of_pending)
-    .values(
-        state="issued",
-        number=bindparam("given"),
-        issued_at_s=bindparam("at_s"),
-        sealed=bindparam("print_data"),
+    lambda: (
+        waybill.update()
+        .where(*_of_pending)
+        .values(
+            state="issued",
+            number=bindparam("given"),
+            issued_at_s=bindparam("at_s"),
+            sealed=bindparam("print_data"),
+        )
     )
 )
 _REFUSE = Query(
-    waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
+    lambda: waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
 )
 _STATE = Query(
-    select(waybill.c.state).where(
+    lambda: select(waybill.c.state).where(
         waybill.c.account_id == bindparam("of_account"),
         waybill.c.object_id == bindparam("of_object"),
     )

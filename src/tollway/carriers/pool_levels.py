@@ -10,13 +10,15 @@ from tollway.store.schema.carriers import carrier, waybill, waybill_number
 COUNTED_MAX = 100_000
 
 _WITH_POOL = Query(
-    select(carrier.c.wp_code)
-    .where(
-        exists().where(
-            waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
+    lambda: (
+        select(carrier.c.wp_code)
+        .where(
+            exists().where(
+                waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
+            )
         )
+        .order_by(carrier.c.wp_code)
     )
-    .order_by(carrier.c.wp_code)
 )
 _left = (
     select(waybill_number.c.number)
@@ -28,7 +30,7 @@ _left = (
     .limit(COUNTED_MAX)
     .subquery()
 )
-_COUNT = Query(select(func.count()).select_from(_left))
+_COUNT = Query(lambda: select(func.count()).select_from(_left))
 
 
 async def numbers_left(database: Database) -> dict[str, int]:
@@ -51,7 +53,7 @@ _newest = (
     .subquery()
 )
 _PACE = Query(
-    select(_newest.c.wp_code, func.count(), func.min(_newest.c.asked_at_s)).group_by(
+    lambda: select(_newest.c.wp_code, func.count(), func.min(_newest.c.asked_at_s)).group_by(
         _newest.c.wp_code
     )
 )

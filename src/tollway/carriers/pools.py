@@ -77,16 +77,18 @@ class _SomeKnownError(Exception):
 _ADD = ManyRows(
     waybill_number,
     Query(
-        insert(waybill_number)
-        .values({column.name: bindparam(column.name) for column in waybill_number.c})
-        .on_conflict_do_nothing()
+        lambda: (
+            insert(waybill_number)
+            .values({column.name: bindparam(column.name) for column in waybill_number.c})
+            .on_conflict_do_nothing()
+        )
     ),
 )
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
 # has no more to do if a pool has many, and taken by their keys. Each says whether it is on a
 # waybill already: its carrier may have given it before it was loaded.
 _NEXT_EMBEDDED = Query(
-    text("""
+    lambda: text("""
 WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
     SELECT value ->> 0, value ->> 1, value ->> 2, (
         SELECT min(number) FROM waybill_number
@@ -104,7 +106,7 @@ FROM next WHERE number IS NOT NULL
 """)
 )
 _TAKE_EMBEDDED = Query(
-    text("""
+    lambda: text("""
 UPDATE waybill_number SET is_taken = 1
 WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:taken))
 """)
@@ -113,7 +115,7 @@ WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:take
 # columns, in an order that only the index of the pools has: by the key of the table, a planner
 # without statistics goes through all taken numbers of the carrier.
 _TAKE_SHARED = Query(
-    text("""
+    lambda: text("""
 UPDATE waybill_number SET is_taken = 1
 WHERE ctid = ANY (ARRAY(
     SELECT candidate.ctid FROM json_array_elements(CAST(:wanted AS json)) AS wanted(value)
@@ -130,12 +132,14 @@ RETURNING wp_code, owner_id, number, EXISTS (
 """)
 )
 _TAKE_GIVEN = Query(
-    waybill_number.update()
-    .where(
-        waybill_number.c.wp_code == bindparam("of_carrier"),
-        waybill_number.c.number == bindparam("given"),
+    lambda: (
+        waybill_number.update()
+        .where(
+            waybill_number.c.wp_code == bindparam("of_carrier"),
+            waybill_number.c.number == bindparam("given"),
+        )
+        .values(is_taken=1)
     )
-    .values(is_taken=1)
 )
 _candidate, _head = waybill_number.alias("candidate"), waybill_number.alias("head")
 _of_head = (
@@ -161,12 +165,14 @@ _issued_of_head = (
 )
 # Those of a pool's next numbers that are on waybills.
 _TAKE_ISSUED = Query(
-    waybill_number.update()
-    .where(
-        waybill_number.c.wp_code == bindparam("of_carrier"),
-        waybill_number.c.number.in_(_issued_of_head),
+    lambda: (
+        waybill_number.update()
+        .where(
+            waybill_number.c.wp_code == bindparam("of_carrier"),
+            waybill_number.c.number.in_(_issued_of_head),
+        )
+        .values(is_taken=1)
     )
-    .values(is_taken=1)
 )
 _ON_WAYBILLS = of_many(
     "SELECT value ->> 0 FROM {wanted} WHERE EXISTS (SELECT 1 FROM waybill "
@@ -174,9 +180,11 @@ _ON_WAYBILLS = of_many(
 )
 _taken = func.sum(waybill_number.c.is_taken)
 _POOLS = Query(
-    select(waybill_number.c.wp_code, waybill_number.c.owner_id, func.count() - _taken, _taken)
-    .group_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
-    .order_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
+    lambda: (
+        select(waybill_number.c.wp_code, waybill_number.c.owner_id, func.count() - _taken, _taken)
+        .group_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
+        .order_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
+    )
 )
 
 

@@ -62,15 +62,17 @@ _reserve = (
     .where(*_its_key, waybill.c.printed_at_s.is_(None), func.length(waybill.c.sealed) > 0)
     .values(changing_until_s=_until)
 )
-_RESERVE = Query(_reserve.where(waybill.c.changing_until_s.is_(None)))
-_RESERVE_AGAIN = Query(_reserve.where(waybill.c.changing_until_s <= _now))
+_RESERVE = Query(lambda: _reserve.where(waybill.c.changing_until_s.is_(None)))
+_RESERVE_AGAIN = Query(lambda: _reserve.where(waybill.c.changing_until_s <= _now))
 _RELEASE = Query(
-    waybill.update()
-    .where(*_its_key, waybill.c.changing_until_s == _until)
-    .values(changing_until_s=bindparam("before_s", type_=BigInteger))
+    lambda: (
+        waybill.update()
+        .where(*_its_key, waybill.c.changing_until_s == _until)
+        .values(changing_until_s=bindparam("before_s", type_=BigInteger))
+    )
 )
 _IN_DOUBT = Query(
-    WHOLE.where(literal_column(IS_CHANGING), waybill.c.order_sn == bindparam("of_order"))
+    lambda: WHOLE.where(literal_column(IS_CHANGING), waybill.c.order_sn == bindparam("of_order"))
 )
 # In doubt, but no message can arrive any more.
 _IN_DOUBT_S = 0
@@ -82,9 +84,11 @@ _change = waybill.update().values(
 )
 # A waybill of a pool is never reserved.
 _CHANGE = Query(
-    _change.where(*_its_key, waybill.c.printed_at_s.is_(None), func.length(waybill.c.sealed) > 0)
+    lambda: _change.where(
+        *_its_key, waybill.c.printed_at_s.is_(None), func.length(waybill.c.sealed) > 0
+    )
 )
-_CHANGE_RESERVED = Query(_change.where(*_its_key, waybill.c.changing_until_s == _until))
+_CHANGE_RESERVED = Query(lambda: _change.where(*_its_key, waybill.c.changing_until_s == _until))
 
 
 class _Reservation(NamedTuple):

@@ -66,17 +66,19 @@ _route_columns = tuple(carrier_route.c)[1:]
 _place = carrier_route.c
 _of_carrier = _place.wp_code == bindparam("of_carrier")
 _ALL = Query(
-    select(*_route_columns)
-    .where(_of_carrier)
-    .order_by(_place.province, _place.city, _place.district)
+    lambda: (
+        select(*_route_columns)
+        .where(_of_carrier)
+        .order_by(_place.province, _place.city, _place.district)
+    )
 )
 _FIND = of_many(
     "SELECT {all}({one}(wp_code, province, city, district, route_code, hub_name, hub_code)) "
     "FROM {wanted} CROSS JOIN carrier_route WHERE wp_code = value ->> 0 "
     "AND province = value ->> 1 AND city = value ->> 2 AND district = value ->> 3"
 )
-_COUNT = Query(select(func.count()).select_from(carrier_route).where(_of_carrier))
-_CLEAR = Query(carrier_route.delete().where(_of_carrier))
+_COUNT = Query(lambda: select(func.count()).select_from(carrier_route).where(_of_carrier))
+_CLEAR = Query(lambda: carrier_route.delete().where(_of_carrier))
 
 
 def read_route(values: Mapping[str, object]) -> Route:

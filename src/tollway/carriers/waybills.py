@@ -109,14 +109,14 @@ def _both(text: str) -> PrintDataOfBoth:
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
 WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
 _IN_FORCE = Query(
-    WHOLE.where(
+    lambda: WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # Written out, and not a parameter: otherwise the planner does not use the partial index.
         literal_column(IN_FORCE),
     )
 )
 _OWN = Query(
-    WHOLE.where(
+    lambda: WHOLE.where(
         waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
     )
 )
@@ -129,7 +129,7 @@ _KEYS_IN_FORCE = of_many(
 )
 # A further parcel is none of another further one: the first one is the parent of all.
 _PARENT = Query(
-    select(waybill.c.number).where(
+    lambda: select(waybill.c.number).where(
         waybill.c.number == bindparam("wanted"),
         *(waybill.c[name] == bindparam(f"of_{name}") for name in ("account_id", "owner_id")),
         waybill.c.wp_code == bindparam("of_wp_code"),
@@ -137,22 +137,26 @@ _PARENT = Query(
         waybill.c.parent_number.is_(None),
     )
 )
-_BY_NUMBER = Query(WHOLE.where(waybill.c.number == bindparam("wanted")))
+_BY_NUMBER = Query(lambda: WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
-    waybill.update()
-    .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
-    .values(state="cancelled", cancelled_at_s=bindparam("at_s"))
+    lambda: (
+        waybill.update()
+        .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
+        .values(state="cancelled", cancelled_at_s=bindparam("at_s"))
+    )
 )
 _PRINT = Query(
-    waybill.update()
-    .where(
-        waybill.c.object_id == bindparam("wanted"),
-        waybill.c.state == "issued",
-        waybill.c.printed_at_s.is_(None),
-        waybill.c.changing_until_s.is_(None),
-        func.length(waybill.c.sealed) > 0,
+    lambda: (
+        waybill.update()
+        .where(
+            waybill.c.object_id == bindparam("wanted"),
+            waybill.c.state == "issued",
+            waybill.c.printed_at_s.is_(None),
+            waybill.c.changing_until_s.is_(None),
+            func.length(waybill.c.sealed) > 0,
+        )
+        .values(printed_at_s=bindparam("at_s"))
     )
-    .values(printed_at_s=bindparam("at_s"))
 )
 # Before a moment that no waybill is asked for at.
 _NEWEST_FIRST = (2**53, "")
@@ -169,7 +173,7 @@ _newest = (
     .limit(bindparam("most", type_=Integer))
 )
 _NEWEST = Query(_newest)
-_NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_account")))
+_NEWEST_OF_ACCOUNT = Query(lambda: _newest.where(waybill.c.account_id == bindparam("of_account")))
 
 
 async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:

@@ -5,7 +5,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from shutil import get_terminal_size
@@ -29,8 +28,7 @@ class Time(NamedTuple):
 Cell = str | int | None | Time
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows under their headings, or the sentence that says there are none."""
 
     columns: Sequence[str]

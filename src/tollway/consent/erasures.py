@@ -53,11 +53,13 @@ class Erasure(msgspec.Struct, frozen=True):
 COUNTED = ("orders", "waybills", "answers", "rejected")
 _columns = [receiver_erasure.c[name] for name in Erasure.__struct_fields__]
 _PUT = upsert(receiver_erasure)
-_FIND = Query(select(*_columns).where(receiver_erasure.c.owner_id == bindparam("of_shop")))
+_FIND = Query(lambda: select(*_columns).where(receiver_erasure.c.owner_id == bindparam("of_shop")))
 _OPEN = Query(
-    select(*_columns)
-    .where(receiver_erasure.c.finished_at_s.is_(None))
-    .order_by(receiver_erasure.c.asked_at_s, receiver_erasure.c.owner_id)
+    lambda: (
+        select(*_columns)
+        .where(receiver_erasure.c.finished_at_s.is_(None))
+        .order_by(receiver_erasure.c.asked_at_s, receiver_erasure.c.owner_id)
+    )
 )
 _same = (
     receiver_erasure.c.owner_id == bindparam("of_shop"),
@@ -72,9 +74,13 @@ _COUNT = {
     )
     for name in COUNTED
 }
-_WAIT = Query(receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting")))
+_WAIT = Query(
+    lambda: receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting"))
+)
 _FINISH = Query(
-    receiver_erasure.update().where(*_same).values(waiting=0, finished_at_s=bindparam("at_s"))
+    lambda: (
+        receiver_erasure.update().where(*_same).values(waiting=0, finished_at_s=bindparam("at_s"))
+    )
 )
 
 

@@ -58,17 +58,19 @@ class GrantRequest(msgspec.Struct, frozen=True):
 
 _COLUMNS = tuple(consent.c[name] for name in Grant.__struct_fields__)
 _INSERT = Query(
-    consent.insert().values({name: bindparam(name) for name in Grant.__struct_fields__})
+    lambda: consent.insert().values({name: bindparam(name) for name in Grant.__struct_fields__})
 )
 _EXTEND = Query(
-    consent.update()
-    .where(consent.c.id == bindparam("wanted"))
-    .values(expires_at_s=bindparam("until_s"), granted_by=bindparam("by"))
+    lambda: (
+        consent.update()
+        .where(consent.c.id == bindparam("wanted"))
+        .values(expires_at_s=bindparam("until_s"), granted_by=bindparam("by"))
+    )
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
 _ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
 _BETWEEN = Query(
-    select(*_COLUMNS).where(
+    lambda: select(*_COLUMNS).where(
         consent.c.owner_kind == bindparam("kind"),
         consent.c.owner_id == bindparam("wanted"),
         consent.c.account_id == bindparam("of_account"),
@@ -76,12 +78,14 @@ _BETWEEN = Query(
     )
 )
 _OF_OWNER = Query(
-    _NAMED.where(
+    lambda: _NAMED.where(
         consent.c.owner_kind == bindparam("kind"), consent.c.owner_id == bindparam("wanted")
     ).order_by(*_ORDER)
 )
-_OF_ACCOUNT = Query(_NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER))
-_ALL = Query(_NAMED.order_by(*_ORDER))
+_OF_ACCOUNT = Query(
+    lambda: _NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER)
+)
+_ALL = Query(lambda: _NAMED.order_by(*_ORDER))
 _page = (
     _NAMED.where(
         tuple_(consent.c.granted_at_s, consent.c.id)
@@ -92,26 +96,32 @@ _page = (
 )
 _PAGE = Query(_page)
 _PAGE_OF_ACCOUNT = Query(
-    _page.where(or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted")))
+    lambda: _page.where(
+        or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted"))
+    )
 )
 _PAGE_OF_OWNER = Query(
-    _page.where(
+    lambda: _page.where(
         or_(consent.c.owner_kind == "shop", consent.c.owner_kind == "user"),
         consent.c.owner_id == bindparam("wanted"),
     )
 )
 _account_page = _page.where(consent.c.account_id == bindparam("of_account"))
 _ACCOUNT_PAGE = Query(_account_page)
-_ACCOUNT_PAGE_OF_OWNER = Query(_account_page.where(consent.c.owner_id == bindparam("wanted")))
-_FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
+_ACCOUNT_PAGE_OF_OWNER = Query(
+    lambda: _account_page.where(consent.c.owner_id == bindparam("wanted"))
+)
+_FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
-    consent.update()
-    .where(
-        consent.c.id == bindparam("wanted"),
-        consent.c.revoked_at_s.is_(None),
-        or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
+    lambda: (
+        consent.update()
+        .where(
+            consent.c.id == bindparam("wanted"),
+            consent.c.revoked_at_s.is_(None),
+            or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
+        )
+        .values(revoked_at_s=bindparam("now_s"))
     )
-    .values(revoked_at_s=bindparam("now_s"))
 )
 
 
@@ -296,15 +306,17 @@ class Read(msgspec.Struct, frozen=True):
 
 
 _NEWEST = Query(
-    select(*(consent_use.c[name] for name in Read.__struct_fields__))
-    .where(
-        consent_use.c.owner_kind == bindparam("kind"),
-        consent_use.c.owner_id == bindparam("owner"),
-        consent_use.c.consent_id == bindparam("grant"),
-        consent_use.c.request_id < bindparam("before"),
+    lambda: (
+        select(*(consent_use.c[name] for name in Read.__struct_fields__))
+        .where(
+            consent_use.c.owner_kind == bindparam("kind"),
+            consent_use.c.owner_id == bindparam("owner"),
+            consent_use.c.consent_id == bindparam("grant"),
+            consent_use.c.request_id < bindparam("before"),
+        )
+        .order_by(consent_use.c.request_id.desc())
+        .limit(bindparam("count"))
     )
-    .order_by(consent_use.c.request_id.desc())
-    .limit(bindparam("count"))
 )
 
 

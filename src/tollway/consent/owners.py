@@ -41,32 +41,34 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(owner.c[name] for name in Owner.__struct_fields__)
-_INSERT = Query(owner.insert().values({column.name: bindparam(column.name) for column in owner.c}))
+_INSERT = Query(
+    lambda: owner.insert().values({column.name: bindparam(column.name) for column in owner.c})
+)
 _FIND = Query(
-    select(*_COLUMNS, owner.c.password_hash).where(
+    lambda: select(*_COLUMNS, owner.c.password_hash).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
     )
 )
 _BY_LOGIN = Query(
-    select(*_COLUMNS, owner.c.password_hash).where(owner.c.login == bindparam("wanted"))
+    lambda: select(*_COLUMNS, owner.c.password_hash).where(owner.c.login == bindparam("wanted"))
 )
 _TAKEN = Query(
-    select(owner.c.kind, owner.c.id, owner.c.login).where(
+    lambda: select(owner.c.kind, owner.c.id, owner.c.login).where(
         or_(
             owner.c.login == bindparam("wanted_login"),
             (owner.c.kind == bindparam("of_kind")) & (owner.c.id == bindparam("wanted")),
         )
     )
 )
-_ALL = Query(select(*_COLUMNS).order_by(owner.c.kind, owner.c.added_at_s, owner.c.id))
+_ALL = Query(lambda: select(*_COLUMNS).order_by(owner.c.kind, owner.c.added_at_s, owner.c.id))
 _after = or_(
     owner.c.kind > bindparam("after_kind"),
     (owner.c.kind == bindparam("after_kind")) & (owner.c.id > bindparam("after_id")),
 )
 _in_order = select(*_COLUMNS).where(_after).order_by(owner.c.kind, owner.c.id)
-_PAGE = Query(_in_order.limit(bindparam("most", type_=Integer)))
+_PAGE = Query(lambda: _in_order.limit(bindparam("most", type_=Integer)))
 _PAGE_OF_TEXT = Query(
-    _in_order.where(
+    lambda: _in_order.where(
         or_(
             owner.c.id == bindparam("wanted"),
             owner.c.login == bindparam("wanted_login"),
@@ -75,9 +77,9 @@ _PAGE_OF_TEXT = Query(
     ).limit(bindparam("most", type_=Integer))
 )
 _of_login = owner.update().where(owner.c.login == bindparam("wanted"))
-_SET_PASSWORD = Query(_of_login.values(password_hash=bindparam("new_hash")))
+_SET_PASSWORD = Query(lambda: _of_login.values(password_hash=bindparam("new_hash")))
 _REPLACE_PASSWORD = Query(
-    _of_login.where(owner.c.password_hash == bindparam("replaced")).values(
+    lambda: _of_login.where(owner.c.password_hash == bindparam("replaced")).values(
         password_hash=bindparam("new_hash")
     )
 )

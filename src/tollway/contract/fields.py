@@ -7,11 +7,12 @@ raw value (a string from a query or form, anything from JSON) and returns the ty
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
 from unicodedata import normalize
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from tollway.contract.language import Phrase
 
@@ -38,8 +39,7 @@ class Kind(Protocol):
         """The JSON Schema of what is accepted."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """The annotation of a request field: its kind, its meaning, its other spelling."""
 
     kind: Kind
@@ -54,8 +54,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A string of bounded length. A JSON number is taken as its digits: ids are often sent so.
 
     One that is searched for keeps the spaces around it.
@@ -97,8 +96,7 @@ class Text:
 _NOT_LIST = Phrase("it is not a list", "不是列表")
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(msgspec.Struct, frozen=True):
     """A list of texts; one that is there twice counts once."""
 
     each: Text
@@ -128,8 +126,7 @@ class Texts:
         }
 
 
-@dataclass(frozen=True)
-class Code(Text):
+class Code(Text, frozen=True):
     """A short name that is given in capitals, and taken in any case."""
 
     def read(self, raw: object) -> str:
@@ -147,8 +144,7 @@ _EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNOREC
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
 
-@dataclass(frozen=True)
-class Phone(Text):
+class Phone(Text, frozen=True):
     """A phone number that can be called, with an extension if it has one. Digits that are hidden
     (138****1234) cannot."""
 
@@ -174,8 +170,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NOT_DAY = Phrase("it is not a date of the calendar", "不是有效日期")
 
 
-@dataclass(frozen=True)
-class Day:
+class Day(msgspec.Struct, frozen=True):
     """A calendar date, YYYY-MM-DD and nothing else."""
 
     @property
@@ -212,8 +207,7 @@ def _whole_number(raw: object) -> int:
     raise Unfit(_NOT_NUMBER)
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(msgspec.Struct, frozen=True):
     """A whole number within bounds."""
 
     least: int
@@ -236,8 +230,7 @@ class Whole:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of a few whole numbers, each with a meaning."""
 
     meanings: tuple[tuple[int, str], ...]
@@ -289,8 +282,7 @@ def _written_time(raw: object) -> datetime:
         raise Unfit(_NOT_MOMENT) from None
 
 
-@dataclass(frozen=True)
-class Seconds:
+class Seconds(msgspec.Struct, frozen=True):
     """A point in time: a timestamp in seconds and in no other unit, or a written time.
 
     A written time stays a datetime, because the zone is a setting: `seconds_of` takes both.
@@ -319,8 +311,7 @@ class Seconds:
         return {"type": ["integer", "string"], **bounds}
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """A point in time: seconds, milliseconds, or a written time.
 
     Timestamps become milliseconds; a written time stays a datetime: `milliseconds_of` takes both.

@@ -17,9 +17,11 @@ from tollway.store.schema.ledger import entry, refused_call
 
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
 _REFUSED_OF_MONTH = Query(
-    select(func.count())
-    .select_from(refused_call)
-    .where(refused_call.c.at_ms >= _from_ms, refused_call.c.at_ms < _to_ms)
+    lambda: (
+        select(func.count())
+        .select_from(refused_call)
+        .where(refused_call.c.at_ms >= _from_ms, refused_call.c.at_ms < _to_ms)
+    )
 )
 
 

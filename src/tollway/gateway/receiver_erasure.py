@@ -51,12 +51,14 @@ _before_s = bindparam("before_s", type_=BigInteger)
 _ORDERS = RowPieces(select(*shop_order.c).where(shop_order.c.owner_id == _of_shop), 3)
 _ERASED = ("province", "city", "town", "remark", "sealed", "ready")
 _ERASE_ORDER = Query(
-    shop_order.update()
-    .values({name: bindparam(f"new_{name}") for name in _ERASED})
-    .where(
-        *(column == bindparam(f"old_{column.name}") for column in shop_order.primary_key),
-        # Another version of the order, which came meanwhile, has another number.
-        shop_order.c.change_no == bindparam("old_change"),
+    lambda: (
+        shop_order.update()
+        .values({name: bindparam(f"new_{name}") for name in _ERASED})
+        .where(
+            *(column == bindparam(f"old_{column.name}") for column in shop_order.primary_key),
+            # Another version of the order, which came meanwhile, has another number.
+            shop_order.c.change_no == bindparam("old_change"),
+        )
     )
 )
 
@@ -73,14 +75,16 @@ _WAYBILLS = ScannedPieces(
     lambda of: and_(_is_old(of), func.length(of.sealed) > 0),
 )
 _ERASE_WAYBILL = Query(
-    waybill.update()
-    # In the order of the table's columns, in which they are set.
-    .values(fingerprints=bindparam("new_fingerprints"), sealed=bindparam("new_sealed"))
-    .where(
-        *(column == bindparam(f"old_{column.name}") for column in _waybill),
-        waybill.c.sealed == bindparam("old_sealed"),
-        waybill.c.state == bindparam("old_state"),
-        waybill.c.changing_until_s.is_(None),
+    lambda: (
+        waybill.update()
+        # In the order of the table's columns, in which they are set.
+        .values(fingerprints=bindparam("new_fingerprints"), sealed=bindparam("new_sealed"))
+        .where(
+            *(column == bindparam(f"old_{column.name}") for column in _waybill),
+            waybill.c.sealed == bindparam("old_sealed"),
+            waybill.c.state == bindparam("old_state"),
+            waybill.c.changing_until_s.is_(None),
+        )
     )
 )
 
@@ -108,11 +112,13 @@ def _has_receivers(of: Columns) -> ColumnElement[bool]:
 
 _ANSWERS = ScannedPieces(idempotency_key, ("sealed",), _has_receivers)
 _ERASE_ANSWER = Query(
-    idempotency_key.update()
-    .values(sealed=bindparam("new_sealed"))
-    .where(
-        *(column == bindparam(f"old_{column.name}") for column in _answer),
-        idempotency_key.c.sealed == bindparam("old_sealed"),
+    lambda: (
+        idempotency_key.update()
+        .values(sealed=bindparam("new_sealed"))
+        .where(
+            *(column == bindparam(f"old_{column.name}") for column in _answer),
+            idempotency_key.c.sealed == bindparam("old_sealed"),
+        )
     )
 )
 
@@ -124,7 +130,7 @@ _REJECTED = RowPieces(
     2,
 )
 _DROP_REJECTED = Query(
-    rejected_record.delete().where(
+    lambda: rejected_record.delete().where(
         *(column == bindparam(f"old_{column.name}") for column in _reject),
         rejected_record.c.sealed == bindparam("old_sealed"),
     )

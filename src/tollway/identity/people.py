@@ -74,61 +74,79 @@ class Invitation(msgspec.Struct, frozen=True):
 
 _COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
 _INSERT = Query(
-    person.insert().values({name: bindparam(name) for name in Person.__struct_fields__})
+    lambda: person.insert().values({name: bindparam(name) for name in Person.__struct_fields__})
 )
-_FIND = Query(select(*_COLUMNS).where(person.c.id == bindparam("wanted")))
+_FIND = Query(lambda: select(*_COLUMNS).where(person.c.id == bindparam("wanted")))
 _IN_FORCE = person.c.removed_at_s.is_(None)
 _BY_LOGIN = Query(
-    select(*_COLUMNS, person.c.password_hash).where(
+    lambda: select(*_COLUMNS, person.c.password_hash).where(
         person.c.kind == bindparam("of_kind"), person.c.login == bindparam("wanted"), _IN_FORCE
     )
 )
 _OPERATORS = Query(
-    select(*_COLUMNS).where(person.c.kind == OPERATOR).order_by(person.c.added_at_s, person.c.id)
+    lambda: (
+        select(*_COLUMNS)
+        .where(person.c.kind == OPERATOR)
+        .order_by(person.c.added_at_s, person.c.id)
+    )
 )
 _MEMBERS = Query(
-    select(*_COLUMNS)
-    .where(person.c.account_id == bindparam("of_account"))
-    .order_by(person.c.added_at_s, person.c.id)
+    lambda: (
+        select(*_COLUMNS)
+        .where(person.c.account_id == bindparam("of_account"))
+        .order_by(person.c.added_at_s, person.c.id)
+    )
 )
 _SET_PASSWORD = Query(
-    person.update()
-    .where(person.c.id == bindparam("wanted"))
-    .values(password_hash=bindparam("new_hash"))
+    lambda: (
+        person.update()
+        .where(person.c.id == bindparam("wanted"))
+        .values(password_hash=bindparam("new_hash"))
+    )
 )
 _SET_FIRST_PASSWORD = Query(
-    person.update()
-    .where(person.c.id == bindparam("wanted"), person.c.password_hash.is_(None))
-    .values(password_hash=bindparam("new_hash"))
+    lambda: (
+        person.update()
+        .where(person.c.id == bindparam("wanted"), person.c.password_hash.is_(None))
+        .values(password_hash=bindparam("new_hash"))
+    )
 )
 _REMOVE = Query(
-    person.update()
-    .where(person.c.id == bindparam("wanted"), _IN_FORCE)
-    .values(removed_at_s=bindparam("now_s"))
+    lambda: (
+        person.update()
+        .where(person.c.id == bindparam("wanted"), _IN_FORCE)
+        .values(removed_at_s=bindparam("now_s"))
+    )
 )
 _HAS_PASSWORD = Query(
-    select(func.count())
-    .select_from(person)
-    .where(person.c.kind == OPERATOR, _IN_FORCE, person.c.password_hash.is_not(None))
+    lambda: (
+        select(func.count())
+        .select_from(person)
+        .where(person.c.kind == OPERATOR, _IN_FORCE, person.c.password_hash.is_not(None))
+    )
 )
 _ADD_LINK = Query(
-    sign_in_link.insert().values(
+    lambda: sign_in_link.insert().values(
         {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
     )
 )
 _holds = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
 _OPEN_LINK = Query(
-    select(*_COLUMNS, person.c.password_hash)
-    .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
-    .where(sign_in_link.c.hash == bindparam("wanted"), _IN_FORCE, *_holds)
+    lambda: (
+        select(*_COLUMNS, person.c.password_hash)
+        .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
+        .where(sign_in_link.c.hash == bindparam("wanted"), _IN_FORCE, *_holds)
+    )
 )
 _USE_LINK = Query(
-    sign_in_link.update()
-    .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
-    .values(used_at_s=bindparam("now_s"))
+    lambda: (
+        sign_in_link.update()
+        .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
+        .values(used_at_s=bindparam("now_s"))
+    )
 )
 _SWEEP_LINKS = Query(
-    sign_in_link.delete().where(
+    lambda: sign_in_link.delete().where(
         or_(
             sign_in_link.c.expires_at_s < bindparam("before_s"),
             sign_in_link.c.used_at_s < bindparam("before_s"),

@@ -66,7 +66,7 @@ _its_key = (
     second_factor.c.subject_id == bindparam("of_subject"),
 )
 _FIND = Query(
-    select(
+    lambda: select(
         second_factor.c.sealed_secret, second_factor.c.confirmed_at_s, second_factor.c.last_step
     ).where(*_its_key)
 )
@@ -86,43 +86,47 @@ _confirmed = select(
     second_factor.c.confirmed_at_s,
     _codes_left,
 ).where(second_factor.c.confirmed_at_s.is_not(None))
-_ALL = Query(_confirmed.order_by(second_factor.c.kind, second_factor.c.login))
-_ONE = Query(_confirmed.where(*_its_key))
+_ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
+_ONE = Query(lambda: _confirmed.where(*_its_key))
 _new = insert(second_factor).values({c.name: bindparam(c.name) for c in second_factor.c})
 # One statement: a factor that is confirmed at the same moment stays.
 _BEGIN = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=[second_factor.c.kind, second_factor.c.subject_id],
         set_={name: _new.excluded[name] for name in ("login", "sealed_secret", "last_step")},
         where=second_factor.c.confirmed_at_s.is_(None),
     )
 )
 _CONFIRM = Query(
-    second_factor.update()
-    .where(
-        *_its_key,
-        second_factor.c.confirmed_at_s.is_(None),
-        second_factor.c.sealed_secret == bindparam("read_secret"),
+    lambda: (
+        second_factor.update()
+        .where(
+            *_its_key,
+            second_factor.c.confirmed_at_s.is_(None),
+            second_factor.c.sealed_secret == bindparam("read_secret"),
+        )
+        .values(confirmed_at_s=bindparam("now_s"), last_step=bindparam("step"))
     )
-    .values(confirmed_at_s=bindparam("now_s"), last_step=bindparam("step"))
 )
 _USE_STEP = Query(
-    second_factor.update()
-    .where(*_its_key, second_factor.c.last_step < bindparam("step"))
-    .values(last_step=bindparam("step"))
+    lambda: (
+        second_factor.update()
+        .where(*_its_key, second_factor.c.last_step < bindparam("step"))
+        .values(last_step=bindparam("step"))
+    )
 )
-_REMOVE = Query(second_factor.delete().where(*_its_key))
+_REMOVE = Query(lambda: second_factor.delete().where(*_its_key))
 _ADD_CODE = Query(
-    recovery_code.insert().values({c.name: bindparam(c.name) for c in recovery_code.c})
+    lambda: recovery_code.insert().values({c.name: bindparam(c.name) for c in recovery_code.c})
 )
 _of_holder = (
     recovery_code.c.kind == bindparam("of_kind"),
     recovery_code.c.subject_id == bindparam("of_subject"),
 )
 _USE_CODE = Query(
-    recovery_code.delete().where(*_of_holder, recovery_code.c.hash == bindparam("wanted"))
+    lambda: recovery_code.delete().where(*_of_holder, recovery_code.c.hash == bindparam("wanted"))
 )
-_REMOVE_CODES = Query(recovery_code.delete().where(*_of_holder))
+_REMOVE_CODES = Query(lambda: recovery_code.delete().where(*_of_holder))
 
 
 def code_at(secret: bytes, step: int) -> str:

@@ -43,33 +43,39 @@ class Session(msgspec.Struct, frozen=True):
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
 _INSERT = Query(
-    session.insert().values(
+    lambda: session.insert().values(
         {name: bindparam(name) for name in ("hash", *Session.__struct_fields__)}
     )
 )
-_FIND = Query(select(*_COLUMNS).where(session.c.hash == bindparam("wanted")))
+_FIND = Query(lambda: select(*_COLUMNS).where(session.c.hash == bindparam("wanted")))
 _SEEN = Query(
-    session.update()
-    .where(session.c.hash == bindparam("wanted"), session.c.seen_at_s < bindparam("now_s"))
-    .values(seen_at_s=bindparam("now_s"))
+    lambda: (
+        session.update()
+        .where(session.c.hash == bindparam("wanted"), session.c.seen_at_s < bindparam("now_s"))
+        .values(seen_at_s=bindparam("now_s"))
+    )
 )
 _END = Query(
-    session.update()
-    .where(session.c.hash == bindparam("wanted"), session.c.ended_at_s.is_(None))
-    .values(ended_at_s=bindparam("now_s"))
+    lambda: (
+        session.update()
+        .where(session.c.hash == bindparam("wanted"), session.c.ended_at_s.is_(None))
+        .values(ended_at_s=bindparam("now_s"))
+    )
 )
 _END_ALL = Query(
-    session.update()
-    .where(
-        session.c.kind == bindparam("of_kind"),
-        session.c.subject_id == bindparam("of_subject"),
-        session.c.ended_at_s.is_(None),
-        session.c.expires_at_s > bindparam("now_s"),
+    lambda: (
+        session.update()
+        .where(
+            session.c.kind == bindparam("of_kind"),
+            session.c.subject_id == bindparam("of_subject"),
+            session.c.ended_at_s.is_(None),
+            session.c.expires_at_s > bindparam("now_s"),
+        )
+        .values(ended_at_s=bindparam("now_s"))
     )
-    .values(ended_at_s=bindparam("now_s"))
 )
 _SWEEP = Query(
-    session.delete().where(
+    lambda: session.delete().where(
         session.c.hash.in_(
             select(session.c.hash)
             .where(session.c.expires_at_s <= bindparam("before_s", type_=BigInteger))

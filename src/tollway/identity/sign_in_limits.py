@@ -60,14 +60,14 @@ def _counter(*parts: str) -> bytes:
 
 _since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "now_s"))
 _READ = Query(
-    select(sign_in_attempt.c.attempts).where(
+    lambda: select(sign_in_attempt.c.attempts).where(
         sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.began_at_s > _since_s
     )
 )
 _new = insert(sign_in_attempt).values(counter=bindparam("wanted"), attempts=1, began_at_s=_now_s)
 _is_over = sign_in_attempt.c.began_at_s <= _since_s
 _COUNT = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=[sign_in_attempt.c.counter],
         set_={
             "attempts": case((_is_over, 1), else_=sign_in_attempt.c.attempts + 1),
@@ -76,13 +76,17 @@ _COUNT = Query(
     ).returning(sign_in_attempt.c.attempts)
 )
 _UNCOUNT = Query(
-    sign_in_attempt.update()
-    .where(sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.attempts > 0)
-    .values(attempts=sign_in_attempt.c.attempts - 1)
+    lambda: (
+        sign_in_attempt.update()
+        .where(sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.attempts > 0)
+        .values(attempts=sign_in_attempt.c.attempts - 1)
+    )
 )
-_FORGET = Query(sign_in_attempt.delete().where(sign_in_attempt.c.counter == bindparam("wanted")))
+_FORGET = Query(
+    lambda: sign_in_attempt.delete().where(sign_in_attempt.c.counter == bindparam("wanted"))
+)
 _SWEEP = Query(
-    sign_in_attempt.delete().where(
+    lambda: sign_in_attempt.delete().where(
         sign_in_attempt.c.counter.in_(
             select(sign_in_attempt.c.counter)
             .where(sign_in_attempt.c.began_at_s <= bindparam("before_s", type_=BigInteger))

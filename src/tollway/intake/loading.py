@@ -5,7 +5,6 @@ loaded again, and what is stored already does not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -48,8 +47,7 @@ class Loader(Protocol):
         """Stores records; returns how many rows changed."""
 
 
-@dataclass(frozen=True)
-class RecordKind:
+class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
 
     `row_type` is the type of a checked record, where a large file is read in a second process.
@@ -75,8 +73,7 @@ class Reject(msgspec.Struct, frozen=True):
     record: str
 
 
-@dataclass
-class LoadResult:
+class LoadResult(msgspec.Struct):
     """What loading came to."""
 
     read: int = 0

@@ -54,38 +54,47 @@ class Replay(msgspec.Struct, frozen=True):
     rejected: int
 
 
-_insert = insert(rejected_record).values({c.name: bindparam(c.name) for c in rejected_record.c})
-_KEEP = Query(_insert.on_conflict_do_nothing())
+_KEEP = Query(
+    lambda: (
+        insert(rejected_record)
+        .values({c.name: bindparam(c.name) for c in rejected_record.c})
+        .on_conflict_do_nothing()
+    )
+)
 _LIST = Query(
-    select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
+    lambda: select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
         rejected_record.c.received_at_s, rejected_record.c.id
     )
 )
 _FIND = Query(
-    select(rejected_record.c.source, rejected_record.c.sealed, rejected_record.c.kind).where(
-        rejected_record.c.id == bindparam("wanted")
-    )
+    lambda: select(
+        rejected_record.c.source, rejected_record.c.sealed, rejected_record.c.kind
+    ).where(rejected_record.c.id == bindparam("wanted"))
 )
 _PAGE = Query(
-    select(*(rejected_record.c[name] for name in Rejected.__struct_fields__))
-    .order_by(rejected_record.c.source, rejected_record.c.id)
-    .where(
-        tuple_(rejected_record.c.source, rejected_record.c.id)
-        > tuple_(bindparam("after_source", type_=String), bindparam("after_id", type_=String))
+    lambda: (
+        select(*(rejected_record.c[name] for name in Rejected.__struct_fields__))
+        .order_by(rejected_record.c.source, rejected_record.c.id)
+        .where(
+            tuple_(rejected_record.c.source, rejected_record.c.id)
+            > tuple_(bindparam("after_source", type_=String), bindparam("after_id", type_=String))
+        )
+        .limit(bindparam("most", type_=Integer))
     )
-    .limit(bindparam("most", type_=Integer))
 )
 _WHOLE = Query(
-    select(
+    lambda: select(
         *(rejected_record.c[name] for name in Rejected.__struct_fields__), rejected_record.c.sealed
     ).where(rejected_record.c.id == bindparam("wanted"))
 )
 _MEND = Query(
-    rejected_record.update()
-    .where(rejected_record.c.id == bindparam("wanted"))
-    .values(sealed=bindparam("mended"), reason=bindparam("why"))
+    lambda: (
+        rejected_record.update()
+        .where(rejected_record.c.id == bindparam("wanted"))
+        .values(sealed=bindparam("mended"), reason=bindparam("why"))
+    )
 )
-_FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
+_FORGET = Query(lambda: rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
 
 
 def sealed_reject(

@@ -61,21 +61,27 @@ class SourceSecret(msgspec.Struct, frozen=True):
     secret: str
 
 
-_ADD = Query(push_source.insert().values({c.name: bindparam(c.name) for c in push_source.c}))
-_LIST = Query(select(push_source).order_by(push_source.c.name))
-_SPEAK = Query(
-    push_source.update()
-    .where(push_source.c.name == bindparam("wanted"))
-    .values(speaks_for=bindparam("speaks_for"))
+_ADD = Query(
+    lambda: push_source.insert().values({c.name: bindparam(c.name) for c in push_source.c})
 )
-_FIND = Query(select(push_source).where(push_source.c.name == bindparam("wanted")))
+_LIST = Query(lambda: select(push_source).order_by(push_source.c.name))
+_SPEAK = Query(
+    lambda: (
+        push_source.update()
+        .where(push_source.c.name == bindparam("wanted"))
+        .values(speaks_for=bindparam("speaks_for"))
+    )
+)
+_FIND = Query(lambda: select(push_source).where(push_source.c.name == bindparam("wanted")))
 _FIND_TO_CHANGE = Query(
-    select(push_source).where(push_source.c.name == bindparam("wanted")).with_for_update()
+    lambda: select(push_source).where(push_source.c.name == bindparam("wanted")).with_for_update()
 )
 _ROTATE = Query(
-    push_source.update()
-    .where(push_source.c.name == bindparam("wanted"))
-    .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    lambda: (
+        push_source.update()
+        .where(push_source.c.name == bindparam("wanted"))
+        .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    )
 )
 
 

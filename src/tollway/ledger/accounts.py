@@ -29,41 +29,45 @@ class Account(msgspec.Struct, frozen=True):
 
 _COLUMNS = (account.c.id, account.c.name, account.c.opened_at_s, account.c.closed_at_s)
 _INSERT = Query(
-    account.insert().values(
+    lambda: account.insert().values(
         id=bindparam("id"), name=bindparam("name"), opened_at_s=bindparam("opened_at_s")
     )
 )
 _FIND = Query(
-    select(*_COLUMNS).where(
+    lambda: select(*_COLUMNS).where(
         or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted"))
     )
 )
-_ALL = Query(select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
+_ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
 _PAGE = Query(
-    select(*_COLUMNS)
-    .where(
-        or_(
-            func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
-            account.c.id == bindparam("wanted"),
-        ),
-        account.c.name > bindparam("after"),
+    lambda: (
+        select(*_COLUMNS)
+        .where(
+            or_(
+                func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
+                account.c.id == bindparam("wanted"),
+            ),
+            account.c.name > bindparam("after"),
+        )
+        .order_by(account.c.name)
+        .limit(bindparam("most", type_=Integer))
     )
-    .order_by(account.c.name)
-    .limit(bindparam("most", type_=Integer))
 )
 # A list of accounts on a page, by one statement: what is left over of the places is empty.
 _LISTED_MAX = 50
 _listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(_LISTED_MAX)]
-_NAMES = Query(select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
+_NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
 _CREDITS = Query(
-    select(balance.c.account_id, balance.c.amount).where(
+    lambda: select(balance.c.account_id, balance.c.amount).where(
         balance.c.account_id.in_(_listed), balance.c.unit == "credits"
     )
 )
 _CLOSE = Query(
-    account.update()
-    .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
-    .values(closed_at_s=bindparam("closed_at_s"))
+    lambda: (
+        account.update()
+        .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
+        .values(closed_at_s=bindparam("closed_at_s"))
+    )
 )
 
 

@@ -23,25 +23,33 @@ _is_it = (
     agent_session.c.name == bindparam("of_name"),
 )
 _BEGIN = Query(
-    insert(agent_session)
-    .values(
-        account_id=bindparam("of_account"),
-        name=bindparam("of_name"),
-        spent=0,
-        used_at_s=bindparam("at_s"),
+    lambda: (
+        insert(agent_session)
+        .values(
+            account_id=bindparam("of_account"),
+            name=bindparam("of_name"),
+            spent=0,
+            used_at_s=bindparam("at_s"),
+        )
+        .on_conflict_do_nothing()
     )
-    .on_conflict_do_nothing()
 )
 _RESERVE = Query(
-    agent_session.update()
-    .values(spent=agent_session.c.spent + bindparam("price"), used_at_s=bindparam("at_s"))
-    .where(*_is_it, agent_session.c.spent + bindparam("price") <= bindparam("budget"))
+    lambda: (
+        agent_session.update()
+        .values(spent=agent_session.c.spent + bindparam("price"), used_at_s=bindparam("at_s"))
+        .where(*_is_it, agent_session.c.spent + bindparam("price") <= bindparam("budget"))
+    )
 )
 _GIVE_BACK = Query(
-    agent_session.update().values(spent=agent_session.c.spent - bindparam("price")).where(*_is_it)
+    lambda: (
+        agent_session.update()
+        .values(spent=agent_session.c.spent - bindparam("price"))
+        .where(*_is_it)
+    )
 )
 _FORGET = Query(
-    agent_session.delete().where(
+    lambda: agent_session.delete().where(
         agent_session.c.account_id == bindparam("of_account"),
         agent_session.c.used_at_s < bindparam("before_s"),
     )

@@ -28,28 +28,32 @@ _KINDS = ("top_up", "correction", "charge", "hold", "release")
 _SUMS = (*_KINDS, "waybills")
 _before_ms = bindparam("before_ms", type_=BigInteger)
 
-OLD_ENTRIES = Query(select(func.count()).select_from(entry).where(entry.c.at_ms < _before_ms))
+OLD_ENTRIES = Query(
+    lambda: select(func.count()).select_from(entry).where(entry.c.at_ms < _before_ms)
+)
 # The balances whose oldest entry is old.
 OLD_BALANCES = Query(
-    select(balance.c.account_id, balance.c.unit)
-    .select_from(
-        balance.outerjoin(
-            archived_balance,
-            and_(
-                archived_balance.c.account_id == balance.c.account_id,
-                archived_balance.c.unit == balance.c.unit,
-            ),
-        ).join(
-            entry,
-            and_(
-                entry.c.account_id == balance.c.account_id,
-                entry.c.unit == balance.c.unit,
-                entry.c.number == func.coalesce(archived_balance.c.number, 0) + 1,
-            ),
+    lambda: (
+        select(balance.c.account_id, balance.c.unit)
+        .select_from(
+            balance.outerjoin(
+                archived_balance,
+                and_(
+                    archived_balance.c.account_id == balance.c.account_id,
+                    archived_balance.c.unit == balance.c.unit,
+                ),
+            ).join(
+                entry,
+                and_(
+                    entry.c.account_id == balance.c.account_id,
+                    entry.c.unit == balance.c.unit,
+                    entry.c.number == func.coalesce(archived_balance.c.number, 0) + 1,
+                ),
+            )
         )
+        .where(entry.c.at_ms < _before_ms)
+        .order_by(balance.c.account_id, balance.c.unit)
     )
-    .where(entry.c.at_ms < _before_ms)
-    .order_by(balance.c.account_id, balance.c.unit)
 )
 _of_balance = (
     entry.c.account_id == bindparam("of_account"),
@@ -58,20 +62,24 @@ _of_balance = (
 # An entry with an open hold stays.
 _is_open = exists().where(hold.c.request_id == entry.c.request_id, literal_column(IS_HELD))
 _OLDEST = Query(
-    select(
-        entry.c.number,
-        entry.c.kind,
-        entry.c.amount,
-        entry.c.balance_after,
-        entry.c.at_ms,
-        entry.c.operation,
-        _is_open,
+    lambda: (
+        select(
+            entry.c.number,
+            entry.c.kind,
+            entry.c.amount,
+            entry.c.balance_after,
+            entry.c.at_ms,
+            entry.c.operation,
+            _is_open,
+        )
+        .where(*_of_balance)
+        .order_by(entry.c.number)
+        .limit(bindparam("most", type_=Integer))
     )
-    .where(*_of_balance)
-    .order_by(entry.c.number)
-    .limit(bindparam("most", type_=Integer))
 )
-_DROP = Query(entry.delete().where(*_of_balance, entry.c.number <= bindparam("last_number")))
+_DROP = Query(
+    lambda: entry.delete().where(*_of_balance, entry.c.number <= bindparam("last_number"))
+)
 
 
 def _added_up(statement: Insert) -> Insert:
@@ -87,7 +95,7 @@ def _added_up(statement: Insert) -> Insert:
 
 
 _CARRY = Query(
-    _added_up(
+    lambda: _added_up(
         insert(archived_balance).values(
             {each.name: bindparam(each.name) for each in archived_balance.c}
         )
@@ -114,7 +122,7 @@ _runs = (
 # A month may be dropped as a whole if its entries are the next ones of every balance, without a
 # gap, and none of them has an open hold.
 _MONTH = Query(
-    select(
+    lambda: select(
         func.coalesce(func.sum(_runs.c.entries), 0),
         func.bool_and(
             (_runs.c.first == func.coalesce(archived_balance.c.number, 0) + 1)
@@ -154,7 +162,7 @@ _month_sums = (
     .group_by(entry.c.account_id, entry.c.unit)
 )
 _CARRY_MONTH = Query(
-    _added_up(insert(archived_balance).from_select(list(archived_balance.c), _month_sums))
+    lambda: _added_up(insert(archived_balance).from_select(list(archived_balance.c), _month_sums))
 )
 
 

@@ -35,12 +35,14 @@ class StageTime(msgspec.Struct, frozen=True, array_like=True):
 
 _decoder = msgspec.json.Decoder(list[StageTime])
 _ADD = Query(
-    insert(call_timing)
-    .values({column.name: bindparam(column.name) for column in call_timing.c})
-    .on_conflict_do_nothing()
+    lambda: (
+        insert(call_timing)
+        .values({column.name: bindparam(column.name) for column in call_timing.c})
+        .on_conflict_do_nothing()
+    )
 )
 _DROP = Query(
-    call_timing.delete().where(
+    lambda: call_timing.delete().where(
         call_timing.c.request_id.in_(
             select(call_timing.c.request_id)
             .where(call_timing.c.request_id < bindparam("before_id"))
@@ -50,7 +52,7 @@ _DROP = Query(
     )
 )
 _OF_CALL = Query(
-    select(call_timing.c.stages).where(
+    lambda: select(call_timing.c.stages).where(
         call_timing.c.account_id == bindparam("of_account"),
         call_timing.c.request_id == bindparam("wanted"),
     )

@@ -47,9 +47,11 @@ _COLUMNS = (
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
     *("replays_of", "records", "keys", "fingerprints", "answers", "kept_ms", "waits"),
 )
-_LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
+_LOCK = Query(lambda: select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _CHARGE = Query(
-    select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
+    lambda: select(literal_column("*")).select_from(
+        func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS))
+    )
 )
 # Posts charges, and returns those that were not posted.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]

@@ -58,34 +58,44 @@ class AddedClient(msgspec.Struct, frozen=True):
 
 _COLUMNS = tuple(client.c[name] for name in Client.__struct_fields__)
 _INSERT = Query(
-    client.insert().values({name: bindparam(name) for name in ("hash", *Client.__struct_fields__)})
+    lambda: client.insert().values(
+        {name: bindparam(name) for name in ("hash", *Client.__struct_fields__)}
+    )
 )
 _OF_ACCOUNT = Query(
-    select(*_COLUMNS)
-    .where(client.c.account_id == bindparam("of_account"))
-    .order_by(client.c.added_at_s, client.c.id)
+    lambda: (
+        select(*_COLUMNS)
+        .where(client.c.account_id == bindparam("of_account"))
+        .order_by(client.c.added_at_s, client.c.id)
+    )
 )
-_FIND = Query(select(*_COLUMNS).where(client.c.id == bindparam("wanted")))
-_FIND_BY_HASH = Query(select(*_COLUMNS).where(client.c.hash == bindparam("wanted")))
+_FIND = Query(lambda: select(*_COLUMNS).where(client.c.id == bindparam("wanted")))
+_FIND_BY_HASH = Query(lambda: select(*_COLUMNS).where(client.c.hash == bindparam("wanted")))
 _IN_FORCE = Query(
-    select(client.c.hash, *_COLUMNS)
-    .join(account, account.c.id == client.c.account_id)
-    .where(
-        client.c.id == bindparam("wanted"),
-        client.c.revoked_at_s.is_(None),
-        account.c.closed_at_s.is_(None),
+    lambda: (
+        select(client.c.hash, *_COLUMNS)
+        .join(account, account.c.id == client.c.account_id)
+        .where(
+            client.c.id == bindparam("wanted"),
+            client.c.revoked_at_s.is_(None),
+            account.c.closed_at_s.is_(None),
+        )
     )
 )
 _REVOKE = Query(
-    client.update()
-    .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
-    .values(revoked_at_s=bindparam("now_s"))
+    lambda: (
+        client.update()
+        .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
+        .values(revoked_at_s=bindparam("now_s"))
+    )
 )
 # Also those that have expired by this clock: where it is ahead, other nodes still accept them.
 _REVOKE_TOKENS = Query(
-    token.update()
-    .where(token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-    .values(revoked_at_s=bindparam("now_s"))
+    lambda: (
+        token.update()
+        .where(token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+        .values(revoked_at_s=bindparam("now_s"))
+    )
 )
 
 
@@ -191,18 +201,20 @@ _SWEEP_PIECES_MAX = 20
 
 # Tokens of the future were issued while a clock was wrong, and must not lock a client out for long.
 _LATELY = Query(
-    select(token.c.issued_at_s)
-    .where(
-        token.c.client_id == bindparam("of_client"),
-        token.c.issued_at_s > bindparam("since_s", type_=BigInteger),
-        token.c.issued_at_s <= bindparam("until_s", type_=BigInteger),
+    lambda: (
+        select(token.c.issued_at_s)
+        .where(
+            token.c.client_id == bindparam("of_client"),
+            token.c.issued_at_s > bindparam("since_s", type_=BigInteger),
+            token.c.issued_at_s <= bindparam("until_s", type_=BigInteger),
+        )
+        .order_by(token.c.issued_at_s.desc())
+        .limit(TOKENS_MAX)
     )
-    .order_by(token.c.issued_at_s.desc())
-    .limit(TOKENS_MAX)
 )
 # The sweep skips locked rows: they go the next time.
 _SWEEP = Query(
-    token.delete().where(
+    lambda: token.delete().where(
         token.c.hash.in_(
             select(token.c.hash)
             .where(

@@ -14,7 +14,9 @@ from tollway.store.query import Query
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry
 
-_ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
+_ADD_USE = Query(
+    lambda: consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c})
+)
 _before_ms = bindparam("before_ms", type_=BigInteger)
 _of_grant = (
     consent_use.c.owner_kind == bindparam("of_kind"),
@@ -22,37 +24,41 @@ _of_grant = (
     consent_use.c.consent_id == bindparam("of_consent"),
 )
 OLD_USES = Query(
-    select(func.count()).select_from(consent_use).where(consent_use.c.at_ms < _before_ms)
+    lambda: select(func.count()).select_from(consent_use).where(consent_use.c.at_ms < _before_ms)
 )
 # The grants whose oldest use is old.
 OLD_GRANTS = Query(
-    select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
-    .where(
-        select(consent_use.c.at_ms)
+    lambda: (
+        select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
         .where(
-            consent_use.c.owner_kind == consent.c.owner_kind,
-            consent_use.c.owner_id == consent.c.owner_id,
-            consent_use.c.consent_id == consent.c.id,
+            select(consent_use.c.at_ms)
+            .where(
+                consent_use.c.owner_kind == consent.c.owner_kind,
+                consent_use.c.owner_id == consent.c.owner_id,
+                consent_use.c.consent_id == consent.c.id,
+            )
+            .order_by(consent_use.c.request_id)
+            .limit(1)
+            .scalar_subquery()
+            < _before_ms
         )
-        .order_by(consent_use.c.request_id)
-        .limit(1)
-        .scalar_subquery()
-        < _before_ms
+        .order_by(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
     )
-    .order_by(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
 )
 _OLDEST = Query(
-    select(
-        consent_use.c.request_id,
-        consent_use.c.at_ms,
-        exists().where(entry.c.request_id == consent_use.c.request_id),
+    lambda: (
+        select(
+            consent_use.c.request_id,
+            consent_use.c.at_ms,
+            exists().where(entry.c.request_id == consent_use.c.request_id),
+        )
+        .where(*_of_grant)
+        .order_by(consent_use.c.request_id)
+        .limit(bindparam("most", type_=Integer))
     )
-    .where(*_of_grant)
-    .order_by(consent_use.c.request_id)
-    .limit(bindparam("most", type_=Integer))
 )
 _DROP = Query(
-    consent_use.delete().where(
+    lambda: consent_use.delete().where(
         *_of_grant,
         consent_use.c.request_id <= bindparam("last"),
         # Repeated, so that the query skips months which are not old.
@@ -61,7 +67,7 @@ _DROP = Query(
 )
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
 _MONTH = Query(
-    select(
+    lambda: select(
         select(func.count())
         .select_from(consent_use)
         .where(consent_use.c.at_ms >= _from_ms, consent_use.c.at_ms < _to_ms)

@@ -47,17 +47,22 @@ class Counted(Enum):
 _day = bindparam("of_day_s", type_=BigInteger)
 _is_its_day = account_day.c.day_start_s.between(_day, _day + _AHEAD_S)
 _COUNT = Query(
-    insert(account_day)
-    .values(
-        account_id=bindparam("of_account"), counted=bindparam("what"), day_start_s=_day, number=1
-    )
-    .on_conflict_do_update(
-        index_elements=["account_id", "counted"],
-        set_={
-            "day_start_s": case((_is_its_day, account_day.c.day_start_s), else_=_day),
-            "number": case((_is_its_day, account_day.c.number), else_=0) + 1,
-        },
-        where=or_(~_is_its_day, account_day.c.number < bindparam("most", type_=BigInteger)),
+    lambda: (
+        insert(account_day)
+        .values(
+            account_id=bindparam("of_account"),
+            counted=bindparam("what"),
+            day_start_s=_day,
+            number=1,
+        )
+        .on_conflict_do_update(
+            index_elements=["account_id", "counted"],
+            set_={
+                "day_start_s": case((_is_its_day, account_day.c.day_start_s), else_=_day),
+                "number": case((_is_its_day, account_day.c.number), else_=0) + 1,
+            },
+            where=or_(~_is_its_day, account_day.c.number < bindparam("most", type_=BigInteger)),
+        )
     )
 )
 

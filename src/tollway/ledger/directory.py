@@ -38,13 +38,15 @@ from tollway.store.versions import Versions
 _CALLERS_MAX = 20_000
 
 _FIND = Query(
-    select(
-        func.coalesce(token.c.revoked_at_s, account.c.closed_at_s),
-        *(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s),
-        *LIMIT_COLUMNS,
+    lambda: (
+        select(
+            func.coalesce(token.c.revoked_at_s, account.c.closed_at_s),
+            *(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s),
+            *LIMIT_COLUMNS,
+        )
+        .join(account, account.c.id == token.c.account_id)
+        .where(token.c.hash == bindparam("hash"))
     )
-    .join(account, account.c.id == token.c.account_id)
-    .where(token.c.hash == bindparam("hash"))
 )
 
 

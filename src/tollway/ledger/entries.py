@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-ADD_ENTRY = Query(entry.insert().values({c.name: bindparam(c.name) for c in entry.c}))
+ADD_ENTRY = Query(lambda: entry.insert().values({c.name: bindparam(c.name) for c in entry.c}))
 _insert_balance = insert(balance).values(
     account_id=bindparam("account_id"),
     unit=bindparam("unit"),
@@ -63,7 +63,7 @@ _insert_balance = insert(balance).values(
     entries=1,
 )
 _ADD = Query(
-    _insert_balance.on_conflict_do_update(
+    lambda: _insert_balance.on_conflict_do_update(
         index_elements=["account_id", "unit"],
         set_={
             "amount": balance.c.amount + _insert_balance.excluded.amount,
@@ -97,27 +97,31 @@ def taking(**also: ColumnElement[int]) -> Query:
 TAKE = taking(posted=balance.c.posted + bindparam("total"))
 _TAKE_BACK = taking()
 AMOUNT_LEFT = Query(
-    select(balance.c.amount).where(
+    lambda: select(balance.c.amount).where(
         balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
     )
 )
 _BALANCES = Query(
-    select(*(balance.c[name] for name in Balance.__struct_fields__))
-    .where(balance.c.account_id == bindparam("account_id"))
-    .order_by(balance.c.unit)
+    lambda: (
+        select(*(balance.c[name] for name in Balance.__struct_fields__))
+        .where(balance.c.account_id == bindparam("account_id"))
+        .order_by(balance.c.unit)
+    )
 )
 _COLUMNS = tuple(entry.c[name] for name in Entry.__struct_fields__)
 _PAGE = Query(
-    select(*_COLUMNS)
-    .where(
-        entry.c.account_id == bindparam("account_id"),
-        entry.c.unit == bindparam("unit"),
-        entry.c.number < bindparam("before_number"),
+    lambda: (
+        select(*_COLUMNS)
+        .where(
+            entry.c.account_id == bindparam("account_id"),
+            entry.c.unit == bindparam("unit"),
+            entry.c.number < bindparam("before_number"),
+        )
+        .order_by(entry.c.number.desc())
+        .limit(bindparam("count"))
     )
-    .order_by(entry.c.number.desc())
-    .limit(bindparam("count"))
 )
-_OF_REQUEST = Query(select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
+_OF_REQUEST = Query(lambda: select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
 
 
 async def top_up(

@@ -58,9 +58,11 @@ def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
 
 HOLD_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
 _INSERT = Query(
-    insert(hold)
-    .values({column.name: bindparam(column.name) for column in hold.c})
-    .on_conflict_do_nothing()
+    lambda: (
+        insert(hold)
+        .values({column.name: bindparam(column.name) for column in hold.c})
+        .on_conflict_do_nothing()
+    )
 )
 _SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
 _CAPTURE = _moving(2, posted=balance.c.posted + bindparam("total"))
@@ -71,19 +73,23 @@ _unit_of_hold = (
     .scalar_subquery()
 )
 _LOCK = Query(
-    select(balance.c.unit)
-    .where(balance.c.account_id == bindparam("of_account"), balance.c.unit == _unit_of_hold)
-    .with_for_update(of=balance)
+    lambda: (
+        select(balance.c.unit)
+        .where(balance.c.account_id == bindparam("of_account"), balance.c.unit == _unit_of_hold)
+        .with_for_update(of=balance)
+    )
 )
 _END = Query(
-    hold.update()
-    .where(
-        hold.c.account_id == bindparam("of_account"),
-        hold.c.id == bindparam("of_hold"),
-        hold.c.state == "held",
+    lambda: (
+        hold.update()
+        .where(
+            hold.c.account_id == bindparam("of_account"),
+            hold.c.id == bindparam("of_hold"),
+            hold.c.state == "held",
+        )
+        .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
+        .returning(*HOLD_COLUMNS)
     )
-    .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
-    .returning(*HOLD_COLUMNS)
 )
 
 
@@ -210,10 +216,15 @@ async def _enter(
 # Written out, and not a parameter: only then does the planner know that the index fits.
 _is_held: ColumnElement[bool] = literal_column(IS_HELD)
 _OPEN = Query(
-    select(*HOLD_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
+    lambda: (
+        select(*HOLD_COLUMNS)
+        .where(_is_held)
+        .order_by(hold.c.deadline_at_ms)
+        .limit(bindparam("most"))
+    )
 )
 _COUNT = Query(
-    select(
+    lambda: select(
         func.count(),
         func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
     ).where(_is_held)

@@ -40,7 +40,7 @@ _of_key = (
     idempotency_key.c.key == bindparam("of_key"),
 )
 _FIND = Query(
-    select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
+    lambda: select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
         *_of_key, idempotency_key.c.at_ms > bindparam("older_ms")
     )
 )
@@ -49,7 +49,7 @@ _new = insert(idempotency_key).values(
     {column.name: bindparam(column.name) for column in idempotency_key.c}
 )
 _KEEP = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=[*idempotency_key.primary_key],
         set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
         # An expired answer that is not swept yet is replaced as well.
@@ -57,24 +57,26 @@ _KEEP = Query(
     )
 )
 _KEYS = Query(
-    select(idempotency_key.c.key, idempotency_key.c.request_id, idempotency_key.c.at_ms)
-    .where(
-        idempotency_key.c.account_id == bindparam("of_account"),
-        idempotency_key.c.key >= bindparam("first"),
-        idempotency_key.c.key < bindparam("end"),
-        idempotency_key.c.at_ms > bindparam("older_ms"),
+    lambda: (
+        select(idempotency_key.c.key, idempotency_key.c.request_id, idempotency_key.c.at_ms)
+        .where(
+            idempotency_key.c.account_id == bindparam("of_account"),
+            idempotency_key.c.key >= bindparam("first"),
+            idempotency_key.c.key < bindparam("end"),
+            idempotency_key.c.at_ms > bindparam("older_ms"),
+        )
+        .order_by(idempotency_key.c.key.desc())
+        .limit(bindparam("most", type_=Integer))
     )
-    .order_by(idempotency_key.c.key.desc())
-    .limit(bindparam("most", type_=Integer))
 )
-# Begins the keys of the gateway's own pages: no header from outside has a line end.
+# Begins headers of the gateway's own pages, such as their keys: none from outside has a line end.
 OF_PAGES = "\n"
-_OLDEST = Query(select(func.min(idempotency_key.c.at_ms)))
-_FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
+_OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
+_FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
 # The sweep skips locked rows: they go the next time.
 _DROP_OLDEST = Query(
-    idempotency_key.delete().where(
+    lambda: idempotency_key.delete().where(
         _primary_key.in_(
             select(idempotency_key.c.account_id, idempotency_key.c.key)
             .where(idempotency_key.c.at_ms <= bindparam("older_ms"))

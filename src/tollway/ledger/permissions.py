@@ -36,7 +36,7 @@ _insert_permission = insert(permission).values(
     {column.name: bindparam(column.name) for column in permission.c}
 )
 _GRANT = Query(
-    _insert_permission.on_conflict_do_update(
+    lambda: _insert_permission.on_conflict_do_update(
         index_elements=["account_id", "operation"],
         set_={
             "price": _insert_permission.excluded.price,
@@ -45,29 +45,33 @@ _GRANT = Query(
     )
 )
 _REVOKE = Query(
-    permission.delete().where(
+    lambda: permission.delete().where(
         permission.c.account_id == bindparam("account_id"),
         permission.c.operation == bindparam("wanted"),
     )
 )
 OF_ACCOUNT = Query(
-    select(permission.c.operation, permission.c.price, permission.c.rate_limit)
-    .where(permission.c.account_id == bindparam("account_id"))
-    .order_by(permission.c.operation)
+    lambda: (
+        select(permission.c.operation, permission.c.price, permission.c.rate_limit)
+        .where(permission.c.account_id == bindparam("account_id"))
+        .order_by(permission.c.operation)
+    )
 )
 _STATES = Query(
-    select(operation_state.c.operation, operation_state.c.is_closed, operation_state.c.price)
+    lambda: select(
+        operation_state.c.operation, operation_state.c.is_closed, operation_state.c.price
+    )
 )
 _insert_state = insert(operation_state)
 _SET_CLOSED = Query(
-    _insert_state.values(
+    lambda: _insert_state.values(
         operation=bindparam("operation"), is_closed=bindparam("is_closed")
     ).on_conflict_do_update(
         index_elements=["operation"], set_={"is_closed": _insert_state.excluded.is_closed}
     )
 )
 _SET_PRICE = Query(
-    _insert_state.values(
+    lambda: _insert_state.values(
         operation=bindparam("operation"), is_closed=0, price=bindparam("price")
     ).on_conflict_do_update(
         index_elements=["operation"], set_={"price": _insert_state.excluded.price}

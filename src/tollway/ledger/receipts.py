@@ -135,40 +135,42 @@ def _shown(held: Hold, entries: dict[str, Entry]) -> ReceiptHold:
 _notes = select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__)).where(
     refused_call.c.request_id == bindparam("wanted")
 )
-_NOTE_OF_ACCOUNT = Query(_notes.where(refused_call.c.account_id == bindparam("of_account")))
+_NOTE_OF_ACCOUNT = Query(lambda: _notes.where(refused_call.c.account_id == bindparam("of_account")))
 # Through the accounts, because the key of a refused call begins with one.
-_NOTE = Query(_notes.where(refused_call.c.account_id.in_(select(account.c.id))))
+_NOTE = Query(lambda: _notes.where(refused_call.c.account_id.in_(select(account.c.id))))
 # By its time, which its id begins with: of one moment there are few.
 _NOTE_OF_TIME = Query(
-    _notes.where(
+    lambda: _notes.where(
         refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.at_ms <= bindparam("until_ms")
     )
 )
 _MOMENT_MS = 5000
 _HOLD = Query(
-    select(*HOLD_COLUMNS).where(
+    lambda: select(*HOLD_COLUMNS).where(
         hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")
     )
 )
 # Through the account's grants, because the key of a use begins with the grant.
 _CONSENT = Query(
-    select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
-    .join(
-        consent_use,
-        and_(
-            consent_use.c.owner_kind == consent.c.owner_kind,
-            consent_use.c.owner_id == consent.c.owner_id,
-            consent_use.c.consent_id == consent.c.id,
-        ),
-    )
-    .where(
-        consent.c.account_id == bindparam("of_account"),
-        consent_use.c.request_id == bindparam("wanted"),
+    lambda: (
+        select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
+        .join(
+            consent_use,
+            and_(
+                consent_use.c.owner_kind == consent.c.owner_kind,
+                consent_use.c.owner_id == consent.c.owner_id,
+                consent_use.c.consent_id == consent.c.id,
+            ),
+        )
+        .where(
+            consent.c.account_id == bindparam("of_account"),
+            consent_use.c.request_id == bindparam("wanted"),
+        )
     )
 )
 _facts = ("object_id", "wp_code", "number", "state", "parent_number", "doubtful")
 _WAYBILL = Query(
-    select(*(waybill.c[name] for name in _facts)).where(
+    lambda: select(*(waybill.c[name] for name in _facts)).where(
         waybill.c.account_id == bindparam("of_account"), waybill.c.request_id == bindparam("wanted")
     )
 )

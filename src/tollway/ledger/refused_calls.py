@@ -74,23 +74,27 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
 
 
 _ADD = Query(
-    insert(refused_call)
-    .values({column.name: bindparam(column.name) for column in refused_call.c})
-    .on_conflict_do_nothing()
+    lambda: (
+        insert(refused_call)
+        .values({column.name: bindparam(column.name) for column in refused_call.c})
+        .on_conflict_do_nothing()
+    )
 )
 _SET_MORE = Query(
-    refused_call.update()
-    .where(
-        refused_call.c.account_id == bindparam("of_account"),
-        refused_call.c.request_id == bindparam("of_request"),
-        refused_call.c.at_ms == bindparam("of_ms"),
+    lambda: (
+        refused_call.update()
+        .where(
+            refused_call.c.account_id == bindparam("of_account"),
+            refused_call.c.request_id == bindparam("of_request"),
+            refused_call.c.at_ms == bindparam("of_ms"),
+        )
+        .values(more=bindparam("counted"))
     )
-    .values(more=bindparam("counted"))
 )
 _key = (refused_call.c.account_id, refused_call.c.request_id)
 _is_old = refused_call.c.at_ms < bindparam("before_ms")
 _SWEEP = Query(
-    refused_call.delete().where(
+    lambda: refused_call.delete().where(
         tuple_(*_key).in_(
             select(*_key)
             .where(_is_old)
@@ -101,7 +105,7 @@ _SWEEP = Query(
         _is_old,
     )
 )
-OLD_REFUSED = Query(select(func.count()).select_from(refused_call).where(_is_old))
+OLD_REFUSED = Query(lambda: select(func.count()).select_from(refused_call).where(_is_old))
 
 
 # Account, operation, reason, and whether it is a test call.

@@ -43,18 +43,20 @@ _grants = (
     .limit(_most)
 )
 _GRANTS = Query(_grants)
-_GRANTS_OF_ACCOUNT = Query(_grants.where(consent.c.account_id == bindparam("of_account")))
+_GRANTS_OF_ACCOUNT = Query(lambda: _grants.where(consent.c.account_id == bindparam("of_account")))
 _USES = Query(
-    select(consent_use.c.request_id, consent_use.c.at_ms, consent_use.c.operation)
-    .where(
-        consent_use.c.owner_kind == bindparam("kind"),
-        consent_use.c.owner_id == bindparam("shop"),
-        consent_use.c.consent_id == bindparam("grant"),
-        consent_use.c.request_id < bindparam("before"),
-        consent_use.c.request_id >= bindparam("since"),
+    lambda: (
+        select(consent_use.c.request_id, consent_use.c.at_ms, consent_use.c.operation)
+        .where(
+            consent_use.c.owner_kind == bindparam("kind"),
+            consent_use.c.owner_id == bindparam("shop"),
+            consent_use.c.consent_id == bindparam("grant"),
+            consent_use.c.request_id < bindparam("before"),
+            consent_use.c.request_id >= bindparam("since"),
+        )
+        .order_by(consent_use.c.request_id.desc())
+        .limit(_most)
     )
-    .order_by(consent_use.c.request_id.desc())
-    .limit(_most)
 )
 _waybills = (
     select(waybill.c.request_id, waybill.c.asked_at_s * 1000, waybill.c.account_id)
@@ -67,16 +69,18 @@ _waybills = (
     .limit(_most)
 )
 _WAYBILLS = Query(_waybills)
-_WAYBILLS_OF_ACCOUNT = Query(_waybills.where(waybill.c.account_id == bindparam("of_account")))
+_WAYBILLS_OF_ACCOUNT = Query(
+    lambda: _waybills.where(waybill.c.account_id == bindparam("of_account"))
+)
 _listed = [bindparam(f"listed{number}", type_=String) for number in range(_LISTED_MAX)]
 _PAID = Query(
-    select(*paid_columns).where(
+    lambda: select(*paid_columns).where(
         entry.c.request_id.in_(_listed), or_(entry.c.kind == "charge", entry.c.kind == "hold")
     )
 )
 # Through the accounts, because the key of a refused call begins with one.
 _REFUSED = Query(
-    select(*refused_columns).where(
+    lambda: select(*refused_columns).where(
         refused_call.c.account_id == bindparam("of_account"),
         refused_call.c.request_id.in_(_listed),
     )

@@ -123,45 +123,53 @@ _is_its_day = token_day.c.day_at_ms.between(_day, _day + _AHEAD_MS)
 _credits = case((_is_its_day, token_day.c.credits), else_=0)
 _calls = case((_is_its_day, token_day.c.calls), else_=0)
 _new_credits = _credits + bindparam("amount", type_=BigInteger)
-_BEGIN = Query(token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c}))
+_BEGIN = Query(
+    lambda: token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c})
+)
 _counter = select(func.coalesce(token.c.counted_with, token.c.id)).where(
     token.c.id == bindparam("of_token")
 )
 _is_its = token_day.c.token_id == _counter.scalar_subquery()
 _COUNTER = Query(_counter)
-_SPENT = Query(select(_credits, _calls).where(_is_its))
+_SPENT = Query(lambda: select(_credits, _calls).where(_is_its))
 _SPEND = Query(
-    token_day.update()
-    .where(
-        _is_its,
-        _new_credits <= bindparam("credits_max", type_=BigInteger),
-        _calls + 1 <= bindparam("calls_max", type_=BigInteger),
-    )
-    .values(
-        day_at_ms=case((_is_its_day, token_day.c.day_at_ms), else_=_day),
-        credits=_new_credits,
-        calls=_calls + 1,
+    lambda: (
+        token_day.update()
+        .where(
+            _is_its,
+            _new_credits <= bindparam("credits_max", type_=BigInteger),
+            _calls + 1 <= bindparam("calls_max", type_=BigInteger),
+        )
+        .values(
+            day_at_ms=case((_is_its_day, token_day.c.day_at_ms), else_=_day),
+            credits=_new_credits,
+            calls=_calls + 1,
+        )
     )
 )
 _GIVE_BACK = Query(
-    token_day.update()
-    .where(
-        and_(
-            _is_its,
-            token_day.c.day_at_ms <= bindparam("at_ms", type_=BigInteger),
-            token_day.c.credits >= bindparam("amount", type_=BigInteger),
-            token_day.c.calls > 0,
+    lambda: (
+        token_day.update()
+        .where(
+            and_(
+                _is_its,
+                token_day.c.day_at_ms <= bindparam("at_ms", type_=BigInteger),
+                token_day.c.credits >= bindparam("amount", type_=BigInteger),
+                token_day.c.calls > 0,
+            )
         )
-    )
-    .values(
-        credits=token_day.c.credits - bindparam("amount", type_=BigInteger),
-        calls=token_day.c.calls - 1,
+        .values(
+            credits=token_day.c.credits - bindparam("amount", type_=BigInteger),
+            calls=token_day.c.calls - 1,
+        )
     )
 )
 _LOCK = Query(
-    select(token_day.c.token_id)
-    .where(token_day.c.token_id == bindparam("of_counter"))
-    .with_for_update()
+    lambda: (
+        select(token_day.c.token_id)
+        .where(token_day.c.token_id == bindparam("of_counter"))
+        .with_for_update()
+    )
 )
 
 

@@ -105,67 +105,81 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
 _COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
-_INSERT = Query(token.insert().values({each.name: bindparam(each.name) for each in token.c}))
+_INSERT = Query(
+    lambda: token.insert().values({each.name: bindparam(each.name) for each in token.c})
+)
 _of_account = (
     select(*_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))
     .order_by(token.c.issued_at_s, token.c.id)
 )
 _OF_ACCOUNT = Query(_of_account)
-_OF_CALLER = Query(_of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
-# Those that are not revoked first, and of them the newest.
+_OF_CALLER = Query(lambda: _of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
+# Those in force, then the expired, then the revoked; of each the newest first.
+_IN_FORCE, _EXPIRED, _REVOKED = range(3)
+_has_expired = func.coalesce(token.c.expires_at_s, _NEVER_S) <= bindparam("now_s", type_=BigInteger)
 _order = (
-    case((token.c.revoked_at_s.is_(None), 0), else_=1),
+    case((token.c.revoked_at_s.is_not(None), _REVOKED), (_has_expired, _EXPIRED), else_=_IN_FORCE),
     -token.c.issued_at_s,
     token.c.id,
 )
-_POSITION = re.compile(r"([01])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
+_POSITION = re.compile(r"([012])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
 _PAGE = Query(
-    select(*_COLUMNS)
-    .where(
-        token.c.account_id == bindparam("account_id"),
-        token.c.client_id.is_(None),
-        tuple_(*_order)
-        > tuple_(
-            bindparam("is_revoked", type_=Integer),
-            bindparam("negated_s", type_=BigInteger),
-            bindparam("after"),
-        ),
+    lambda: (
+        select(*_COLUMNS)
+        .where(
+            token.c.account_id == bindparam("account_id"),
+            token.c.client_id.is_(None),
+            tuple_(*_order)
+            > tuple_(
+                bindparam("rank", type_=Integer),
+                bindparam("negated_s", type_=BigInteger),
+                bindparam("after"),
+            ),
+        )
+        .order_by(*_order)
+        .limit(bindparam("most", type_=Integer))
     )
-    .order_by(*_order)
-    .limit(bindparam("most", type_=Integer))
 )
 # Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
-    select(func.count())
-    .select_from(token)
-    .where(
-        token.c.account_id == bindparam("of_account"),
-        token.c.client_id.is_(None),
-        token.c.revoked_at_s.is_(None),
-        func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+    lambda: (
+        select(func.count())
+        .select_from(token)
+        .where(
+            token.c.account_id == bindparam("of_account"),
+            token.c.client_id.is_(None),
+            token.c.revoked_at_s.is_(None),
+            func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+        )
     )
 )
-_FIND = Query(select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
-_FIND_BY_HASH = Query(select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
+_FIND = Query(lambda: select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
+_FIND_BY_HASH = Query(lambda: select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
-    token.update()
-    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-    .values(revoked_at_s=bindparam("revoked_at_s"))
+    lambda: (
+        token.update()
+        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+        .values(revoked_at_s=bindparam("revoked_at_s"))
+    )
 )
 _END = Query(
-    token.update()
-    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-    .values(expires_at_s=bindparam("ends_at_s"))
+    lambda: (
+        token.update()
+        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+        .values(expires_at_s=bindparam("ends_at_s"))
+    )
 )
 # Two processes may report one token's use in any order: the later time stays.
 _USED = Query(
-    token.update()
-    .where(
-        token.c.id == bindparam("wanted"),
-        func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+    lambda: (
+        token.update()
+        .where(
+            token.c.id == bindparam("wanted"),
+            func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+        )
+        .values(last_used_at_s=bindparam("used_at_s"))
     )
-    .values(last_used_at_s=bindparam("used_at_s"))
 )
 
 
@@ -280,22 +294,30 @@ async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
     return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
 
 
-def position_of(listed: Token) -> str:
+def position_of(listed: Token, now_s: float) -> str:
     """Where a token is in the list of `tokens_page`: the next page begins behind it, also if it is
-    revoked meanwhile."""
-    return f"{int(listed.revoked_at_s is not None)}-{listed.issued_at_s}-{listed.id}"
+    revoked meanwhile. Tokens only move back, so a reader misses none."""
+    rank = _IN_FORCE
+    if listed.revoked_at_s is not None:
+        rank = _REVOKED
+    elif listed.expires_at_s is not None and listed.expires_at_s <= now_s:
+        rank = _EXPIRED
+    return f"{rank}-{listed.issued_at_s}-{listed.id}"
 
 
-async def tokens_page(reader: Reader, account_id: str, most: int, after: str = "") -> list[Token]:
-    """The tokens that people made, those that are not revoked first, from behind this position."""
-    is_revoked, issued_at_s, token_id = -1, 0, ""
+async def tokens_page(
+    reader: Reader, account_id: str, most: int, now_s: float, after: str = ""
+) -> list[Token]:
+    """The tokens that people made, those in force first, from behind this position."""
+    rank, issued_at_s, token_id = -1, 0, ""
     if found := _POSITION.fullmatch(after):
-        is_revoked, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
+        rank, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
     rows = await reader.fetch_all(
         _PAGE,
         account_id=account_id,
         most=most,
-        is_revoked=is_revoked,
+        now_s=int(now_s),
+        rank=rank,
         negated_s=-issued_at_s,
         after=token_id,
     )

@@ -36,27 +36,35 @@ class OperatorAct(msgspec.Struct, frozen=True):
 
 _COLUMNS = tuple(operator_act.c[name] for name in OperatorAct.__struct_fields__)
 _LAST = Query(
-    select(operator_act.c.number, operator_act.c.hash)
-    .order_by(operator_act.c.number.desc())
-    .limit(1)
+    lambda: (
+        select(operator_act.c.number, operator_act.c.hash)
+        .order_by(operator_act.c.number.desc())
+        .limit(1)
+    )
 )
 _APPEND = Query(
-    operator_act.insert().values({name: bindparam(name) for name in OperatorAct.__struct_fields__})
+    lambda: operator_act.insert().values(
+        {name: bindparam(name) for name in OperatorAct.__struct_fields__}
+    )
 )
 _NEWEST = Query(
-    select(*_COLUMNS)
-    .where(operator_act.c.number < bindparam("before_number"))
-    .order_by(operator_act.c.number.desc())
-    .limit(bindparam("most"))
+    lambda: (
+        select(*_COLUMNS)
+        .where(operator_act.c.number < bindparam("before_number"))
+        .order_by(operator_act.c.number.desc())
+        .limit(bindparam("most"))
+    )
 )
 _NEWEST_OF = Query(
-    select(*_COLUMNS)
-    .where(
-        operator_act.c.number < bindparam("before_number"),
-        or_(operator_act.c.subject == bindparam("of"), operator_act.c.by == bindparam("of")),
+    lambda: (
+        select(*_COLUMNS)
+        .where(
+            operator_act.c.number < bindparam("before_number"),
+            or_(operator_act.c.subject == bindparam("of"), operator_act.c.by == bindparam("of")),
+        )
+        .order_by(operator_act.c.number.desc())
+        .limit(bindparam("most"))
     )
-    .order_by(operator_act.c.number.desc())
-    .limit(bindparam("most"))
 )
 
 

@@ -47,32 +47,36 @@ _on_archive = and_(
 )
 _reached = func.coalesce(usage_cursor.c.number, 0)
 _BEHIND = Query(
-    select(
-        balance.c.account_id,
-        balance.c.unit,
-        _reached,
-        func.coalesce(archived_balance.c.number, 0),
-        func.coalesce(archived_balance.c.charge, 0),
+    lambda: (
+        select(
+            balance.c.account_id,
+            balance.c.unit,
+            _reached,
+            func.coalesce(archived_balance.c.number, 0),
+            func.coalesce(archived_balance.c.charge, 0),
+        )
+        .select_from(
+            balance.outerjoin(usage_cursor, _on_cursor).outerjoin(archived_balance, _on_archive)
+        )
+        .where(balance.c.entries > _reached)
+        .order_by(balance.c.account_id, balance.c.unit)
+        .limit(bindparam("most", type_=Integer))
     )
-    .select_from(
-        balance.outerjoin(usage_cursor, _on_cursor).outerjoin(archived_balance, _on_archive)
-    )
-    .where(balance.c.entries > _reached)
-    .order_by(balance.c.account_id, balance.c.unit)
-    .limit(bindparam("most", type_=Integer))
 )
 _ENTRIES = Query(
-    select(entry.c.number, entry.c.kind, entry.c.amount, entry.c.at_ms, entry.c.operation)
-    .where(
-        entry.c.account_id == bindparam("of_account"),
-        entry.c.unit == bindparam("of_unit"),
-        entry.c.number > bindparam("after"),
-        entry.c.number <= bindparam("up_to"),
+    lambda: (
+        select(entry.c.number, entry.c.kind, entry.c.amount, entry.c.at_ms, entry.c.operation)
+        .where(
+            entry.c.account_id == bindparam("of_account"),
+            entry.c.unit == bindparam("of_unit"),
+            entry.c.number > bindparam("after"),
+            entry.c.number <= bindparam("up_to"),
+        )
+        .order_by(entry.c.number)
     )
-    .order_by(entry.c.number)
 )
 _SUMMED = Query(
-    select(func.coalesce(func.sum(usage.c.amount), 0)).where(
+    lambda: select(func.coalesce(func.sum(usage.c.amount), 0)).where(
         usage.c.account_id == bindparam("of_account"),
         usage.c.unit == bindparam("of_unit"),
         usage.c.span_s == DAY_S,
@@ -80,7 +84,7 @@ _SUMMED = Query(
 )
 _new = insert(usage).values({column.name: bindparam(column.name) for column in usage.c})
 _ADD = Query(
-    _new.on_conflict_do_update(
+    lambda: _new.on_conflict_do_update(
         index_elements=list(usage.primary_key.columns),
         set_={
             "calls": usage.c.calls + _new.excluded.calls,
@@ -92,19 +96,19 @@ _cursor = insert(usage_cursor).values(
     {column.name: bindparam(column.name) for column in usage_cursor.c}
 )
 _MOVE = Query(
-    _cursor.on_conflict_do_update(
+    lambda: _cursor.on_conflict_do_update(
         index_elements=list(usage_cursor.primary_key.columns),
         set_={"number": _cursor.excluded.number, "skipped": _cursor.excluded.skipped},
     )
 )
 _SKIPPED = Query(
-    select(usage_cursor.c.skipped).where(
+    lambda: select(usage_cursor.c.skipped).where(
         usage_cursor.c.account_id == bindparam("of_account"),
         usage_cursor.c.unit == bindparam("of_unit"),
     )
 )
 _DROP = Query(
-    usage.delete().where(
+    lambda: usage.delete().where(
         or_(
             *(
                 and_(usage.c.span_s == span_s, usage.c.start_s < bindparam(f"before_{span_s}"))
@@ -198,17 +202,23 @@ def midnight_s(at_s: float, zone: ZoneInfo) -> int:
 
 _of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))
 _BY_TIME = Query(
-    select(usage.c.start_s, usage.c.operation, func.sum(usage.c.calls), func.sum(usage.c.amount))
-    .where(*_of_span, usage.c.start_s < bindparam("until_s", type_=BigInteger))
-    .group_by(usage.c.start_s, usage.c.operation)
-    .order_by(usage.c.start_s)
+    lambda: (
+        select(
+            usage.c.start_s, usage.c.operation, func.sum(usage.c.calls), func.sum(usage.c.amount)
+        )
+        .where(*_of_span, usage.c.start_s < bindparam("until_s", type_=BigInteger))
+        .group_by(usage.c.start_s, usage.c.operation)
+        .order_by(usage.c.start_s)
+    )
 )
 _TOP = Query(
-    select(usage.c.account_id, func.sum(usage.c.calls).label("calls"), func.sum(usage.c.amount))
-    .where(*_of_span)
-    .group_by(usage.c.account_id)
-    .order_by(func.sum(usage.c.calls).desc())
-    .limit(bindparam("most", type_=Integer))
+    lambda: (
+        select(usage.c.account_id, func.sum(usage.c.calls).label("calls"), func.sum(usage.c.amount))
+        .where(*_of_span)
+        .group_by(usage.c.account_id)
+        .order_by(func.sum(usage.c.calls).desc())
+        .limit(bindparam("most", type_=Integer))
+    )
 )
 
 
@@ -239,7 +249,7 @@ _late = (
 )
 # One statement: no charge is in both parts, or in neither.
 _BY_DAY = Query(
-    union_all(
+    lambda: union_all(
         select(
             literal(0),
             usage.c.start_s,

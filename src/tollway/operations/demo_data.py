@@ -3,11 +3,12 @@ much of it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from tollway.intake.loading import Loader, store_records
 from tollway.store.database import Database
@@ -141,8 +142,7 @@ def no_progress(_: int) -> None:
     """For callers that show no progress."""
 
 
-@dataclass(frozen=True)
-class DemoTarget:
+class DemoTarget(msgspec.Struct, frozen=True):
     """The database that demo data is stored in. The sandbox gets a small part of the demo world."""
 
     database: Database
@@ -174,8 +174,7 @@ class DemoTarget:
         return self.today - timedelta(days=days)
 
 
-@dataclass(frozen=True)
-class DemoPart:
+class DemoPart(msgspec.Struct, frozen=True):
     """One subject's part of the demo world, and how many records it will report as progress."""
 
     fill: Callable[[DemoTarget], Awaitable[None]]

@@ -5,9 +5,9 @@ one that was read.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 from sqlalchemy import Integer, Table, bindparam, select, tuple_
 
 from tollway.store.database import Database, Row, Transaction
@@ -17,8 +17,7 @@ from tollway.store.sealing import Sealer
 _AT_ONCE = 500
 
 
-@dataclass(frozen=True)
-class ReadyRecords:
+class ReadyRecords(msgspec.Struct, frozen=True):
     """A table whose last column, `ready`, is each record as it is answered; `make` makes it from
     the row, with the other columns that follow from the original."""
 
@@ -29,8 +28,7 @@ class ReadyRecords:
     changed: Callable[[Transaction], Awaitable[None]] | None = None
 
 
-@dataclass
-class Remade:
+class Remade(msgspec.Struct):
     """How many records were read, and how many of them changed."""
 
     read: int = 0

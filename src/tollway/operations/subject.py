@@ -5,11 +5,11 @@ point `tollway.operations`. All code that loops over operations takes them from 
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import msgspec
 from sqlalchemy import Table
 
 from tollway.carriers.connectors.remotes import Remotes
@@ -60,8 +60,7 @@ Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
 Removal = Callable[[Transaction, int], Awaitable[int]]
 
 
-@dataclass(frozen=True)
-class Services:
+class Services(msgspec.Struct, frozen=True):
     """What a handler can use, for live data or for the sandbox."""
 
     database: Database
@@ -78,8 +77,7 @@ class Services:
     take_numbers: TakeNumbers = take_numbers
 
 
-@dataclass(frozen=True)
-class Retained:
+class Retained(msgspec.Struct, frozen=True):
     """Rows that are dropped once they are older than a setting allows.
 
     An embedded database removes them in small pieces. A shared one drops whole months;
@@ -95,8 +93,7 @@ class Retained:
     forget_month: Callable[[Transaction, Month], Awaitable[int | None]]
 
 
-@dataclass(frozen=True)
-class Companion:
+class Companion(msgspec.Struct, frozen=True):
     """Another call on the data of an operation, paid as that operation, and its handler. A batch
     needs none: each of its requests is a call of the operation."""
 
@@ -104,8 +101,7 @@ class Companion:
     make_handler: Callable[[Services], Handler] | None = None
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """One operation, its handler, its records, how they are made ready, how long they are kept,
     its demo data, and its companions. What is ready of several records together is made again by
     `remake`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol, final
 
@@ -40,8 +39,7 @@ class AnswerStore(msgspec.Struct, frozen=True):
     fingerprinter: KeyedSigner
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """What a call works on: live data, or the sandbox. Authenticate chooses it, by the token."""
 
     handlers: Mapping[str, Handler]

@@ -18,7 +18,7 @@ from tollway.pipeline.call import Call
 _QUERY = Encoding.QUERY
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
-_KEPT_KINDS = {Choice, Code, Day, Moment, Seconds, Text, Whole}
+_KEPT_KINDS: set[type] = {Choice, Code, Day, Moment, Seconds, Text, Whole}
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
 

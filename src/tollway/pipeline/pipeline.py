@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter_ns
 from types import FunctionType
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
@@ -78,8 +78,7 @@ _FOR_HEADERS = (Simulate, DryRun, Replay)
 _HEADERS = frozenset((OUTCOME_HEADER, DRY_RUN_HEADER, KEY_HEADER))
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """What the stages use."""
 
     settings: Settings

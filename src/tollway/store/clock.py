@@ -13,7 +13,7 @@ from tollway.store.query import Query
 
 # This very moment, and not the one at which a transaction began: it may have waited since.
 SERVER_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
-_NOW = Query(select(SERVER_MS))
+_NOW = Query(lambda: select(SERVER_MS))
 
 
 async def common_ms(reader: Reader, own_ms: int) -> int:

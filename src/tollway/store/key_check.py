@@ -27,13 +27,15 @@ KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of a key that is the only one in its file.
 _ONLY = 0
 
-_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
+_READ = Query(lambda: select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
 _ENTER = Query(
-    insert(key_check)
-    .values({column.name: bindparam(column.name) for column in key_check.c})
-    .on_conflict_do_nothing()
+    lambda: (
+        insert(key_check)
+        .values({column.name: bindparam(column.name) for column in key_check.c})
+        .on_conflict_do_nothing()
+    )
 )
-_FORGET = Query(key_check.delete().where(key_check.c.setting == bindparam("its")))
+_FORGET = Query(lambda: key_check.delete().where(key_check.c.setting == bindparam("its")))
 
 # A secret that decrypts no data may be replaced at any time.
 _ON_PURPOSE = {

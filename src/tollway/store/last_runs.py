@@ -25,9 +25,9 @@ class LastRun(NamedTuple):
 
 _NOTE = upsert(last_run)
 _ALL = Query(
-    select(last_run.c.name, last_run.c.at_s, last_run.c.is_good, last_run.c.result).order_by(
-        last_run.c.name
-    )
+    lambda: select(
+        last_run.c.name, last_run.c.at_s, last_run.c.is_good, last_run.c.result
+    ).order_by(last_run.c.name)
 )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alembic.script import Script, ScriptDirectory
 
 _LOCATION = str(files("tollway.store").joinpath("migrations"))
-_FLOOR = Query(select(schema_floor.c.revision))
+_FLOOR = Query(lambda: select(schema_floor.c.revision))
 
 Plan = Callable[[Transaction, str | None], Awaitable[str]]
 

@@ -53,7 +53,7 @@ def _text(name: str) -> object:
 
 
 _MAKE = Query(
-    select(
+    lambda: select(
         func.tollway_make_months(
             _text("parent"),
             _text("key"),
@@ -62,10 +62,10 @@ _MAKE = Query(
         )
     )
 )
-_LOCK = Query(select(func.tollway_lock_month(_text("parent"), _text("month"))))
-_DROP = Query(select(func.tollway_drop_month(_text("parent"), _text("month"))))
+_LOCK = Query(lambda: select(func.tollway_lock_month(_text("parent"), _text("month"))))
+_DROP = Query(lambda: select(func.tollway_drop_month(_text("parent"), _text("month"))))
 _MONTHS = Query(
-    text(
+    lambda: text(
         "SELECT substr(relname, length(:parent) + 2) FROM pg_inherits "
         "JOIN pg_class ON pg_class.oid = inhrelid WHERE inhparent = to_regclass(:parent) "
         "ORDER BY 1"

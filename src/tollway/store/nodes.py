@@ -46,24 +46,32 @@ class ServingNode(NamedTuple):
 
 
 _STORE = upsert(node)
-_REMOVE = Query(node.delete().where(node.c.id == bindparam("its")))
-_SWEEP = Query(node.delete().where(node.c.seen_at_ms < bindparam("before_ms")))
+_REMOVE = Query(lambda: node.delete().where(node.c.id == bindparam("its")))
+_SWEEP = Query(lambda: node.delete().where(node.c.seen_at_ms < bindparam("before_ms")))
 _OLDER = Query(
-    select(node.c.name)
-    .where(node.c.seen_at_ms >= bindparam("since_ms"), node.c.knows_schema < bindparam("revision"))
-    .distinct()
-    .order_by(node.c.name)
+    lambda: (
+        select(node.c.name)
+        .where(
+            node.c.seen_at_ms >= bindparam("since_ms"), node.c.knows_schema < bindparam("revision")
+        )
+        .distinct()
+        .order_by(node.c.name)
+    )
 )
 _ALL = Query(
-    select(*(node.c[name] for name in ServingNode._fields)).order_by(node.c.name, node.c.seen_at_ms)
+    lambda: select(*(node.c[name] for name in ServingNode._fields)).order_by(
+        node.c.name, node.c.seen_at_ms
+    )
 )
 _alive = select(node.c.name).where(node.c.seen_at_ms >= bindparam("since_ms")).distinct()
-_WITHOUT_KEY = Query(_alive.where(node.c.knows_key < bindparam("key_id")).order_by(node.c.name))
+_WITHOUT_KEY = Query(
+    lambda: _alive.where(node.c.knows_key < bindparam("key_id")).order_by(node.c.name)
+)
 _SEAL_OTHERWISE = Query(
-    _alive.where(node.c.seals_with != bindparam("key_id")).order_by(node.c.name)
+    lambda: _alive.where(node.c.seals_with != bindparam("key_id")).order_by(node.c.name)
 )
 _SERVING = Query(
-    select(func.count()).select_from(node).where(node.c.seen_at_ms >= bindparam("since_ms"))
+    lambda: select(func.count()).select_from(node).where(node.c.seen_at_ms >= bindparam("since_ms"))
 )
 
 

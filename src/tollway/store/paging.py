@@ -38,6 +38,7 @@ from sqlalchemy import (
 from tollway.store.database import Database, Row
 from tollway.store.query import Query, Steps, StepsQuery
 
+Counts = Callable[[], Sequence[Select[Any]]]
 Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
 Finer = Callable[[ColumnElement[int]], Select[Any]]
 PageSteps = Callable[[Mapping[str, Any]], Steps]
@@ -108,21 +109,21 @@ class RunningCounts:
 class Listing:
     """Rows that are listed by a negated time, the newest first, and the counts of their buckets.
 
-    `counts` are queries for (after, how many) of buckets that do not overlap: the rows of a bucket
-    are those that come next after its `after`. If some of them are large, all have a third column,
-    the large one's number or null, and `finer` asks for the buckets that such a one consists of;
-    such a listing needs steps of its own.
+    `counts` makes the queries for (after, how many) of buckets that do not overlap: the rows of a
+    bucket are those that come next after its `after`. If some of them are large, all have a third
+    column, the large one's number or null, and `finer` asks for the buckets that such a one
+    consists of; such a listing needs steps of its own.
     `rows` asks for `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
     """
 
-    def __init__(
-        self, counts: Sequence[Select[Any]], rows: Rows, key: Key, finer: Finer | None = None
-    ) -> None:
-        buckets = union_all(*counts)
-        self._counts = Query(buckets)
-        self._at_once = _at_once(buckets.subquery(), rows, key, finer)
-        self.page_rows = rows(bindparam("after"), bindparam("skip"))
+    def __init__(self, counts: Counts, rows: Rows, key: Key, finer: Finer | None = None) -> None:
+        self._counts = Query(lambda: union_all(*counts()))
+        self._at_once = lambda: _at_once(union_all(*counts()).subquery(), rows, key, finer)
+        self._rows = rows
         self.rows = Query(self.page_rows)
+
+    def page_rows(self) -> Select[Any]:
+        return self._rows(bindparam("after"), bindparam("skip"))
 
     def query(self, steps: PageSteps | None = None) -> StepsQuery:
         """The query for a page. Steps give the total in a row of its own, then the page's rows."""

@@ -91,11 +91,24 @@ def _written(value: object) -> str | None:
     return f"'{value}'" if isinstance(value, str) and _PLAIN_WORD.fullmatch(value) else None
 
 
-class Query:
-    """One query, in every dialect it is asked for."""
+# A statement, or what makes it.
+Statement = ClauseElement | Callable[[], ClauseElement]
 
-    def __init__(self, statement: ClauseElement) -> None:
-        self._statement = statement
+
+class Query:
+    """One query, in every dialect it is asked for.
+
+    A query of a module is given what makes its statement, which is then made on first use: a
+    process that starts uses few of the queries that it loads.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self._source = statement
+
+    @property
+    def _statement(self) -> ClauseElement:
+        source = self._source
+        return source if isinstance(source, ClauseElement) else source()
 
     @cached_property
     def sqlite(self) -> CompiledQuery:
@@ -201,9 +214,7 @@ class StepsQuery(Query):
     Here a statement costs next to nothing, and there each is a round trip.
     """
 
-    def __init__(
-        self, statement: ClauseElement, steps: Callable[[Mapping[str, Any]], Steps]
-    ) -> None:
+    def __init__(self, statement: Statement, steps: Callable[[Mapping[str, Any]], Steps]) -> None:
         super().__init__(statement)
         self.steps = steps
 
@@ -219,13 +230,15 @@ def upsert(table: Table) -> Query:
 
     Its parameters are the table's columns, in their order.
     """
-    statement = insert(table).values({column.name: bindparam(column.name) for column in table.c})
-    said = [column for column in table.c if not column.primary_key]
-    new = statement.excluded
-    return Query(
-        statement.on_conflict_do_update(
+
+    def statement() -> Insert:
+        added = insert(table).values({column.name: bindparam(column.name) for column in table.c})
+        said = [column for column in table.c if not column.primary_key]
+        new = added.excluded
+        return added.on_conflict_do_update(
             index_elements=list(table.primary_key.columns),
             set_={column.name: new[column.name] for column in said},
             where=or_(*(column.is_distinct_from(new[column.name]) for column in said)),
         )
-    )
+
+    return Query(statement)

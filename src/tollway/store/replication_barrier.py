@@ -11,7 +11,7 @@ from tollway.store.database import Transaction
 from tollway.store.query import Query
 
 # To the log alone: no row is locked by it, and none is left behind.
-_WRITE_TO_LOG = Query(text("SELECT pg_logical_emit_message(true, 'tollway', '')"))
+_WRITE_TO_LOG = Query(lambda: text("SELECT pg_logical_emit_message(true, 'tollway', '')"))
 
 
 async def wait_for_standby(transaction: Transaction) -> None:

@@ -11,11 +11,11 @@ from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.database import version
 
-_READ = Query(select(version.c.directory, version.c.figures, version.c.material))
-_REWRITE = Query(version.update().values(id=version.c.id))
-_BUMP_DIRECTORY = Query(version.update().values(directory=version.c.directory + 1))
-_BUMP_FIGURES = Query(version.update().values(figures=version.c.figures + 1))
-_BUMP_MATERIAL = Query(version.update().values(material=version.c.material + 1))
+_READ = Query(lambda: select(version.c.directory, version.c.figures, version.c.material))
+_REWRITE = Query(lambda: version.update().values(id=version.c.id))
+_BUMP_DIRECTORY = Query(lambda: version.update().values(directory=version.c.directory + 1))
+_BUMP_FIGURES = Query(lambda: version.update().values(figures=version.c.figures + 1))
+_BUMP_MATERIAL = Query(lambda: version.update().values(material=version.c.material + 1))
 
 
 async def write_nothing_new(transaction: Transaction) -> None:

@@ -15,6 +15,7 @@ from tollway.web.wording import amount, grouped, sentence
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
 _NUMBERS = {"code": 5, "amount": 18}
+_TIMES = ("since", "until")
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
@@ -60,6 +61,11 @@ def _problem(context: Context, name: str) -> str:
         return wrong if _number(context, name) is None else ""
     wrong = context.say("This is no time: it filters nothing.")
     return wrong if _moment_ms(context, name) is None else ""
+
+
+def has_unread_filter(context: Context) -> bool:
+    """Whether an address has a filter that cannot be read; the page says which."""
+    return any(_problem(context, name) for name in (*_NUMBERS, *_TIMES))
 
 
 async def wanted_page(

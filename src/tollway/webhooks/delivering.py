@@ -75,28 +75,32 @@ _first = (
 )
 _found = select(_waiting.c.endpoint_id, _first.label("first_at_ms")).subquery("found")
 _ENDPOINTS = Query(
-    select(_found.c.endpoint_id)
-    .where(_found.c.first_at_ms <= bindparam("now_ms", type_=BigInteger))
-    .order_by(_found.c.first_at_ms)
+    lambda: (
+        select(_found.c.endpoint_id)
+        .where(_found.c.first_at_ms <= bindparam("now_ms", type_=BigInteger))
+        .order_by(_found.c.first_at_ms)
+    )
 )
 _earlier = webhook_delivery.alias("earlier")
 # Not before an earlier one of the same subject is settled.
 _DUE = Query(
-    select(*(webhook_delivery.c[name] for name in _Due._fields))
-    .where(
-        _is_waiting,
-        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-        webhook_delivery.c.next_at_ms <= bindparam("now_ms", type_=BigInteger),
-        ~exists().where(
-            _earlier.c.account_id == webhook_delivery.c.account_id,
-            _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
-            _earlier.c.subject == webhook_delivery.c.subject,
-            _earlier.c.number < webhook_delivery.c.number,
+    lambda: (
+        select(*(webhook_delivery.c[name] for name in _Due._fields))
+        .where(
             _is_waiting,
-        ),
+            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+            webhook_delivery.c.next_at_ms <= bindparam("now_ms", type_=BigInteger),
+            ~exists().where(
+                _earlier.c.account_id == webhook_delivery.c.account_id,
+                _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
+                _earlier.c.subject == webhook_delivery.c.subject,
+                _earlier.c.number < webhook_delivery.c.number,
+                _is_waiting,
+            ),
+        )
+        .order_by(webhook_delivery.c.next_at_ms)
+        .limit(bindparam("count"))
     )
-    .order_by(webhook_delivery.c.next_at_ms)
-    .limit(bindparam("count"))
 )
 _its_key = (
     webhook_delivery.c.account_id == bindparam("of_account"),
@@ -105,21 +109,25 @@ _its_key = (
     _is_waiting,
 )
 _CLAIM = Query(
-    webhook_delivery.update()
-    .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("seen_ms", type_=BigInteger))
-    .values(
-        next_at_ms=bindparam("lease_ms", type_=BigInteger),
-        attempts=webhook_delivery.c.attempts + 1,
+    lambda: (
+        webhook_delivery.update()
+        .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("seen_ms", type_=BigInteger))
+        .values(
+            next_at_ms=bindparam("lease_ms", type_=BigInteger),
+            attempts=webhook_delivery.c.attempts + 1,
+        )
     )
 )
 _SETTLE = Query(
-    webhook_delivery.update()
-    .where(*_its_key)
-    .values(
-        state=bindparam("new_state"),
-        status=bindparam("new_status"),
-        next_at_ms=bindparam("retry_ms", type_=BigInteger),
-        settled_at_ms=bindparam("at_ms", type_=BigInteger),
+    lambda: (
+        webhook_delivery.update()
+        .where(*_its_key)
+        .values(
+            state=bindparam("new_state"),
+            status=bindparam("new_status"),
+            next_at_ms=bindparam("retry_ms", type_=BigInteger),
+            settled_at_ms=bindparam("at_ms", type_=BigInteger),
+        )
     )
 )
 

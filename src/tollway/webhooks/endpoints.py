@@ -42,9 +42,11 @@ class EndpointSecret(msgspec.Struct, frozen=True):
 
 _SHOWN = tuple(webhook_endpoint.c[name] for name in WebhookEndpoint.__struct_fields__)
 _OF_ACCOUNT = Query(
-    select(*_SHOWN)
-    .where(webhook_endpoint.c.account_id == bindparam("of_account"))
-    .order_by(webhook_endpoint.c.made_at_s, webhook_endpoint.c.id)
+    lambda: (
+        select(*_SHOWN)
+        .where(webhook_endpoint.c.account_id == bindparam("of_account"))
+        .order_by(webhook_endpoint.c.made_at_s, webhook_endpoint.c.id)
+    )
 )
 _its_key = (
     webhook_endpoint.c.account_id == bindparam("of_account"),
@@ -57,20 +59,26 @@ _SEALED = Query(_sealed_columns)
 # Of two that rotate at once, the second must see the first one's secret.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())
 _ADD = Query(
-    webhook_endpoint.insert().values({c.name: bindparam(c.name) for c in webhook_endpoint.c})
+    lambda: webhook_endpoint.insert().values(
+        {c.name: bindparam(c.name) for c in webhook_endpoint.c}
+    )
 )
 _ROTATE = Query(
-    webhook_endpoint.update()
-    .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
-    .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    lambda: (
+        webhook_endpoint.update()
+        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    )
 )
 _END = Query(
-    webhook_endpoint.update()
-    .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
-    .values(ended_at_s=bindparam("at_s"))
+    lambda: (
+        webhook_endpoint.update()
+        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .values(ended_at_s=bindparam("at_s"))
+    )
 )
 _FORGET = Query(
-    webhook_endpoint.delete().where(
+    lambda: webhook_endpoint.delete().where(
         webhook_endpoint.c.account_id == bindparam("of_account"),
         webhook_endpoint.c.ended_at_s < bindparam("before_s", type_=BigInteger),
     )

@@ -80,24 +80,30 @@ class Event(msgspec.Struct, frozen=True):
 
 
 _TAKE_NUMBERS = Query(
-    webhook_endpoint.update()
-    .where(
-        webhook_endpoint.c.account_id == bindparam("of_account"),
-        webhook_endpoint.c.ended_at_s.is_(None),
+    lambda: (
+        webhook_endpoint.update()
+        .where(
+            webhook_endpoint.c.account_id == bindparam("of_account"),
+            webhook_endpoint.c.ended_at_s.is_(None),
+        )
+        .values(last_number=webhook_endpoint.c.last_number + 1)
+        .returning(webhook_endpoint.c.id, webhook_endpoint.c.last_number)
     )
-    .values(last_number=webhook_endpoint.c.last_number + 1)
-    .returning(webhook_endpoint.c.id, webhook_endpoint.c.last_number)
 )
 _ADD = Query(
-    webhook_delivery.insert().values({c.name: bindparam(c.name) for c in webhook_delivery.c})
+    lambda: webhook_delivery.insert().values(
+        {c.name: bindparam(c.name) for c in webhook_delivery.c}
+    )
 )
 _KNOWN = Query(
-    select(webhook_delivery.c.number)
-    .where(
-        webhook_delivery.c.account_id == bindparam("of_account"),
-        webhook_delivery.c.event_id == bindparam("wanted"),
+    lambda: (
+        select(webhook_delivery.c.number)
+        .where(
+            webhook_delivery.c.account_id == bindparam("of_account"),
+            webhook_delivery.c.event_id == bindparam("wanted"),
+        )
+        .limit(1)
     )
-    .limit(1)
 )
 
 

@@ -29,32 +29,36 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 _PAGE = Query(
-    select(*(webhook_delivery.c[name] for name in Delivery.__struct_fields__))
-    .where(
-        webhook_delivery.c.account_id == bindparam("of_account"),
-        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-        webhook_delivery.c.number < bindparam("before", type_=BigInteger),
+    lambda: (
+        select(*(webhook_delivery.c[name] for name in Delivery.__struct_fields__))
+        .where(
+            webhook_delivery.c.account_id == bindparam("of_account"),
+            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+            webhook_delivery.c.number < bindparam("before", type_=BigInteger),
+        )
+        .order_by(webhook_delivery.c.number.desc())
+        .limit(bindparam("count"))
     )
-    .order_by(webhook_delivery.c.number.desc())
-    .limit(bindparam("count"))
 )
 _AGAIN = Query(
-    webhook_delivery.update()
-    .where(
-        webhook_delivery.c.account_id == bindparam("of_account"),
-        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-        webhook_delivery.c.event_id == bindparam("wanted"),
-    )
-    .values(
-        state="waiting",
-        attempts=0,
-        next_at_ms=bindparam("now_ms", type_=BigInteger),
-        settled_at_ms=null(),
+    lambda: (
+        webhook_delivery.update()
+        .where(
+            webhook_delivery.c.account_id == bindparam("of_account"),
+            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+            webhook_delivery.c.event_id == bindparam("wanted"),
+        )
+        .values(
+            state="waiting",
+            attempts=0,
+            next_at_ms=bindparam("now_ms", type_=BigInteger),
+            settled_at_ms=null(),
+        )
     )
 )
 _key = tuple(webhook_delivery.primary_key.columns)
 _SWEEP = Query(
-    webhook_delivery.delete().where(
+    lambda: webhook_delivery.delete().where(
         tuple_(*_key).in_(
             select(*_key)
             .where(webhook_delivery.c.settled_at_ms < bindparam("before_ms", type_=BigInteger))

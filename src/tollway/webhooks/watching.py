@@ -21,27 +21,36 @@ _its_balance = and_(
     balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
 )
 _LOW = Query(
-    select(
-        balance_alert.c.account_id, balance_alert.c.unit, balance_alert.c.below, balance.c.amount
+    lambda: (
+        select(
+            balance_alert.c.account_id,
+            balance_alert.c.unit,
+            balance_alert.c.below,
+            balance.c.amount,
+        )
+        .join(balance, _its_balance)
+        .where(balance_alert.c.fired_at_ms.is_(None), balance.c.amount < balance_alert.c.below)
     )
-    .join(balance, _its_balance)
-    .where(balance_alert.c.fired_at_ms.is_(None), balance.c.amount < balance_alert.c.below)
 )
 _HIGH_AGAIN = Query(
-    select(balance_alert.c.account_id, balance_alert.c.unit)
-    .join(balance, _its_balance)
-    .where(balance_alert.c.fired_at_ms.is_not(None), balance.c.amount >= balance_alert.c.below)
+    lambda: (
+        select(balance_alert.c.account_id, balance_alert.c.unit)
+        .join(balance, _its_balance)
+        .where(balance_alert.c.fired_at_ms.is_not(None), balance.c.amount >= balance_alert.c.below)
+    )
 )
 _its_key = (
     balance_alert.c.account_id == bindparam("of_account"),
     balance_alert.c.unit == bindparam("of_unit"),
 )
 _FIRE = Query(
-    balance_alert.update()
-    .where(*_its_key, balance_alert.c.fired_at_ms.is_(None))
-    .values(fired_at_ms=bindparam("at_ms", type_=BigInteger))
+    lambda: (
+        balance_alert.update()
+        .where(*_its_key, balance_alert.c.fired_at_ms.is_(None))
+        .values(fired_at_ms=bindparam("at_ms", type_=BigInteger))
+    )
 )
-_RESET = Query(balance_alert.update().where(*_its_key).values(fired_at_ms=null()))
+_RESET = Query(lambda: balance_alert.update().where(*_its_key).values(fired_at_ms=null()))
 _insert_alert = insert(balance_alert).values(
     account_id=bindparam("of_account"),
     unit=bindparam("of_unit"),
@@ -49,16 +58,18 @@ _insert_alert = insert(balance_alert).values(
     fired_at_ms=null(),
 )
 _SET = Query(
-    _insert_alert.on_conflict_do_update(
+    lambda: _insert_alert.on_conflict_do_update(
         index_elements=["account_id", "unit"],
         set_={"below": _insert_alert.excluded.below, "fired_at_ms": null()},
     )
 )
-_UNSET = Query(balance_alert.delete().where(*_its_key))
+_UNSET = Query(lambda: balance_alert.delete().where(*_its_key))
 _ALERTS = Query(
-    select(balance_alert.c.unit, balance_alert.c.below)
-    .where(balance_alert.c.account_id == bindparam("of_account"))
-    .order_by(balance_alert.c.unit)
+    lambda: (
+        select(balance_alert.c.unit, balance_alert.c.below)
+        .where(balance_alert.c.account_id == bindparam("of_account"))
+        .order_by(balance_alert.c.unit)
+    )
 )
 # Only of accounts that would be notified.
 _notified = (
@@ -66,7 +77,7 @@ _notified = (
 )
 _now, _soon = (bindparam(name, type_=BigInteger) for name in ("now_s", "soon_s"))
 _TOKENS = Query(
-    select(token.c.account_id, token.c.id, token.c.expires_at_s).where(
+    lambda: select(token.c.account_id, token.c.id, token.c.expires_at_s).where(
         token.c.account_id.in_(_notified),
         token.c.client_id.is_(None),
         token.c.revoked_at_s.is_(None),
@@ -75,7 +86,7 @@ _TOKENS = Query(
     )
 )
 _CONSENTS = Query(
-    select(
+    lambda: select(
         consent.c.account_id,
         consent.c.id,
         consent.c.expires_at_s,

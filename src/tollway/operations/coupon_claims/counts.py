@@ -29,7 +29,7 @@ _new_hour = insert(coupon_claim_hour).values(
 _COUNT_UP = ManyRows(
     coupon_claim_hour,
     Query(
-        _new_hour.on_conflict_do_update(
+        lambda: _new_hour.on_conflict_do_update(
             index_elements=list(coupon_claim_hour.primary_key.columns),
             set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
         )
@@ -38,16 +38,18 @@ _COUNT_UP = ManyRows(
 # Apart from the other statement: an INSERT with a negative count would break the check constraint,
 # even if it ends in an UPDATE.
 _COUNT_DOWN = Query(
-    coupon_claim_hour.update()
-    .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
-    .where(
-        coupon_claim_hour.c.sid == bindparam("its_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("its_type"),
-        coupon_claim_hour.c.hour == bindparam("its_hour"),
+    lambda: (
+        coupon_claim_hour.update()
+        .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
+        .where(
+            coupon_claim_hour.c.sid == bindparam("its_sid"),
+            coupon_claim_hour.c.claim_type == bindparam("its_type"),
+            coupon_claim_hour.c.hour == bindparam("its_hour"),
+        )
     )
 )
 _FORGET_EMPTY = Query(
-    coupon_claim_hour.delete().where(
+    lambda: coupon_claim_hour.delete().where(
         coupon_claim_hour.c.sid == bindparam("its_sid"),
         coupon_claim_hour.c.claim_type == bindparam("its_type"),
         coupon_claim_hour.c.hour == bindparam("its_hour"),
@@ -58,8 +60,8 @@ _of_hours = and_(
     coupon_claim_hour.c.hour >= bindparam("first_hour"),
     coupon_claim_hour.c.hour < bindparam("end_hour"),
 )
-_HOURS_TOTAL = Query(select(func.sum(coupon_claim_hour.c.claims)).where(_of_hours))
-_FORGET_HOURS = Query(coupon_claim_hour.delete().where(_of_hours))
+_HOURS_TOTAL = Query(lambda: select(func.sum(coupon_claim_hour.c.claims)).where(_of_hours))
+_FORGET_HOURS = Query(lambda: coupon_claim_hour.delete().where(_of_hours))
 
 
 async def forget_hours(transaction: Transaction, start_s: int, end_s: int) -> int:

@@ -100,27 +100,32 @@ _of_sid = (
 )
 _place = tuple_(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
 _LINES = Query(
-    select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
-    .where(
-        *_of_sid,
-        coupon_claim.c.newest_first > bindparam("newest", type_=BigInteger),
-        coupon_claim.c.newest_first <= bindparam("oldest", type_=BigInteger),
-        _place > tuple_(bindparam("last", type_=BigInteger), bindparam("last_code", type_=String)),
+    lambda: (
+        select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
+        .where(
+            *_of_sid,
+            coupon_claim.c.newest_first > bindparam("newest", type_=BigInteger),
+            coupon_claim.c.newest_first <= bindparam("oldest", type_=BigInteger),
+            _place
+            > tuple_(bindparam("last", type_=BigInteger), bindparam("last_code", type_=String)),
+        )
+        .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
+        .limit(bindparam("most"))
     )
-    .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
-    .limit(bindparam("most"))
 )
 _OF_ITS_SECOND = Query(
-    select(func.count())
-    .select_from(coupon_claim)
-    .where(
-        *_of_sid,
-        coupon_claim.c.newest_first == bindparam("second", type_=BigInteger),
-        coupon_claim.c.coupon_code <= bindparam("last_code", type_=String),
+    lambda: (
+        select(func.count())
+        .select_from(coupon_claim)
+        .where(
+            *_of_sid,
+            coupon_claim.c.newest_first == bindparam("second", type_=BigInteger),
+            coupon_claim.c.coupon_code <= bindparam("last_code", type_=String),
+        )
     )
 )
 _POSITION = Query(
-    select(coupon_claim.c.newest_first).where(
+    lambda: select(coupon_claim.c.newest_first).where(
         *_of_sid, coupon_claim.c.coupon_code == bindparam("wanted")
     )
 )

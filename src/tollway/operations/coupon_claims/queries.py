@@ -95,14 +95,20 @@ _OF_LIST = (
     coupon_claim_hour.c.sid == bindparam("wanted_sid"),
     coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
 )
-_HOURS = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.claims).where(
-    *_OF_LIST,
-    coupon_claim_hour.c.hour >= bindparam("first_hour"),
-    coupon_claim_hour.c.hour < bindparam("last_hour"),
-)
-_newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
-_oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
-_LISTING = Listing([_newest, _HOURS, _oldest], _rows, _KEY)
+
+
+def _counts() -> list[Select[Any]]:
+    hours = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.claims).where(
+        *_OF_LIST,
+        coupon_claim_hour.c.hour >= bindparam("first_hour"),
+        coupon_claim_hour.c.hour < bindparam("last_hour"),
+    )
+    newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
+    oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
+    return [newest, hours, oldest]
+
+
+_LISTING = Listing(_counts, _rows, _KEY)
 _PAGE = _LISTING.query()
 
 _version = coupon_claim_version.c
@@ -117,34 +123,31 @@ _VERSIONS: dict[str, ScalarSelect[Any]] = {
     .where(or_(_of_list, _of_every_list))
     .scalar_subquery(),
 }
-_page = _LISTING.page_rows.subquery()
-_time_s = bindparam("utc_offset_s", type_=BigInteger) - _page.c.newest_first
-_between = bindparam("between", type_=LargeBinary)
-_utc: ColumnElement[str] = literal_column("'UTC'")
-# Each claim with its time before it, all in one piece.
-_CLAIMS: dict[str, ColumnElement[Any]] = {
-    "sqlite": cast(
-        func.group_concat(
-            func.concat(func.datetime(_time_s, "unixepoch"), _page.c.ready), _between
-        ),
-        LargeBinary,
-    ),
-    "postgresql": func.string_agg(
-        func.convert_to(
-            func.to_char(
-                func.timezone(_utc, func.to_timestamp(_time_s)),
-                literal_column("'YYYY-MM-DD HH24:MI:SS'"),
-            ),
-            literal_column("'UTF8'"),
-        ).op("||")(_page.c.ready),
-        _between,
-    ),
-}
 
 
-def _all_hours(dialect: str) -> Query:
+def _claims(dialect: str) -> Select[Any]:
+    """The claims of a page, each with its time before it, all in one piece; and the version."""
+    page = _LISTING.page_rows().subquery()
+    time_s = bindparam("utc_offset_s", type_=BigInteger) - page.c.newest_first
+    between = bindparam("between", type_=LargeBinary)
+    timed: ColumnElement[Any]
+    if dialect == "sqlite":
+        timed = func.concat(func.datetime(time_s, "unixepoch"), page.c.ready)
+        joined: ColumnElement[Any] = cast(func.group_concat(timed, between), LargeBinary)
+    else:
+        utc: ColumnElement[str] = literal_column("'UTC'")
+        time = func.to_char(
+            func.timezone(utc, func.to_timestamp(time_s)),
+            literal_column("'YYYY-MM-DD HH24:MI:SS'"),
+        )
+        timed = func.convert_to(time, literal_column("'UTF8'")).op("||")(page.c.ready)
+        joined = func.string_agg(timed, between)
+    return select(joined, _VERSIONS[dialect])
+
+
+def _all_hours(dialect: str) -> Select[Any]:
     """All hours of a list, and beside each the version; the highest hour first."""
-    return Query(
+    return (
         select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims, _VERSIONS[dialect])
         .where(*_OF_LIST)
         .order_by(coupon_claim_hour.c.hour.desc())
@@ -161,8 +164,8 @@ class ClaimPages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._joined = JointQuery(select(_CLAIMS[database.dialect], _VERSIONS[database.dialect]))
-        self._all_hours = _all_hours(database.dialect)
+        self._joined = JointQuery(lambda: _claims(database.dialect))
+        self._all_hours = Query(lambda: _all_hours(database.dialect))
         self._learn_again_s = 0.0 if database.dialect == "sqlite" else _LEARN_AGAIN_S
         self._known: dict[_List, _Known] = {}
         self._learnt_s: dict[_List, float] = {}

@@ -25,7 +25,9 @@ _old_hours = (
     .prefix_with("MATERIALIZED")
 )
 _list = (_old_hours.c.sid, _old_hours.c.claim_type)
-_OLD_CLAIMS = Query(select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list))
+_OLD_CLAIMS = Query(
+    lambda: select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list)
+)
 
 
 def _day_start_s(before_ms: int) -> int:

@@ -25,12 +25,12 @@ _LOCKS = 64
 
 
 _STORED = Query(
-    select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
+    lambda: select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
         coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
     )
 )
 _REMOVE = Query(
-    coupon_claim.delete().where(
+    lambda: coupon_claim.delete().where(
         coupon_claim.c.sid == bindparam("old_sid"),
         coupon_claim.c.claim_type == bindparam("old_type"),
         coupon_claim.c.newest_first == bindparam("old_newest_first"),
@@ -40,22 +40,24 @@ _REMOVE = Query(
 _key = tuple(coupon_claim.primary_key.columns)
 _is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
 _REMOVE_OLD = Query(
-    coupon_claim.delete()
-    .where(
-        tuple_(*_key).in_(
-            select(*_key)
-            .where(
-                coupon_claim.c.sid == bindparam("old_sid"),
-                coupon_claim.c.claim_type == bindparam("old_type"),
-                _is_old,
-            )
-            .order_by(*_key)
-            .limit(bindparam("most", type_=Integer))
-        ),
-        # Repeated, so that the query skips months which are not old.
-        _is_old,
+    lambda: (
+        coupon_claim.delete()
+        .where(
+            tuple_(*_key).in_(
+                select(*_key)
+                .where(
+                    coupon_claim.c.sid == bindparam("old_sid"),
+                    coupon_claim.c.claim_type == bindparam("old_type"),
+                    _is_old,
+                )
+                .order_by(*_key)
+                .limit(bindparam("most", type_=Integer))
+            ),
+            # Repeated, so that the query skips months which are not old.
+            _is_old,
+        )
+        .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
     )
-    .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
 
 

@@ -99,21 +99,25 @@ _asked = (
 _found = (shop_order.c.order_sn, shop_order.c.ready)
 _BY_NUMBER = {
     "sqlite": Query(
-        select(*_found)
-        .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
-        .where(_of_owner)
+        lambda: (
+            select(*_found)
+            .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
+            .where(_of_owner)
+        )
     ),
     "postgresql": Query(
-        select(*_found).where(
+        lambda: select(*_found).where(
             _of_owner, shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String)))
         )
     ),
 }
 _CHANGED = Query(
-    select(shop_order.c.change_no, shop_order.c.ready)
-    .where(_of_owner, shop_order.c.change_no > bindparam("after", type_=BigInteger))
-    .order_by(shop_order.c.change_no)
-    .limit(bindparam("most"))
+    lambda: (
+        select(shop_order.c.change_no, shop_order.c.ready)
+        .where(_of_owner, shop_order.c.change_no > bindparam("after", type_=BigInteger))
+        .order_by(shop_order.c.change_no)
+        .limit(bindparam("most"))
+    )
 )
 
 

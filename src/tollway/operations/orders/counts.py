@@ -48,7 +48,7 @@ _insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in o
 _COUNT_UP = ManyRows(
     order_count,
     Query(
-        _insert_count.on_conflict_do_update(
+        lambda: _insert_count.on_conflict_do_update(
             index_elements=list(order_count.primary_key.columns),
             set_={"orders": order_count.c.orders + _insert_count.excluded.orders},
         )
@@ -61,12 +61,14 @@ _this_bucket = (
     order_count.c.bucket == bindparam("of_bucket"),
 )
 _COUNT_DOWN = Query(
-    order_count.update()
-    .values(orders=order_count.c.orders - bindparam("fewer"))
-    .where(*_this_bucket)
+    lambda: (
+        order_count.update()
+        .values(orders=order_count.c.orders - bindparam("fewer"))
+        .where(*_this_bucket)
+    )
 )
 _FORGET_EMPTY = Query(
-    order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
+    lambda: order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
 )
 
 # Written out, and not parameters: otherwise the planner does not use the partial index.
@@ -98,7 +100,7 @@ DELETE FROM order_count WHERE (owner_id, facet, hours, bucket) IN (
     AND found.hours = span.hours
     AND found.bucket >= span.first_bucket AND found.bucket < span.end_bucket
 )"""  # noqa: S608
-_DAYS_TOTAL, _FORGET_DAYS = Query(text(_TOTAL_TEXT)), Query(text(_FORGET_TEXT))
+_DAYS_TOTAL, _FORGET_DAYS = Query(lambda: text(_TOTAL_TEXT)), Query(lambda: text(_FORGET_TEXT))
 
 
 def counted(orders: Collection[Counted]) -> Counter[Bucket]:

@@ -207,7 +207,7 @@ class RowMaker:
         return parts
 
 
-_ANY = Query(select(shop_order.c.owner_id).limit(1))
+_ANY = Query(lambda: select(shop_order.c.owner_id).limit(1))
 
 
 class _FirstOrders(OrderLoader):
@@ -246,20 +246,24 @@ def _moved(column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 # The ready order is encoded text, as bytes.
 _MOVE_PICTURES = Query(
-    shop_order.update()
-    .values(
-        goods_img=_moved(shop_order.c.goods_img),
-        ready=cast(_moved(cast(shop_order.c.ready, String)), LargeBinary),
+    lambda: (
+        shop_order.update()
+        .values(
+            goods_img=_moved(shop_order.c.goods_img),
+            ready=cast(_moved(cast(shop_order.c.ready, String)), LargeBinary),
+        )
+        .where(shop_order.c.goods_img.startswith(_text("old_site")))
     )
-    .where(shop_order.c.goods_img.startswith(_text("old_site")))
 )
 _MOVE_PICTURES_IN_MONTHS = Query(
-    shop_order.update()
-    .values(
-        goods_img=_moved(shop_order.c.goods_img),
-        ready=func.convert_to(_moved(func.convert_from(shop_order.c.ready, "UTF8")), "UTF8"),
+    lambda: (
+        shop_order.update()
+        .values(
+            goods_img=_moved(shop_order.c.goods_img),
+            ready=func.convert_to(_moved(func.convert_from(shop_order.c.ready, "UTF8")), "UTF8"),
+        )
+        .where(shop_order.c.goods_img.startswith(_text("old_site")))
     )
-    .where(shop_order.c.goods_img.startswith(_text("old_site")))
 )
 
 

@@ -87,24 +87,27 @@ ORDERS_FILE = Operation(
 )
 
 _LAST_CHANGE = Query(
-    select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
+    lambda: select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
 )
 _place = tuple_(shop_order.c.newest_first, shop_order.c.order_sn)
 _LINES = Query(
-    select(shop_order.c.newest_first, shop_order.c.order_sn, shop_order.c.ready)
-    .where(
-        shop_order.c.owner_id == bindparam("owner"),
-        shop_order.c.newest_first > bindparam("newest", type_=BigInteger),
-        shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
-        _place > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
-        # What was stored later is not paid. A sum, so that the index of changes is not chosen.
-        shop_order.c.change_no + 0 <= bindparam("last_change", type_=BigInteger),
+    lambda: (
+        select(shop_order.c.newest_first, shop_order.c.order_sn, shop_order.c.ready)
+        .where(
+            shop_order.c.owner_id == bindparam("owner"),
+            shop_order.c.newest_first > bindparam("newest", type_=BigInteger),
+            shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
+            _place
+            > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
+            # What was stored later is not paid. A sum, so that the index of changes is not chosen.
+            shop_order.c.change_no + 0 <= bindparam("last_change", type_=BigInteger),
+        )
+        .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
+        .limit(bindparam("most"))
     )
-    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
-    .limit(bindparam("most"))
 )
 _POSITION = Query(
-    select(shop_order.c.newest_first, shop_order.c.change_no).where(
+    lambda: select(shop_order.c.newest_first, shop_order.c.change_no).where(
         shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("wanted")
     )
 )

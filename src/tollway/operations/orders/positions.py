@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Select,
     and_,
     bindparam,
     cast,
@@ -64,16 +65,16 @@ _counts = (
     )
     .order_by(order_count.c.bucket.desc())
 )
-_DAYS = Query(_counts.where(order_count.c.hours == DAY_HOURS))
+_DAYS = Query(lambda: _counts.where(order_count.c.hours == DAY_HOURS))
 _HOURS = Query(
-    _counts.where(
+    lambda: _counts.where(
         order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
     )
 )
 
 # Three are too many: a shop may have loaded all its orders with the same time.
 _AT_TIMES = Query(
-    select(func.count()).select_from(
+    lambda: select(func.count()).select_from(
         select(shop_order.c.newest_first)
         .where(
             shop_order.c.owner_id == bindparam("owner"),
@@ -84,25 +85,27 @@ _AT_TIMES = Query(
     )
 )
 
-# The same counts, beside the version that they have at that moment; it is there without any, too.
-_version = VERSION_SHARED.subquery("its_version")
 
-
-def _counts_beside(*asked: ColumnElement[bool]) -> Query:
+def _counts_beside(*asked: ColumnElement[bool]) -> Select[Any]:
+    """The same counts, beside the version that they have at that moment; it is there without any,
+    too."""
+    version = VERSION_SHARED.subquery("its_version")
     of_facet = (
         order_count.c.owner_id == bindparam("owner"),
         order_count.c.facet == bindparam("of_facet"),
     )
-    return Query(
-        select(*_version.c, order_count.c.bucket, order_count.c.orders)
-        .join_from(_version, order_count, and_(*of_facet, *asked), isouter=True)
+    return (
+        select(*version.c, order_count.c.bucket, order_count.c.orders)
+        .join_from(version, order_count, and_(*of_facet, *asked), isouter=True)
         .order_by(order_count.c.bucket.desc())
     )
 
 
-_DAYS_BESIDE = _counts_beside(order_count.c.hours == DAY_HOURS)
-_HOURS_BESIDE = _counts_beside(
-    order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
+_DAYS_BESIDE = Query(lambda: _counts_beside(order_count.c.hours == DAY_HOURS))
+_HOURS_BESIDE = Query(
+    lambda: _counts_beside(
+        order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
+    )
 )
 
 

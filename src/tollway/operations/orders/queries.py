@@ -4,7 +4,7 @@ The counts per day and hour give the total and the hour in which the page begins
 orders are one run of neighbours in an index.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     LargeBinary,
     Select,
     String,
+    TextClause,
     and_,
     bindparam,
     cast,
@@ -106,15 +107,13 @@ def _asked(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
 
 
 def _listing(with_tag: bool, with_name: bool) -> Listing:
-    asked = _asked(with_tag, with_name)
-
     def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
         # Without a tag the orders already lie in the order of listing.
         is_keyed = with_tag or with_name
         found = (
             select(*(_KEY if is_keyed else _READY))
             .where(
-                *asked,
+                *_asked(with_tag, with_name),
                 shop_order.c.newest_first > after,
                 shop_order.c.newest_first <= bindparam("oldest_up_to"),
             )
@@ -124,16 +123,19 @@ def _listing(with_tag: bool, with_name: bool) -> Listing:
         )
         return by_key(found) if is_keyed else found
 
-    newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
-    days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
-    older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
-    counts = [
-        part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
-        newer.add_columns(_NO_DAY),
-        days.add_columns(order_count.c.bucket),
-        older.add_columns(_NO_DAY),
-        part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
-    ]
+    def counts() -> list[Select[Any]]:
+        asked = _asked(with_tag, with_name)
+        newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
+        days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
+        older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
+        return [
+            part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+            newer.add_columns(_NO_DAY),
+            days.add_columns(order_count.c.bucket),
+            older.add_columns(_NO_DAY),
+            part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+        ]
+
     return Listing(counts, rows, KEY, _hours_of)
 
 
@@ -145,10 +147,10 @@ _LISTINGS = {
 }
 
 
-def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
-    """How many orders are in the parts of hours at both ends of a window."""
-    asked, time = _asked(with_tag, with_name), shop_order.c.newest_first
-    return {name: Query(part_of(name, time, *asked)) for name in ("newest", "oldest")}
+def _part(name: str, with_tag: bool, with_name: bool) -> Query:
+    """How many orders are in the part of an hour at one end of a window."""
+    time = shop_order.c.newest_first
+    return Query(lambda: part_of(name, time, *_asked(with_tag, with_name)))
 
 
 def _guessed(listing: Listing, dialect: str) -> JointQuery:
@@ -156,18 +158,22 @@ def _guessed(listing: Listing, dialect: str) -> JointQuery:
     also the times of the first and the last order. A row for each order
     would cost more than the order: in an embedded database the thread that reads lets others run
     each time, and a server sends each."""
-    page = listing.page_rows.limit(bindparam("take")).subquery()
-    between = bindparam("between", type_=LargeBinary)
-    if dialect == "sqlite":
-        joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
-        bounds = func.min(page.c.newest_first), func.max(page.c.newest_first)
-        return JointQuery(select(joined, VERSION.scalar_subquery(), *bounds))
-    return JointQuery(
-        select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery())
-    )
+
+    def statement() -> Select[Any]:
+        page = listing.page_rows().limit(bindparam("take")).subquery()
+        between = bindparam("between", type_=LargeBinary)
+        if dialect == "sqlite":
+            joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
+            bounds = func.min(page.c.newest_first), func.max(page.c.newest_first)
+            return select(joined, VERSION.scalar_subquery(), *bounds)
+        return select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery())
+
+    return JointQuery(statement)
 
 
-_PARTS = {tagged: _parts(*tagged) for tagged in _LISTINGS}
+_PARTS = {
+    tagged: {name: _part(name, *tagged) for name in ("newest", "oldest")} for tagged in _LISTINGS
+}
 
 
 class OrderPages:
@@ -256,34 +262,35 @@ def _values(wanted: Filter, facet: str) -> dict[str, object]:
     }
 
 
-_conditions = (
-    shop_order.c.owner_id == bindparam("owner"),
-    shop_order.c.newest_first > bindparam("after"),
-    shop_order.c.newest_first <= bindparam("up_to"),
-    # Exact in both engines: LIKE would need escaping, and means another case in each of them.
-    func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
-    # PostgreSQL cannot infer the type of a parameter that is only compared with NULL.
-    or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
-    or_(
-        cast(bindparam("tag_name"), String).is_(None),
-        shop_order.c.remark_tag_name == bindparam("tag_name"),
-    ),
-)
+def _with_remark(is_searched: ColumnElement[bool] | TextClause) -> Select[Any]:
+    return select(*_KEY).where(
+        is_searched,
+        shop_order.c.owner_id == bindparam("owner"),
+        shop_order.c.newest_first > bindparam("after"),
+        shop_order.c.newest_first <= bindparam("up_to"),
+        # Exact in both engines: LIKE would need escaping, and means another case in each of them.
+        func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
+        # PostgreSQL cannot infer the type of a parameter that is only compared with NULL.
+        or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
+        or_(
+            cast(bindparam("tag_name"), String).is_(None),
+            shop_order.c.remark_tag_name == bindparam("tag_name"),
+        ),
+    )
 
 
-def _search(found: Select[Any] | CompoundSelect[Any]) -> Query:
+def _search(found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     keys = found.order_by(*KEY).limit(bindparam("take")).offset(bindparam("offset"))
     count = select(func.count()).select_from(found.subquery())
-    return Query(beside(count.scalar_subquery(), by_key(keys), KEY))
+    return beside(count.scalar_subquery(), by_key(keys), KEY)
 
 
 # Where short and long remarks have indexes of their own, each is searched by its own.
 _SEARCHES = {
-    "sqlite": _search(select(*_KEY).where(shop_order.c.remark.is_not(None), *_conditions)),
-    "postgresql": _search(
-        union_all(
-            select(*_KEY).where(text(SHORT_REMARK), *_conditions),
-            select(*_KEY).where(text(LONG_REMARK), *_conditions),
+    "sqlite": Query(lambda: _search(_with_remark(shop_order.c.remark.is_not(None)))),
+    "postgresql": Query(
+        lambda: _search(
+            union_all(_with_remark(text(SHORT_REMARK)), _with_remark(text(LONG_REMARK)))
         )
     ),
 }

@@ -26,9 +26,11 @@ _old_days = (
     .prefix_with("MATERIALIZED")
 )
 _OLD_ORDERS = Query(
-    select(_old_days.c.owner_id, func.sum(_old_days.c.orders))
-    .group_by(_old_days.c.owner_id)
-    .order_by(_old_days.c.owner_id)
+    lambda: (
+        select(_old_days.c.owner_id, func.sum(_old_days.c.orders))
+        .group_by(_old_days.c.owner_id)
+        .order_by(_old_days.c.owner_id)
+    )
 )
 
 

@@ -59,7 +59,7 @@ _asked = (
     .cte("asked")
 )
 _STORED = Query(
-    select(*_found).join_from(
+    lambda: select(*_found).join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
@@ -67,7 +67,7 @@ _STORED = Query(
 )
 # One owner at a time, which scans each month's index once, however many orders are looked up.
 _STORED_IN_MONTHS = Query(
-    select(*_found).where(
+    lambda: select(*_found).where(
         shop_order.c.owner_id == bindparam("owner"),
         shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String))),
     )
@@ -109,25 +109,29 @@ CHUNK_ORDERS = 5000
 
 _key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
 _REMOVE = Query(
-    shop_order.delete().where(*(column == bindparam(f"old_{column.name}") for column in _key))
+    lambda: shop_order.delete().where(
+        *(column == bindparam(f"old_{column.name}") for column in _key)
+    )
 )
 _is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
 _REMOVE_OLD = Query(
-    shop_order.delete()
-    .where(
-        tuple_(*_key).in_(
-            select(*_key)
-            .where(
-                shop_order.c.owner_id == bindparam("owner"),
-                _is_old,
-            )
-            .order_by(*_key)
-            .limit(bindparam("most", type_=Integer))
-        ),
-        # Repeated, so that the query skips months which are not old.
-        _is_old,
+    lambda: (
+        shop_order.delete()
+        .where(
+            tuple_(*_key).in_(
+                select(*_key)
+                .where(
+                    shop_order.c.owner_id == bindparam("owner"),
+                    _is_old,
+                )
+                .order_by(*_key)
+                .limit(bindparam("most", type_=Integer))
+            ),
+            # Repeated, so that the query skips months which are not old.
+            _is_old,
+        )
+        .returning(*(shop_order.c[name] for name in StoredOrder._fields))
     )
-    .returning(*(shop_order.c[name] for name in StoredOrder._fields))
 )
 
 
@@ -183,7 +187,7 @@ async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
 
 _CHANGE_AT = OrderRow._fields.index("change_no")
 _LAST_CHANGE = Query(
-    select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
+    lambda: select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
 )
 
 

@@ -90,7 +90,7 @@ _wanted_parts = (
 )
 _part_columns = [product_day_parts.c[name] for name in ReadyParts._fields]
 _FIGURES = JointQuery(
-    union_all(
+    lambda: union_all(
         _rows(_PRODUCT, texts=[product.c[name] for name in ProductFacts.__struct_fields__]).where(
             product.c.product_id == bindparam("wanted")
         ),
@@ -104,7 +104,7 @@ _FIGURES = JointQuery(
 )
 # The parts alone, beside the version that all the rest must be of.
 _PARTS_ALONE = JointQuery(
-    select(version.c.figures, *_part_columns).join_from(
+    lambda: select(version.c.figures, *_part_columns).join_from(
         version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
     )
 )

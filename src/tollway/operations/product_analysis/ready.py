@@ -60,18 +60,20 @@ def _of_asked(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
 
 
 _key = (product_figure.c.product_id, product_figure.c.day)
-_FIGURES = Query(_of_asked(product_figure, *product_figure.c).order_by(*_key))
-_HOW_MANY = Query(_of_asked(product_figure, *_key, func.count()).group_by(*_key))
-_PARTS = Query(_of_asked(product_day_parts, *product_day_parts.c))
+_FIGURES = Query(lambda: _of_asked(product_figure, *product_figure.c).order_by(*_key))
+_HOW_MANY = Query(lambda: _of_asked(product_figure, *_key, func.count()).group_by(*_key))
+_PARTS = Query(lambda: _of_asked(product_day_parts, *product_day_parts.c))
 _last = tuple_(bindparam("last_product", type_=String), bindparam("last_day", type_=Integer))
 _NEXT_DAYS = Query(
-    select(*_key).where(tuple_(*_key) > _last).distinct().order_by(*_key).limit(_ASKED_AT_ONCE)
+    lambda: (
+        select(*_key).where(tuple_(*_key) > _last).distinct().order_by(*_key).limit(_ASKED_AT_ONCE)
+    )
 )
 _parts_key = (product_day_parts.c.product_id, product_day_parts.c.day)
 _has_no_figures = ~exists().where(_key[0] == _parts_key[0], _key[1] == _parts_key[1])
-_WITHOUT_FIGURES = Query(select(*_parts_key).where(_has_no_figures).limit(_ASKED_AT_ONCE))
+_WITHOUT_FIGURES = Query(lambda: select(*_parts_key).where(_has_no_figures).limit(_ASKED_AT_ONCE))
 _REMOVE = Query(
-    product_day_parts.delete().where(
+    lambda: product_day_parts.delete().where(
         *(column == bindparam(f"old_{column.name}") for column in _parts_key), _has_no_figures
     )
 )

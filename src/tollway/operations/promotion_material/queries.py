@@ -25,8 +25,8 @@ _page = (
 _between = bindparam("between", b",", type_=LargeBinary)
 # All in one piece: a row for each would cost more than the material.
 _PAGES: dict[str, Query] = {
-    "sqlite": Query(select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
-    "postgresql": JointQuery(select(func.string_agg(_page.c.ready, _between))),
+    "sqlite": Query(lambda: select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
+    "postgresql": JointQuery(lambda: select(func.string_agg(_page.c.ready, _between))),
 }
 
 
@@ -44,15 +44,19 @@ _some = (
     .limit(literal_column(str(_MATERIALS_MAX + 1)))
     .subquery()
 )
-_SIZE = Query(select(func.count(), func.coalesce(func.sum(_some.c.bytes), 0)).select_from(_some))
+_SIZE = Query(
+    lambda: select(func.count(), func.coalesce(func.sum(_some.c.bytes), 0)).select_from(_some)
+)
 _NOT_ENDED = Query(
-    select(
-        promotion_material.c.display_start_ms,
-        promotion_material.c.display_end_ms,
-        promotion_material.c.ready,
+    lambda: (
+        select(
+            promotion_material.c.display_start_ms,
+            promotion_material.c.display_end_ms,
+            promotion_material.c.ready,
+        )
+        .where(*_not_ended)
+        .order_by(promotion_material.c.display_start_ms.desc(), promotion_material.c.id.desc())
     )
-    .where(*_not_ended)
-    .order_by(promotion_material.c.display_start_ms.desc(), promotion_material.c.id.desc())
 )
 
 

@@ -22,7 +22,7 @@ _insert = insert(promotion_material).values(
 )
 _said = [column for column in promotion_material.c if not column.primary_key]
 _UPSERT = Query(
-    _insert.on_conflict_do_update(
+    lambda: _insert.on_conflict_do_update(
         index_elements=["promotion_id", "id"],
         set_={column.name: _insert.excluded[column.name] for column in _said},
         where=or_(*(column.is_distinct_from(_insert.excluded[column.name]) for column in _said)),

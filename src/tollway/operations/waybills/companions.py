@@ -1,6 +1,5 @@
 """Up to 100 waybills in one call, each with a result, a charge and a receipt of its own."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -14,8 +13,7 @@ from tollway.operations.waybills.operation import WAYBILLS, WaybillRequest, Wayb
 WAYBILLS_MAX = 100
 
 
-@dataclass(frozen=True)
-class Requests:
+class Requests(msgspec.Struct, frozen=True):
     """A list of requests of another operation, each of which is decoded by itself: one that is
     wrong spoils no other."""
 

@@ -53,7 +53,7 @@ _NO_PARENT = Phrase(
 )
 _A_PARENT = Phrase("the waybill number of the order's first parcel", "该订单第一个包裹的运单号")
 _FIND = Query(
-    select(owner.c.shop_code).where(
+    lambda: select(owner.c.shop_code).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
     )
 )

@@ -213,7 +213,7 @@ _LISTENING = 1
 _FOR_OTHERS = 20
 # reserved_connections is known only from PostgreSQL 16 on.
 _ALLOWED = Query(
-    select(
+    lambda: select(
         text(
             "current_setting('max_connections')::integer"
             " - current_setting('superuser_reserved_connections')::integer"

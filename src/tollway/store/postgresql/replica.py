@@ -32,7 +32,7 @@ _ASK_EVERY_S = 0.25
 # The timeout of one host, and a moment for the check of a new connection.
 _ANSWER_TIMEOUT_S = 3.0
 _PLACE = Query(
-    select(
+    lambda: select(
         text("current_database()"),
         text("(SELECT system_identifier FROM pg_control_system())"),
         text("CASE WHEN NOT pg_is_in_recovery() THEN pg_postmaster_start_time() END"),
@@ -42,7 +42,7 @@ _PLACE = Query(
         ),
     )
 )
-_FIGURES = Query(select(version.c.figures))
+_FIGURES = Query(lambda: select(version.c.figures))
 # Unavailable, or it cancelled the query in a conflict with replay, or its role has fewer rights.
 _PASSED_OVER = (StoreUnavailableError, RivalError, RightsError)
 _BEHIND = "it is too far behind"

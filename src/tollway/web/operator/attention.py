@@ -20,17 +20,19 @@ FEW_NUMBERS = 100
 SOON_DAYS = 3
 DAY_S = 86_400
 _some_rejected = select(rejected_record.c.id).limit(1000).subquery()
-_REJECTED = Query(select(func.count()).select_from(_some_rejected))
-_OLDEST = Query(select(func.min(account.c.opened_at_s)))
+_REJECTED = Query(lambda: select(func.count()).select_from(_some_rejected))
+_OLDEST = Query(lambda: select(func.min(account.c.opened_at_s)))
 
 # Carriers that give no numbers themselves, and for which none were ever loaded.
 _WITHOUT_NUMBERS = Query(
-    select(carrier.c.wp_code)
-    .where(
-        ~exists().where(carrier_link.c.wp_code == carrier.c.wp_code),
-        ~exists().where(waybill_number.c.wp_code == carrier.c.wp_code),
+    lambda: (
+        select(carrier.c.wp_code)
+        .where(
+            ~exists().where(carrier_link.c.wp_code == carrier.c.wp_code),
+            ~exists().where(waybill_number.c.wp_code == carrier.c.wp_code),
+        )
+        .order_by(carrier.c.wp_code)
     )
-    .order_by(carrier.c.wp_code)
 )
 
 Alarms = list[list[Cell]]

@@ -49,7 +49,7 @@ _newest_refused = (
     .subquery()
 )
 _REFUSED = Query(
-    select(_newest_refused.c.reason, func.sum(_newest_refused.c.calls)).group_by(
+    lambda: select(_newest_refused.c.reason, func.sum(_newest_refused.c.calls)).group_by(
         _newest_refused.c.reason
     )
 )
