@@ -74,10 +74,14 @@ async def show_overview(context: Context) -> Response:
 async def _hours(context: Context, current_s: int) -> list[Row]:
     """The usage of 24 hours. Those that have passed change no more, but for the last a little."""
     database, since_s = context.database, current_s - 23 * HOUR_S
-    past = await context.services.remembered.rows(
-        ("hours", since_s), lambda: usage_by_time(database, HOUR_S, since_s, current_s)
-    )
-    return [*past, *await usage_by_time(database, HOUR_S, current_s)]
+
+    async def read_past() -> tuple[int, Sequence[Row]]:
+        return current_s, await usage_by_time(database, HOUR_S, since_s, current_s)
+
+    # Until an hour ago, if an hour has begun since they were read.
+    until_s, past = await context.services.remembered.get("hours", read_past)
+    newest = await usage_by_time(database, HOUR_S, until_s)
+    return [row for row in (*past, *newest) if row[0] >= since_s]
 
 
 async def _refusals(database: Database, now_s: int) -> Counter[str]:
@@ -187,9 +191,8 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
     since_s = now_s - now_s % HOUR_S - 23 * HOUR_S
-    found = await context.services.remembered.rows(
-        ("top accounts", since_s),
-        lambda: top_accounts(context.database, HOUR_S, since_s, _TOP),
+    found = await context.services.remembered.get(
+        "top accounts", lambda: top_accounts(context.database, HOUR_S, since_s, _TOP)
     )
     most = max((int(calls) for _, calls, _ in found), default=1)
     names = await names_of(context.database, [account_id for account_id, _, _ in found])
