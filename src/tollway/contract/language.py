@@ -7,6 +7,7 @@ pages say in English where a template names a command; a test fails on one that 
 over, or has other values.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -14,6 +15,9 @@ from importlib.resources import files
 from typing import NamedTuple, Self
 
 import msgspec
+
+_AFTER_CHINESE = re.compile(r"(?<=[一-鿿])\{(\w+)\}")
+_LATIN = re.compile(r"[0-9A-Za-z]")
 
 
 class Phrase(NamedTuple):
@@ -26,6 +30,11 @@ class Phrase(NamedTuple):
         """The text in one language; a value that is itself a text in both is put in that one."""
         template = self.zh if language == "zh" else self.en
         chosen = {name: _in_language(value, language) for name, value in values.items()}
+        if language == "zh":
+            # Between Chinese and Latin letters there is a space.
+            for name in _AFTER_CHINESE.findall(template):
+                if isinstance(values[name], Phrase) and _LATIN.match(str(chosen[name])):
+                    chosen[name] = f" {chosen[name]}"
         return template.format_map(chosen)
 
 
