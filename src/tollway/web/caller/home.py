@@ -177,6 +177,7 @@ async def _operations(context: Context) -> Table:
         Empty(""),
         title=say("Operations"),
         links=[Link(say("API reference"), "/docs")],
+        is_log=True,
     )
 
 
@@ -199,4 +200,5 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         Empty(say("None of the newest calls was refused.")),
         title=say("Refused calls"),
         links=[Link(say("All calls"), f"{PATH}/requests")],
+        is_log=True,
     )
