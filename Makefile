@@ -18,7 +18,10 @@ PIP_INSTALL := install --quiet --disable-pip-version-check --no-deps
 PIP := $(BIN)/python -m ensurepip > /dev/null && $(BIN)/python -m pip $(PIP_INSTALL)
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 UV_LOCKED := --only-binary :all: --require-hashes -r $(VENV)/uv.lock
-with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
+NO_PACKAGES := "The packages could not be installed, as said above. Is there a network? \
+If packages come from an index of your own, name it: PIP_INDEX_URL=https://… make …"
+with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); } \
+  || { echo $(NO_PACKAGES) >&2; false; }
 
 .PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 

@@ -1,5 +1,6 @@
 """Runs the command `tollway`, and turns an error into one sentence and an exit status."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,12 @@ from typer.main import get_command
 from tollway.cli.main import app
 
 _INTERRUPTED = 130
+# What to do about an error of the system whose own words do not say it.
+_ADVICE = {
+    errno.EACCES: " Change its rights or those of its folder, or run this as another user.",
+    errno.EROFS: " Choose a place that can be written to.",
+    errno.ENOSPC: " Free some space on this disk.",
+}
 
 
 @cache
@@ -62,7 +69,7 @@ def _sentence(error: Exception) -> str:
         return "A text cannot be encoded: give valid UTF-8, and use a terminal that can show it."
     if isinstance(error, OSError):
         subject = f"{error.filename}: " if error.filename else ""
-        return f"{subject}{error.strerror or error}."
+        return f"{subject}{error.strerror or error}.{_ADVICE.get(error.errno or 0, '')}"
     return str(error)
 
 

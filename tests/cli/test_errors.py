@@ -108,7 +108,7 @@ def test_a_missing_database_is_named_and_not_made(process: Command, workplace: P
 def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Path) -> None:
     (workplace / "text.db").write_text("this is not a database")
     for url, part in (
-        ("sqlite:///text.db", "text.db cannot be read or written"),
+        ("sqlite:///text.db", "text.db is no database"),
         ("sqlite:///none/ledger.db", "There is no database file none/ledger.db"),
         ("mysql://localhost/ledger", "this one with mysql://"),
         ("host=127.0.0.1 password=hush", "this one with something else"),

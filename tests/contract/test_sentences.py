@@ -1,6 +1,7 @@
 """Every sentence that a person is refused with exists in Chinese, with the same values."""
 
 import ast
+import re
 import string
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 import tollway
-from tollway.contract.language import Phrase, Sentence, SentenceError, chinese_sentences
+from tollway.contract.language import Phrase, Sentence, SentenceError, page_sentences
 from tollway.contract.operation import OwnerKind
 from tollway.identity.people import MEMBER, OPERATOR
 
@@ -18,6 +19,8 @@ _SOURCE = Path(tollway.__file__).parent
 # Words that stand in a sentence for a kind of person, a field, a place or a unit.
 _WORDS = {*OwnerKind, OPERATOR, MEMBER, "owner"} | {"id", "name", "login", "shop code"}
 _WORDS |= {"provider", "code", "province", "city", "district", "credits"}
+_COMMAND = re.compile(r"`tollway|--[a-z]")
+_AT_THE_TERMINAL = re.compile(r"(at the terminal with|在终端(用|运行)) `tollway")
 
 
 @cache
@@ -63,7 +66,7 @@ def _value_names(template: str) -> set[str]:
 def test_every_template_is_in_chinese_and_none_is_left_over() -> None:
     templates = {template for _, call in _calls() if (template := _template(call))}
     assert len(templates) > 100
-    assert sorted((templates | _WORDS) ^ chinese_sentences().keys()) == []
+    assert sorted((templates | _WORDS) ^ page_sentences("zh").keys()) == []
 
 
 def test_a_template_is_written_out_and_has_the_values_that_are_given() -> None:
@@ -78,22 +81,45 @@ def test_a_template_is_written_out_and_has_the_values_that_are_given() -> None:
     assert wrong == []
 
 
-def test_both_languages_have_the_same_values() -> None:
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_what_pages_say_has_the_same_values(language: str) -> None:
     different = [
         template
-        for template, said in chinese_sentences().items()
+        for template, said in page_sentences(language).items()
         if _value_names(template) != _value_names(said)
     ]
     assert different == []
 
 
-def test_an_error_is_said_in_the_language_of_its_reader() -> None:
+def test_pages_have_a_sentence_of_their_own_for_each_that_names_a_command() -> None:
+    named = {
+        template
+        for where, call in _calls()
+        if (template := _template(call)) and _COMMAND.search(template)
+        if not where.startswith("cli")
+    }
+    assert len(named) > 10
+    assert sorted(named ^ page_sentences("en").keys()) == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_pages_name_a_command_only_for_what_is_done_at_the_terminal(language: str) -> None:
+    wrong = [
+        said
+        for said in page_sentences(language).values()
+        if _COMMAND.search(said) and not _AT_THE_TERMINAL.search(said)
+    ]
+    assert wrong == []
+
+
+def test_an_error_is_said_as_its_reader_needs_it() -> None:
     error = SentenceError(
         "There is no account {account}: `tollway account list` shows them all.", account="a: {b}"
     )
     assert str(error) == "There is no account a: {b}: `tollway account list` shows them all."
-    said = error.sentence.said("zh")
-    assert said == "账户 a: {b} 不存在：可用 `tollway account list` 查看全部。"
+    said = error.sentence.said("en")
+    assert said == "There is no account a: {b}: the page Accounts lists them all."
+    assert error.sentence.said("zh") == "账户 a: {b} 不存在：“账户”页面列有全部。"
 
 
 def test_a_value_can_have_a_language_itself() -> None:

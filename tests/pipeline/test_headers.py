@@ -118,7 +118,7 @@ def test_messages_are_chinese_for_whom_prefers_it(
     assert "凭证无效" in gateway.get(query=question, headers=headers).msg
     assert "路径" in gateway.get("/nowhere", headers=headers).msg
     missing = gateway.get(token=caller.token, headers=headers).msg
-    assert missing == "缺少参数 product_id：请传入1 到 64 个字符的字符串。"
+    assert missing == "缺少参数 product_id：请传入 1 到 64 个字符的字符串。"
 
 
 @pytest.mark.parametrize("language", ["", "en", "de", "en,zh;q=0.9"])

@@ -70,6 +70,19 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+@pytest.mark.parametrize(
+    ("filters", "problem"),
+    [("since=yesterday", "This is no time"), ("amount=many", "This is no whole number")],
+)
+def test_a_file_with_a_filter_that_cannot_be_read_is_refused_as_its_page_says(
+    member: Browser, filters: str, problem: str
+) -> None:
+    assert problem in member.open(f"/account/requests?{filters}").text
+    refused = member.client.get(f"/account/requests.csv?{filters}")
+    assert refused.status_code == 400 and problem in refused.text
+    assert "content-disposition" not in refused.headers
+
+
 def test_a_call_is_on_the_first_page_at_once(
     member: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:

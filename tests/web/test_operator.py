@@ -4,25 +4,37 @@ import html
 import re
 import time
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.support.browsers import Browser, operator_link, shown_secret
+from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.orders import OWNER
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.account.examples import ALL_EXAMPLES
+from tollway.consent.owners import Owner, add_owner
 from tollway.identity.people import Role, invite
 from tollway.ledger.accounts import open_account
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import first_id, time_of
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.ledger.usage import roll_up, usage_of_account
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.telemetry.metrics import Metrics
-from tollway.web.area import PAGE_ROWS
+from tollway.web import new_tokens
+from tollway.web.area import PAGE_ROWS, Context
+from tollway.web.new_tokens import payable_operations
+from tollway.web.wording import PLAIN_VIEW
 
 
 def test_a_link_signs_in_once_and_only_when_its_form_is_sent(
@@ -132,22 +144,26 @@ def test_many_tokens_are_listed_page_by_page_and_those_in_force_first(
         await revoke_token(database, RUNTIME, caller.token)
         issued = [
             (await issue_token(database, RUNTIME, caller.account_id)).token.id
-            for _ in range(PAGE_ROWS + 4)
+            for _ in range(PAGE_ROWS + 6)
         ]
         await revoke_token(database, RUNTIME, issued[0])
         return issued
 
-    _, *in_force = store.do(work)
+    _, *in_force, first_expired, last_expired = store.do(work)
+    expired = f"('{first_expired}', '{last_expired}')"
+    store.run(f"UPDATE token SET expires_at_s = issued_at_s WHERE id IN {expired}")
     first = operator.open(f"/operator/account?id={caller.account_id}").text
     listed = re.findall(r"token=(tok_\w+)", first)
-    assert len(set(listed)) == PAGE_ROWS and ">revoked</span>" not in first
+    assert len(set(listed)) == PAGE_ROWS
+    assert ">revoked</span>" not in first and ">expired</span>" not in first
     older = re.search(r'href="([^"]+)" rel="next"', first)
     assert older is not None
     # The next page begins behind it although it is further back now.
     store.do(lambda database: revoke_token(database, RUNTIME, listed[-1]))
     second = operator.open(html.unescape(older[1])).text
     assert {*listed, *re.findall(r"token=(tok_\w+)", second)} == set(in_force)
-    assert second.count(">revoked</span>") == 3 and 'rel="next"' not in second
+    assert re.findall(">(expired|revoked)</span>", second) == ["expired"] * 2 + ["revoked"] * 3
+    assert 'rel="next"' not in second
     unknown = operator.open(f"/operator/account?id={caller.account_id}&after=tok_none").text
     assert len(set(re.findall(r"token=(tok_\w+)", unknown))) == PAGE_ROWS
 
@@ -203,6 +219,52 @@ def test_the_call_that_a_new_token_offers_is_one_that_the_balance_covers(
     paid = {"unit": "credits", "amount": "3", "note": "first", "sure": "yes"}
     operator.send("/operator/account/top-up", **of, **paid)
     assert has_offer(3) and not has_offer(4)
+
+
+def _offered(store: Store, kind: str = "live") -> str:
+    """What is shown with a new token of an account that can pay everything."""
+    paying = new_caller(store, operations=OPERATIONS, credits_=100)
+    context = SimpleNamespace(
+        say=PLAIN_VIEW.say,
+        now_s=time.time(),
+        web=SimpleNamespace(zone=ZoneInfo("Asia/Shanghai")),
+        services=SimpleNamespace(settings=Settings()),
+        person=SimpleNamespace(account_id=""),
+    )
+
+    async def shown(database: Database) -> str:
+        context.database = database
+        issued = await issue_token(database, RUNTIME, paying.account_id, kind=kind)
+        # So the page does not say to an operator that it cannot be paid.
+        assert await payable_operations(cast(Context, context), issued.token)
+        return str(await new_tokens.new_token(cast(Context, context), issued))
+
+    return store.do(shown)
+
+
+def test_the_call_that_a_new_token_offers_names_nothing_that_is_not_there(
+    own_store: Store,
+) -> None:
+    said = "Put a value of your own in place of PRODUCT_ID."
+    assert "product_id=PRODUCT_ID&" in (offered := _offered(own_store)) and said in offered
+    # Each account has demo data in its sandbox, and the demo world has it outside too.
+    product_id = EXAMPLES[PRODUCT_ANALYSIS.name].answer.itemId  # type: ignore[attr-defined]
+    assert f"product_id={product_id}&" in (offered := _offered(own_store, "test"))
+    assert said not in offered
+    known = Owner("shop", OWNER, "One", "QH7K2M", "one", 0)
+    own_store.do(lambda database: add_owner(database, RUNTIME, known, PASSWORD))
+    assert f"product_id={product_id}&" in (offered := _offered(own_store)) and said not in offered
+
+
+def test_a_call_is_offered_of_the_first_operation_that_has_an_example(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "goods-analysis" in _offered(store)
+    examples = {name: each for name, each in ALL_EXAMPLES.items() if name != "product_analysis"}
+    monkeypatch.setattr(new_tokens, "ALL_EXAMPLES", examples)
+    assert "partner_couponList" in _offered(store)
+    monkeypatch.setattr(new_tokens, "ALL_EXAMPLES", {})
+    assert "A first call with it" not in _offered(store)
 
 
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:

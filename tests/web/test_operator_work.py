@@ -18,7 +18,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import order
 from tests.support.stores import Store
-from tests.support.waybills import issue, new_carrier, new_customer, request
+from tests.support.waybills import credits_left, issue, new_carrier, new_customer, request
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
@@ -257,12 +257,45 @@ def test_looking_at_a_label_prints_nothing_and_printing_is_an_act(
     assert [tuple(row) for row in store.run(printed)] == [(None,)]
     operator.open(f"/operator/waybill?{of}")
     assert "/operator/waybill/label" in operator.page
+    assert "Print the label<" in operator.page and "Nothing is charged." in operator.page
     sent = operator.client.post(
         "/operator/waybill/label", data={**operator.hidden(), "kind": "zpl"}
     )
     assert sent.status_code == 200 and sent.text.startswith("^XA")
     assert store.run(printed)[0][0] is not None
     assert "waybill print" in _acts(operator)
+
+
+def test_a_label_that_was_printed_is_printed_again_free_of_charge(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code, customer = new_carrier(store, 1), new_customer(store)
+    reply = issue(gateway, customer.token, request(wp_code))
+    path = f"/operator/waybill?number={reply.data['waybillCode']}&carrier={wp_code}"
+    left, labels = credits_left(store, customer), []
+    for _ in range(2):
+        operator.open(path)
+        fields = {**operator.hidden(), "kind": "zpl"}
+        labels.append(operator.client.post("/operator/waybill/label", data=fields).text)
+    assert labels[0] == labels[1] and labels[0].startswith("^XA")
+    page = operator.open(path).text
+    assert "Print the label again" in page and "First printed" in page
+    assert "It was printed before. This is the same label, and nothing is charged." in page
+    assert credits_left(store, customer) == left
+    # From the receipt one click leads back to it.
+    receipt = operator.open(f"/operator/request?id={reply.headers['x-request-id']}").text
+    assert html.escape(path[: path.index("?")]) in receipt and wp_code in receipt
+
+
+def test_a_waybill_whose_receiver_is_erased_says_that_it_has_no_label(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code = new_carrier(store, 1)
+    number = issue(gateway, new_customer(store).token, request(wp_code)).data["waybillCode"]
+    store.run(f"UPDATE waybill SET sealed = substr(sealed, 1, 0) WHERE wp_code = '{wp_code}'")
+    page = operator.open(f"/operator/waybill?number={number}&carrier={wp_code}").text
+    assert "was erased: it has no label any more." in page
+    assert "<img" not in page and "Print the label" not in page
 
 
 def test_a_waybill_is_cancelled_and_numbers_are_loaded(
@@ -282,6 +315,15 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
         in operator.send("/operator/carriers/numbers", **fields).text
     )
     assert all(act in _acts(operator) for act in ("waybill cancel", "pool add"))
+
+
+def test_what_a_carrier_refused_is_not_logged_as_done(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code, customer = new_carrier(store, 0), new_customer(store)
+    assert issue(gateway, customer.token, request(wp_code)).data["code"] == 0
+    page = _until(operator, f"/operator/requests?account={customer.account_id}", "0 NOT_DONE")
+    assert '<span class="state soon">not done</span>' in page
 
 
 def test_all_waybills_are_listed_page_by_page(

@@ -18,6 +18,7 @@ from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
+from tollway.contract.sample_refusal import sample_refusal
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.web.signature_samples import SIGNATURE_SAMPLES
@@ -72,6 +73,18 @@ def test_every_parameter_field_and_code_is_shown(
     for name in ("curl", "Python", "JavaScript", "PHP", "Java"):
         assert f"<h3>{name}</h3>" in page
     assert "data-try" in page
+
+
+@pytest.mark.parametrize(
+    "operation", (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+)
+def test_two_spellings_are_two_of_one_parameter(operation: Operation) -> None:
+    if Reason.SPELLINGS_CONFLICT not in operation.reasons:
+        assert not any(each.other_names for each in declared_fields(operation.request_type))
+        return
+    said = sample_refusal(Reason.SPELLINGS_CONFLICT, operation).message("en")
+    one, other = said.partition(" are two spellings")[0].split(" and ")
+    assert one != other
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

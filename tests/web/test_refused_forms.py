@@ -4,6 +4,8 @@ import html
 import re
 import time
 
+import pytest
+
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.ledger import Caller
@@ -122,3 +124,21 @@ def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: C
     sent = {"account": caller.account_id, "unit": "credits", "amount": "-99999999", "sure": "yes"}
     refused = operator.send("/operator/account/top-up", came_from=page, note="x", **sent)
     assert f"账户 {caller.account_id} 不足 99999999 点数。" in html.unescape(refused.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/operator/carrier?carrier=NONE", "There is no carrier NONE: the page Carriers lists"),
+        ("/operator/waybill?number=NONE", "There is no waybill NONE: the page Carriers lists"),
+        ("/operator/shop?kind=shop&shop=none", "There is no shop none: the page Shops lists"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_to_do_on_pages(
+    operator: Browser, path: str, said: str
+) -> None:
+    for language, wanted in (("en", said), ("zh-CN", "页面列有")):
+        operator.client.headers["accept-language"] = language
+        refused = operator.open(path)
+        assert refused.is_error and wanted in refused.text
+        assert "tollway carrier" not in refused.text and "tollway shop" not in refused.text

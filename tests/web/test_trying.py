@@ -86,6 +86,23 @@ def test_a_live_call_shows_its_price_first_and_is_charged_once(
     assert "100 → 99" in member.open(_receipt(member)).text
 
 
+def test_a_live_call_is_one_row_of_the_log(
+    member: Browser, sent: Sender, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    sent("product_analysis", **question, try_data="live")
+    fields = member.hidden()
+    for _ in range(2):
+        assert "It succeeded and cost 1 call." in member.send("/account/try/send", **fields).text
+    # A refused one is her call too; it is written after those before it.
+    sent("product_analysis", **{**question, "product_id": "", "try_data": "live"})
+    eventually(lambda: member.open("/account/requests").text, lambda page: "100 PARAMETER" in page)
+    assert member.page.count('href="/account/request?id=') == 2, member.page
+    assert "DRY_RUN" not in member.page
+    # That of a program is its own act.
+    gateway.get(token=caller.token, query=question, headers={"X-Tollway-Dry-Run": "1"})
+    eventually(lambda: member.open("/account/requests").text, lambda page: "0 DRY_RUN" in page)
+
+
 def test_a_waybill_that_an_order_has_already_is_not_said_to_cost_anything(
     browser: Browser, store: Store
 ) -> None:

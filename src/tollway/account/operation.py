@@ -27,7 +27,6 @@ _OF_ANY = (
     Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.PARAMETER_UNKNOWN,
-    Reason.SPELLINGS_CONFLICT,
     Reason.BODY_UNREADABLE,
     Reason.TIMED_OUT,
     Reason.INTERNAL,
@@ -103,7 +102,7 @@ class AccountOperation(Operation):
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        return (*_OF_ANY, *body, *self.own_reasons)
+        return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
 
 
 class Endpoint(msgspec.Struct, frozen=True):

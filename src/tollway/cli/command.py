@@ -14,8 +14,6 @@ of what can go wrong with it.
 
 import asyncio
 import inspect
-import os
-import pwd
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -49,6 +47,7 @@ from tollway.store.open import (
     unfinished_file,
     without_password,
 )
+from tollway.store.sqlite.place import user_name, why_unusable
 
 # Few commands seal anything: the cryptography is loaded for those that do.
 if TYPE_CHECKING:
@@ -165,13 +164,8 @@ class Session:
 
 
 def _operator() -> str:
-    """Who runs this command, as the trail of acts names them: the user of the system, and not what
-    a variable says."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
+    """Who runs this command, as the trail of acts names them."""
+    return f"{user_name()}@{socket.gethostname()}"
 
 
 def add_group(commands: typer.Typer, name: str, meaning: str | None = None) -> typer.Typer:
@@ -241,7 +235,7 @@ def _signature(work: Callable[..., Any], has_database: bool) -> inspect.Signatur
 
 
 def _is_missing(url: str) -> bool:
-    return not is_shared(url) and not Path(sqlite_path(url)).is_file()
+    return not is_shared(url) and not Path(sqlite_path(url)).exists()
 
 
 def _check_file(url: str) -> None:
@@ -272,4 +266,7 @@ def _explained(error: StoreError, session: Session) -> StoreError:
             "whether the change was made: look, for instance with `tollway ledger show`, before "
             "you run the command again."
         )
-    return StoreError(f"The database {shown} cannot be read or written: {error}.")
+    url = session.settings.database
+    refusal = None if is_shared(url) else why_unusable(Path(sqlite_path(url)))
+    reason = f", because {refusal}" if refusal else f": {error}."
+    return StoreError(f"The database {shown} cannot be read or written{reason}")

@@ -34,7 +34,7 @@ from tollway.store.key_check import (
     use_files,
 )
 from tollway.store.migrate import check_current, check_unchanged, migrate
-from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
+from tollway.store.open import check_file, is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
 from tollway.telemetry.logs import configure_logging
 
@@ -74,7 +74,7 @@ def serve(
     settings = session.settings
     _check_engine(settings)
     # Checked before anything is made or changed.
-    check_folder(settings.database)
+    check_file(settings.database)
     free_address(settings.host, settings.port)
     for file in files_of(settings):
         refuse_unusable(file)
@@ -117,6 +117,7 @@ def serve(
 @command(commands, "demo")
 async def demo(session: Session) -> Output:
     """Fill a database with a demo world, once, and print what is needed to try it."""
+    check_file(session.settings.database)
     # Waited for before the database is opened: two that open a new file disturb each other.
     with _making_alone(session.settings):
         async with session.new_file() as is_new:

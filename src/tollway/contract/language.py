@@ -1,11 +1,13 @@
 """The two languages a message can be read in, and how a caller asks for one.
 
 A `Phrase` is written down in both. A `Sentence` is a template in English and its values, kept apart
-until its reader is known: the wire, logs and the terminal have it in English, pages in the reader's
-language. `sentences.toml` has every template in Chinese; a test fails on one that is missing, left
+until its reader is known: the wire, logs and the terminal have it as it is written, pages in the
+reader's language. `sentences.toml` has every template in Chinese, and `page_sentences.toml` what
+pages say in English where a template names a command; a test fails on one that is missing, left
 over, or has other values.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -13,6 +15,9 @@ from importlib.resources import files
 from typing import NamedTuple, Self
 
 import msgspec
+
+_AFTER_CHINESE = re.compile(r"(?<=[一-鿿])\{(\w+)\}")
+_LATIN = re.compile(r"[0-9A-Za-z]")
 
 
 class Phrase(NamedTuple):
@@ -25,6 +30,11 @@ class Phrase(NamedTuple):
         """The text in one language; a value that is itself a text in both is put in that one."""
         template = self.zh if language == "zh" else self.en
         chosen = {name: _in_language(value, language) for name, value in values.items()}
+        if language == "zh":
+            # Between Chinese and Latin letters there is a space.
+            for name in _AFTER_CHINESE.findall(template):
+                if isinstance(values[name], Phrase) and _LATIN.match(str(chosen[name])):
+                    chosen[name] = f" {chosen[name]}"
         return template.format_map(chosen)
 
 
@@ -35,14 +45,13 @@ class Sentence(msgspec.Struct, frozen=True):
     values: "dict[str, Value]" = {}
 
     def said(self, language: str) -> str:
-        template = self.template
-        if language == "zh":
-            template = chinese_sentences().get(template, template)
+        """What a page says to a reader of this language."""
+        template = page_sentences(language).get(self.template, self.template)
         # One without values is a whole text: that of an installed package may have braces.
         return Phrase(template, template).fill(language, self.values) if self.values else template
 
     def __str__(self) -> str:
-        return self.said("en")
+        return self.said(_AS_WRITTEN)
 
 
 Value = str | int | float | Phrase | Sentence | None
@@ -64,11 +73,19 @@ class SentenceError(Exception):
         return str(self.sentence)
 
 
+# The language of the wire, of logs and of the terminal, which is English.
+_AS_WRITTEN = ""
+_PAGE_SENTENCES = {"zh": "sentences.toml", "en": "page_sentences.toml"}
+
+
 @cache
-def chinese_sentences() -> dict[str, str]:
-    """Every template in Chinese, by the English one."""
-    text = files("tollway.contract").joinpath("sentences.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+def page_sentences(language: str) -> dict[str, str]:
+    """What pages say instead of a template: all of them in Chinese, in English those that name a
+    command."""
+    if language not in _PAGE_SENTENCES:
+        return {}
+    path = files("tollway.contract").joinpath(_PAGE_SENTENCES[language])
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _in_language(value: object, language: str) -> object:

@@ -143,13 +143,25 @@ class Operation:
         """Every reason a call of this operation can be refused for."""
         used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
-        spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
         if self.consent is not None and self.consent.whose is OwnerKind.SHOP:
             consent = (*consent, Reason.ANSWER_ERASED)
         file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
-        return (*_OF_ANY_CALL, *spellings, *body, *consent, *file, used_up, *self.own_reasons)
+        return (
+            *_OF_ANY_CALL,
+            *self.of_spellings,
+            *body,
+            *consent,
+            *file,
+            used_up,
+            *self.own_reasons,
+        )
+
+    @cached_property
+    def of_spellings(self) -> tuple[Reason, ...]:
+        """The reason that only a request has of which a parameter has two spellings."""
+        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
+        return (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
 
     @cached_property
     def charged_as(self) -> str:

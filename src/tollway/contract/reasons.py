@@ -318,7 +318,7 @@ class Reason(Enum):
     RECEIPT_UNKNOWN = _unknown(
         "This account has no receipt with this id: check that it is the X-Request-Id of one "
         "of its calls, and ask again in a second if the call was just answered.",
-        "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
+        "该账户没有此编号的回执：请确认其为该账户某次调用的 X-Request-Id；"
         "若调用刚刚完成，请一秒后重试。",
     )
     ITEM_UNKNOWN = _unknown(

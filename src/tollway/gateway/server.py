@@ -1,5 +1,6 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
+import errno
 import gc
 import logging
 import mmap
@@ -42,6 +43,12 @@ _SOON_S = 5.0
 _PAUSE_S = 1.0
 # Databases, logs, connections to carriers.
 _OTHER_FILES = 1024
+_NOT_FREE = {
+    errno.EADDRINUSE: "another program listens there, which may be another gateway",
+    errno.EACCES: "only root may listen on a port this low",
+    errno.EADDRNOTAVAIL: "{host} is no address of this machine",
+    socket.EAI_NONAME: "{host} is no known name or address",
+}
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _LOOP = "tollway"
 
@@ -188,9 +195,12 @@ def free_address(host: str, port: int) -> str:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
+        reason = _NOT_FREE.get(error.errno or 0, "{error}").format(
+            host=host, port=port, error=error.strerror
+        )
         raise SettingsError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Choose another with --host or "
-            "--port, or before `make run` with TOLLWAY_PORT."
+            f"Cannot listen on {host} port {port}: {reason}. Choose another with --host or --port, "
+            "or before `make run` with TOLLWAY_PORT."
         ) from None
     return str(address[0])
 

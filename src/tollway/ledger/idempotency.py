@@ -69,7 +69,7 @@ _KEYS = Query(
         .limit(bindparam("most", type_=Integer))
     )
 )
-# Begins the keys of the gateway's own pages: no header from outside has a line end.
+# Begins headers of the gateway's own pages, such as their keys: none from outside has a line end.
 OF_PAGES = "\n"
 _OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))

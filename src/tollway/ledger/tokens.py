@@ -115,13 +115,15 @@ _of_account = (
 )
 _OF_ACCOUNT = Query(_of_account)
 _OF_CALLER = Query(lambda: _of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
-# Those that are not revoked first, and of them the newest.
+# Those in force, then the expired, then the revoked; of each the newest first.
+_IN_FORCE, _EXPIRED, _REVOKED = range(3)
+_has_expired = func.coalesce(token.c.expires_at_s, _NEVER_S) <= bindparam("now_s", type_=BigInteger)
 _order = (
-    case((token.c.revoked_at_s.is_(None), 0), else_=1),
+    case((token.c.revoked_at_s.is_not(None), _REVOKED), (_has_expired, _EXPIRED), else_=_IN_FORCE),
     -token.c.issued_at_s,
     token.c.id,
 )
-_POSITION = re.compile(r"([01])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
+_POSITION = re.compile(r"([012])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
 _PAGE = Query(
     lambda: (
         select(*_COLUMNS)
@@ -130,7 +132,7 @@ _PAGE = Query(
             token.c.client_id.is_(None),
             tuple_(*_order)
             > tuple_(
-                bindparam("is_revoked", type_=Integer),
+                bindparam("rank", type_=Integer),
                 bindparam("negated_s", type_=BigInteger),
                 bindparam("after"),
             ),
@@ -292,22 +294,30 @@ async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
     return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
 
 
-def position_of(listed: Token) -> str:
+def position_of(listed: Token, now_s: float) -> str:
     """Where a token is in the list of `tokens_page`: the next page begins behind it, also if it is
-    revoked meanwhile."""
-    return f"{int(listed.revoked_at_s is not None)}-{listed.issued_at_s}-{listed.id}"
+    revoked meanwhile. Tokens only move back, so a reader misses none."""
+    rank = _IN_FORCE
+    if listed.revoked_at_s is not None:
+        rank = _REVOKED
+    elif listed.expires_at_s is not None and listed.expires_at_s <= now_s:
+        rank = _EXPIRED
+    return f"{rank}-{listed.issued_at_s}-{listed.id}"
 
 
-async def tokens_page(reader: Reader, account_id: str, most: int, after: str = "") -> list[Token]:
-    """The tokens that people made, those that are not revoked first, from behind this position."""
-    is_revoked, issued_at_s, token_id = -1, 0, ""
+async def tokens_page(
+    reader: Reader, account_id: str, most: int, now_s: float, after: str = ""
+) -> list[Token]:
+    """The tokens that people made, those in force first, from behind this position."""
+    rank, issued_at_s, token_id = -1, 0, ""
     if found := _POSITION.fullmatch(after):
-        is_revoked, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
+        rank, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
     rows = await reader.fetch_all(
         _PAGE,
         account_id=account_id,
         most=most,
-        is_revoked=is_revoked,
+        now_s=int(now_s),
+        rank=rank,
         negated_s=-issued_at_s,
         after=token_id,
     )

@@ -6,10 +6,12 @@ from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
 from tollway.ledger.directory import Caller
+from tollway.ledger.idempotency import OF_PAGES
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.operations.catalogue import WITH_COMPANIONS
-from tollway.pipeline.call import Call
+from tollway.pipeline.call import KEY_HEADER, Call
+from tollway.pipeline.trials import DRY_RUN_HEADER
 from tollway.store.database import Database
 
 
@@ -49,6 +51,9 @@ def sees_receipt(caller: Caller, operation: str) -> bool:
     return caller.limits is None or caller.limits.allows(_CHARGED_AS.get(operation, operation))
 
 
+_OF_PAGES = OF_PAGES.encode()
+
+
 class RefusedCallRecorder:
     """Records the calls of an account that were not charged."""
 
@@ -56,10 +61,21 @@ class RefusedCallRecorder:
         self._refused_calls = refused_calls
 
     def __call__(self, call: Call, code: int, reason: str) -> None:
+        if not code and _is_look_of_page(call):
+            return
         caller, at_ms = call.caller, int(call.at_s * 1000)
         cause = reason if code else _why_not(call)
         key = (caller.account_id, call.operation_name, cause, int(caller.is_test))
         self._refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause))
+
+
+def _is_look_of_page(call: Call) -> bool:
+    """Whether a page of ours asked what a call costs, or shows an answer again that was paid for:
+    the account has not made a call by that."""
+    if call.is_dry_run:
+        return call.headers[DRY_RUN_HEADER].startswith(_OF_PAGES)
+    is_kept = call.replay_of is not None and call.idempotency_key is None
+    return is_kept and call.headers.get(KEY_HEADER, b"").startswith(_OF_PAGES)
 
 
 def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:

@@ -15,11 +15,13 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.ledger.charges import ShortageError
 from tollway.ledger.directory import Directory
+from tollway.ledger.idempotency import OF_PAGES
 from tollway.pipeline.call import Call
 from tollway.pipeline.perform import Perform
 
 OUTCOME_HEADER = b"x-tollway-outcome"
 DRY_RUN_HEADER = b"x-tollway-dry-run"
+_DRY_RUN = re.compile(b"(?:%b)?1" % OF_PAGES.encode())
 SLOW_MAX_MS = 10_000
 
 _SLOW = re.compile(r"slow:([0-9]{1,5})")
@@ -105,7 +107,7 @@ class DryRun:
         header = call.headers.get(DRY_RUN_HEADER)
         if header is None:
             return None
-        if header != b"1":
+        if not _DRY_RUN.fullmatch(header):
             # A call whose sender expects a dry run must not be charged.
             raise Refusal(
                 Reason.PARAMETER_INVALID,

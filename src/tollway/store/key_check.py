@@ -21,6 +21,7 @@ from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
+from tollway.store.sqlite.place import user_name
 
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of a key that is the only one in its file.
@@ -90,7 +91,7 @@ def refuse_unusable(file: CheckedKeyFile) -> None:
     elif not os.access(file.path.parent, os.W_OK | os.X_OK):
         raise KeyFileError(
             f"There is no {file}, and none can be made in {file.path.parent}: make that folder, "
-            f"or set {file.setting} to a file that can be read."
+            f"let user {user_name()} write to it, or set {file.setting} to a file that can be read."
         )
 
 

@@ -12,6 +12,7 @@ from tollway.store.durable_files import to_disk, written_meanwhile
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.files import put_in_place, side_files_of
+from tollway.store.sqlite.place import check_content, check_place
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 
@@ -48,7 +49,7 @@ def open_database(
 
         connections = connections or CONNECTIONS_MAX
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
-    check_folder(url)
+    check_file(url)
     path = sqlite_path(url)
     return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, turns)
 
@@ -57,7 +58,7 @@ def open_database(
 async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDatabase]:
     """A new database file, to be filled at once. It gets its name when it is whole and on disk; if
     that fails, or the process is killed, there is none."""
-    check_folder(url)
+    check_file(url)
     path = Path(sqlite_path(url))
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
@@ -101,10 +102,12 @@ def open_reading(
     return ReadingDatabase(primary, replica, versions, settings.read_lag_s)
 
 
-def check_folder(url: str) -> None:
-    """Refuses a file whose folder does not exist."""
-    if not is_shared(url) and not Path(path := sqlite_path(url)).resolve().parent.is_dir():
-        raise StoreError(f"The folder of {path} does not exist: make it first.")
+def check_file(url: str) -> None:
+    """Refuses a file that can be no database, before anything is made beside it."""
+    if not is_shared(url):
+        path = Path(sqlite_path(url))
+        check_place(path)
+        check_content(path)
 
 
 def is_shared(url: str) -> bool:
@@ -122,7 +125,7 @@ def sqlite_path(url: str) -> str:
             "postgresql://USER:PASSWORD@HOST/NAME."
         )
     path = url.removeprefix(_SQLITE_PREFIX)
-    if not path:
+    if not path or path.endswith("/"):
         raise StoreError("The database URL names no file: write sqlite:///FILE.")
     return path
 

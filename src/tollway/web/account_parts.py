@@ -4,21 +4,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.grants import Grant
 from tollway.contract.operation import ConsentNeed
-from tollway.ledger.entries import Balance, Entry, list_balances
+from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.token_limits import TokenLimits, read_limits
-from tollway.ledger.tokens import PREFIXES, IssuedToken, Token, position_of, tokens_page
+from tollway.ledger.tokens import Token, position_of, tokens_page
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
-    Block,
     Cell,
     Chart,
-    Code,
     Column,
     Empty,
     Field,
@@ -27,12 +24,9 @@ from tollway.web.blocks import (
     Filters,
     Form,
     Link,
-    Notice,
-    Secret,
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.code_samples import samples_of
 from tollway.web.wording import amount, grouped, sentence
 
 DAYS_SHOWN = 30
@@ -129,8 +123,8 @@ async def tokens_table(
     rotate: str = "",
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator."""
-    say, after = context.say, context.query("after")
-    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, after)
+    say, now_s, after = context.say, context.now_s, context.query("after")
+    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
     named = {"account": account_id} if kept else {}
     acts: list[_TokenAct] = (
         [(say("Rotate"), lambda of: address(rotate, token=of.id))] if rotate else []
@@ -152,7 +146,7 @@ async def tokens_table(
         rows,
         Empty(say("There is no token yet: issue the first below.")),
         title=say("Tokens") if kept else "",
-        older=address(path, **kept, after=position_of(tokens[PAGE_ROWS - 1]))
+        older=address(path, **kept, after=position_of(tokens[PAGE_ROWS - 1], now_s))
         if len(tokens) > PAGE_ROWS
         else "",
         newest=address(path, **kept) if after else "",
@@ -240,38 +234,6 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
         is_open = permission is not None and not (state is not None and state.is_closed)
         prices[operation.name] = price if is_open else None
     return prices
-
-
-async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
-    """A token, shown this once, and a call to copy, if there is one that it can make and pay."""
-    say, token = context.say, issued.token
-    blocks: list[Block] = [
-        Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
-    ]
-    can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
-    if token.kind == "live":
-        prices = await prices_of(context, token.account_id)
-        balances = await list_balances(context.database, token.account_id)
-        left = {each.unit: each.amount for each in balances}
-        can_call = [
-            each
-            for each in can_call
-            if (price := prices[each.name]) is not None and left.get(each.balance_unit, 0) >= price
-        ]
-    operation = next(iter(can_call), None)
-    example = ALL_EXAMPLES.get(operation.name) if operation else None
-    if operation and example:
-        today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
-        base, is_live = context.services.settings.public_address, token.kind == "live"
-        name, text = samples_of(operation, example.request(today), base, is_live=is_live)[0]
-        text = text.replace(f"{PREFIXES[token.kind]}…", issued.text)
-        blocks.append(Code(say("A first call with it"), [(name, text)]))
-        log = "/account/requests"
-        if not context.person.account_id:
-            log = address("/operator/requests", account=token.account_id)
-        said = say("Once it is made, its receipt is in the request log.")
-        blocks.append(Notice(said, link=Link(say("Requests"), log)))
-    return blocks
 
 
 def asked_limits(context: Context) -> TokenLimits:

@@ -142,10 +142,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Notice:
+    """A text with a link; as a button, where there is nothing else to do."""
+
     kind: ClassVar[str] = "notice"
     text: str
     tone: str = ""
     link: Link | None = None
+    has_button: bool = False
 
 
 @dataclass(frozen=True)

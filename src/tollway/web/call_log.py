@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tollway.contract.reasons import Reason
+from tollway.contract.receipt import FreeReason
 from tollway.ledger.accounts import names_of
 from tollway.ledger.request_log import SCANNED_MAX, CallFilter, LoggedCall, LogPage, log_page
 from tollway.ledger.request_search import search_page
@@ -15,17 +16,21 @@ from tollway.web.wording import amount, grouped, sentence
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
 _NUMBERS = {"code": 5, "amount": 18}
+_TIMES = ("since", "until")
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
     "free": ("good", sentence("free")),
+    "undone": ("soon", sentence("not done")),
     "refused": ("bad", sentence("refused")),
     "unknown": ("", sentence("succeeded, charge not stored any more")),
 }
 
 
 def outcome_cell(context: Context, call: LoggedCall) -> Cell:
-    tone, text = _OUTCOMES[call.outcome]
+    # A carrier that refuses a waybill answers too, and takes nothing.
+    is_undone = call.reason == FreeReason.NOT_DONE
+    tone, text = _OUTCOMES["undone" if is_undone else call.outcome]
     return Cell(context.say(text), tone=tone)
 
 
@@ -60,6 +65,11 @@ def _problem(context: Context, name: str) -> str:
         return wrong if _number(context, name) is None else ""
     wrong = context.say("This is no time: it filters nothing.")
     return wrong if _moment_ms(context, name) is None else ""
+
+
+def has_unread_filter(context: Context) -> bool:
+    """Whether an address has a filter that cannot be read; the page says which."""
+    return any(_problem(context, name) for name in (*_NUMBERS, *_TIMES))
 
 
 async def wanted_page(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
@@ -30,7 +32,10 @@ _BODY_TIMEOUT_S = 10
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
-_TOO_MANY = "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
+_TOO_MANY = (
+    "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
+    "此刻请求的页面过多，请几秒后再试。\n"
+)
 # A page may use its own style sheet, script and pictures, fetch itself again and send its own
 # forms: nothing else, from nowhere.
 HEADERS = {
@@ -49,6 +54,8 @@ _THEME_NAMES = {
     "dark": sentence("Dark"),
 }
 
+_COMMAND = re.compile("`([^`]+)`")
+
 logger = logging.getLogger("tollway.web")
 
 
@@ -61,6 +68,8 @@ class PageError(Exception):
         self.title = title
         self.text = text
         self.values = values
+        # The page of the form that was refused before its fields were looked at.
+        self.came_from = ""
 
 
 class Named(Protocol):
@@ -127,6 +136,7 @@ class Web(Generic[P]):
             lstrip_blocks=True,
         )
         self._templates.globals["zone"] = zone.key
+        self._templates.filters["commands"] = _with_commands
         self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
             "%Y-%m-%d %H:%M"
         )
@@ -243,7 +253,7 @@ class Web(Generic[P]):
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
         view = view_of(request)
-        visit = replace(self._sessions.visitor(), view=view)
+        visit = replace(self._sessions.unread_visit(request), view=view)
         try:
             visit = await self._sessions.visit(request, self.now_s())
             visit = replace(visit, view=view)
@@ -251,17 +261,22 @@ class Web(Generic[P]):
         except Exception as error:
             response = self.error_page(visit, _page_error(error, view))
         response.headers.update(HEADERS)
+        if response.status_code == 503:
+            response.headers["Retry-After"] = str(_RETRY_AFTER_S)
         if visit.is_new and "set-cookie" not in response.headers:
             self._sessions.remember(response, visit)
         return response
 
     def error_page(self, visit: Visit[P], error: PageError) -> Response:
-        say = visit.view.say
-        text = say(error.text, **error.values)
+        view = visit.view.from_page(error.came_from)
+        say = view.say
         link = Link(say("Back to the start"), self._frame.home)
-        if visit.view.came_from:
-            link = self._back(visit.view)
-        blocks = [Notice(text, "bad" if error.status >= 500 else "soon", link)]
+        if view.came_from:
+            link = self._back(view)
+        elif error.status == 503:
+            link = Link(say("Try again"), view.address)
+        text, tone = say(error.text, **error.values), "bad" if error.status >= 500 else "soon"
+        blocks = [Notice(text, tone, link, has_button=True)]
         return self.page(visit, say(error.title), blocks, status=error.status)
 
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
@@ -275,12 +290,19 @@ class Web(Generic[P]):
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
         """Refuses a form that was not sent from one of our own pages."""
         if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
-            raise PageError(
+            error = PageError(
                 403,
                 "This form is too old",
                 "It was opened too long ago, or in another session. Go back, load the page again, "
                 "and send it again.",
             )
+            error.came_from = fields.get(CAME_FROM, "")
+            raise error
+
+
+def _with_commands(text: str) -> Markup:
+    """A text in which a command stands between backticks, as the terminal shows it."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def _page_error(error: Exception, view: View) -> PageError:
@@ -295,7 +317,11 @@ def _page_error(error: Exception, view: View) -> PageError:
         )
     if isinstance(error, StoreError):
         logger.error("the database is unavailable: %s", error)
-        return PageError(503, "Not available", "Please try again in a moment.")
+        return PageError(
+            503,
+            "Not available at this moment",
+            "The gateway cannot reach its database. If you are signed in, you stay so.",
+        )
     logger.error("a page failed unexpectedly", exc_info=error)
     return PageError(500, "Something went wrong", "It was not your fault. Please try again later.")
 

@@ -56,6 +56,11 @@ _CURES = {
     Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),
     Reason.TOKEN_DAY_USED_UP: sentence("Use another token, or this one again tomorrow."),
 }
+_HOLDS = {
+    "held": sentence("held"),
+    "captured": sentence("charged"),
+    "released": sentence("released"),
+}
 _OF_DECODING = (
     "PARAMETER_",
     "SPELLINGS_",
@@ -193,9 +198,17 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
     if receipt.client_request_id:
         facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))
     if receipt.hold is not None:
-        held = f"{receipt.hold.state}, {grouped(receipt.hold.amount)}"
+        held = f"{say(_HOLDS[receipt.hold.state])}, {grouped(receipt.hold.amount)}"
         facts.append((say("Hold"), Cell(held)))
-    if receipt.waybill is not None:
-        number = receipt.waybill.number or receipt.waybill.state
-        facts.append((say("Waybill"), Cell(f"{receipt.waybill.wp_code} {number}", "mono")))
+    # Operators have a page of each waybill and of each shop or user.
+    is_operator = not context.person.account_id
+    if (waybill := receipt.waybill) is not None:
+        shown = f"{waybill.wp_code} {waybill.number or say(waybill.state)}"
+        page = address("/operator/waybill", number=waybill.number, carrier=waybill.wp_code)
+        has_page = is_operator and waybill.number
+        facts.append((say("Waybill"), Cell(shown, "mono", page if has_page else "")))
+    if (consent := receipt.consent) is not None:
+        page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
+        shown = context.owner(consent.owner_kind, consent.owner_id)
+        facts.append((say("Consent of"), Cell(shown, href=page if is_operator else "")))
     return facts

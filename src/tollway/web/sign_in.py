@@ -99,6 +99,12 @@ class Sessions(Generic[P]):
         """A visit of a person who is not signed in."""
         return Visit(_VISITOR + secrets.token_urlsafe(32), is_new=True)
 
+    def unread_visit(self, request: Request) -> Visit[P]:
+        """The visit of a browser whose session cannot be read at this moment: it keeps its cookie,
+        so that it is still signed in afterwards."""
+        cookie = request.cookies.get(self._cookie, "")
+        return Visit(cookie) if cookie else self.visitor()
+
     async def visit(self, request: Request, now_s: float) -> Visit[P]:
         """The visit that a request belongs to, or a new one."""
         cookie = request.cookies.get(self._cookie, "")

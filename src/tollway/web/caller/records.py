@@ -10,7 +10,13 @@ from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import entries_table
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Link
-from tollway.web.call_log import call_log, chosen_filters, wanted_calls, wanted_page
+from tollway.web.call_log import (
+    call_log,
+    chosen_filters,
+    has_unread_filter,
+    wanted_calls,
+    wanted_page,
+)
 from tollway.web.caller.home import PATH, account_id
 from tollway.web.csv_files import (
     CSV_ROWS_MAX,
@@ -40,6 +46,11 @@ async def show_requests(context: Context) -> Response:
 
 
 async def requests_csv(context: Context) -> Response:
+    if has_unread_filter(context):
+        # A file cannot say that it has more than was asked for: the page marks the filter.
+        refused = await show_requests(context)
+        refused.status_code = 400
+        return refused
     wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
     rows: list[Sequence[object]] = []
     before = context.query("before")

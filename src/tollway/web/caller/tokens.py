@@ -12,10 +12,11 @@ from tollway.identity.people import (
 )
 from tollway.ledger.tokens import Token, issue_token, list_own_tokens, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import asked_limits, new_token, token_form, tokens_table
+from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
+from tollway.web.new_tokens import new_token
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
 

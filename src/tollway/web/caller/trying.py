@@ -215,7 +215,8 @@ async def _send(
     is_dry_run: bool = False,
 ) -> PageAnswer:
     outcome = context.form.get(_OUTCOME, "").strip()
-    headers = {"x-tollway-outcome": outcome, "x-tollway-dry-run": "1" if is_dry_run else ""}
+    dry_run = f"{OF_PAGES}1" if is_dry_run else ""
+    headers = {"x-tollway-outcome": outcome, "x-tollway-dry-run": dry_run}
     if not outcome.isascii() or not outcome.isprintable():
         raise PageError(400, "There is no such outcome", "Enter a reason such as THROTTLED.")
     async with context.web.aside():

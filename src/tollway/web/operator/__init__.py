@@ -11,7 +11,8 @@ shop.py          one shop, and the acts on it
 clients.py       the clients of an account
 tokens.py        the tokens of an account
 carrier.py       one carrier, and the acts on it
-carriers.py      carriers, pools of numbers, waybills with their labels
+carriers.py      carriers, pools of numbers, the list of waybills
+waybill.py       one waybill with its label, and the acts on it
 data.py          imports and sources
 rejected.py      rejected records
 operators.py     the people who run the gateway

@@ -1,7 +1,6 @@
 """One carrier: its name and area, how its numbers are given, and its routing table."""
 
 import asyncio
-from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -29,11 +28,11 @@ from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
-from tollway.contract.language import Sentence
 from tollway.intake.files import read_records
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Table
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
+from tollway.web.operator.reject_reasons import said_reason
 from tollway.web.operator.tables import plain_table
 from tollway.web.pages import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
@@ -302,7 +301,7 @@ async def routes_act(context: Context) -> Response:
     try:
         carrier = await _wanted(context)
         async with context.web.aside():
-            found, problems = await asyncio.to_thread(_read_routes, upload, context.said)
+            found, problems = await asyncio.to_thread(_read_routes, upload, context)
         if not found:
             raise PageError(400, "No row of the file can be used", "The table stays as it was.")
         replace = context.form.get("replace") == "yes"
@@ -320,15 +319,16 @@ async def routes_act(context: Context) -> Response:
     return await _carrier_page(context, carrier, Notice(text, "soon" if problems else "good"))
 
 
-def _read_routes(upload: Upload, said: Callable[[Sentence], str]) -> tuple[list[Route], list[str]]:
+def _read_routes(upload: Upload, context: Context) -> tuple[list[Route], list[str]]:
     if upload.path is None or not upload.name:
         return [], []
     found, problems = [], []
     for record in read_records(upload.path, upload.name):
+        if record.values is None:
+            problems.append(f"{record.line}: {said_reason(context.say, record.problem)}")
+            continue
         try:
-            if record.values is None:
-                raise RouteError(record.problem.removesuffix("."))
             found.append(read_route(record.values))
         except RouteError as error:
-            problems.append(f"{record.line}: {said(error.sentence)}")
+            problems.append(f"{record.line}: {context.said(error.sentence)}")
     return found, problems

@@ -1,6 +1,5 @@
-"""Carriers, their pools of numbers, and waybills with their labels: printed again, cancelled."""
+"""Carriers, their pools of numbers, and the list of waybills."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,25 +9,14 @@ from starlette.responses import Response
 
 from tollway.carriers.carrier_links import list_links
 from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, list_carriers
-from tollway.carriers.labels.fonts import find_fonts
-from tollway.carriers.labels.formats import WRITERS
-from tollway.carriers.labels.layout import style_of
-from tollway.carriers.labels.print_data import label_of
 from tollway.carriers.pool_levels import numbers_a_day
 from tollway.carriers.pools import Pool, add_numbers, list_pools
-from tollway.carriers.waybills import (
-    StoredWaybill,
-    Waybill,
-    cancel_waybill,
-    find_by_number,
-    list_waybills,
-    print_waybills,
-)
+from tollway.carriers.waybills import Waybill, list_waybills
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
+from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
-from tollway.web.operator.tables import plain_table, record
+from tollway.web.operator.tables import plain_table
 from tollway.web.wording import grouped, sentence, sentences
 
 PATH = "/operator/carriers"
@@ -241,125 +229,12 @@ def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
         context.time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
         Cell(waybill.number or "–", "mono", href if waybill.number else ""),
-        _state(context, waybill),
+        shown_state(context, waybill),
         Cell(waybill.order_sn, "mono"),
         Cell(waybill.owner_id, "mono"),
     ]
 
 
-def _state(context: Context, waybill: Waybill) -> Cell:
+def shown_state(context: Context, waybill: Waybill) -> Cell:
     tone, state = STATES[waybill.state]
     return Cell(context.say(state), tone=tone)
-
-
-async def _waybill(context: Context) -> StoredWaybill:
-    return await find_by_number(
-        context.database, context.form.get("number", ""), context.form.get("carrier") or None
-    )
-
-
-async def show_waybill(context: Context) -> Response:
-    say, stored = context.say, await _waybill(context)
-    waybill = stored.waybill
-    number = waybill.number or ""
-    named = {"number": number, "carrier": waybill.wp_code}
-    facts = [
-        (say("State"), _state(context, waybill)),
-        (say("Order"), Cell(waybill.order_sn, "mono")),
-        (say("Shop or user"), Cell(waybill.owner_id, "mono")),
-        (
-            say("Account"),
-            Cell(waybill.account_id, "mono", address("/operator/account", id=waybill.account_id)),
-        ),
-        (say("Charged"), context.amount("credits", waybill.price)),
-        (say("When"), context.time(waybill.asked_at_s)),
-    ]
-    if waybill.cancelled_at_s:
-        facts.append((say("Cancelled"), context.time(waybill.cancelled_at_s)))
-    if waybill.request_id:
-        href = address("/operator/request", id=waybill.request_id)
-        facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
-    label = address(f"{WAYBILL}/label", **named)
-    blocks: list[Block] = [
-        Columns(
-            [
-                Facts(facts, say("Details")),
-                Picture(say("Shipping label"), label, f"{waybill.wp_code} {number}"),
-            ]
-        ),
-        Form(
-            f"{WAYBILL}/label",
-            say("Print"),
-            [Field("kind", say("Format"), "select", choices=[(k, k.upper()) for k in _TYPES])],
-            hidden=named,
-            title=say("Print the label"),
-            note=say("After that its receiver cannot be changed."),
-            is_line=True,
-        ),
-    ]
-    if waybill.state == "issued":
-        blocks.append(
-            Form(
-                f"{WAYBILL}/cancel",
-                say("Cancel the waybill"),
-                hidden=named,
-                title=say("Cancel"),
-                note=say("Its order can get another one. Its number is never used again."),
-                tone="warn",
-                is_folded=True,
-            )
-        )
-    return context.page(
-        f"{waybill.wp_code} {number}",
-        blocks,
-        crumbs=[Link(say("Carriers"), PATH)],
-    )
-
-
-_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
-
-
-async def show_label(context: Context) -> Response:
-    """The label to look at, which leaves the waybill as it is."""
-    return await _drawn(context, await _waybill(context), "png")
-
-
-async def print_act(context: Context) -> Response:
-    kind = context.form.get("kind", "")
-    stored = await _waybill(context)
-    (stored,) = await print_waybills(context.database, [stored], context.runtime)
-    of = stored.waybill
-    await record(context, "waybill print", f"account {of.account_id}", {"number": of.number})
-    return await _drawn(context, stored, kind if kind in _TYPES else "png")
-
-
-async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response:
-    vault = context.services.vault
-
-    def drawn() -> bytes:
-        label = label_of(stored.own_print_data(vault), vault.label_signer)
-        return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
-
-    async with context.web.aside():
-        content = await asyncio.to_thread(drawn)
-    return Response(content, media_type=_TYPES[kind])
-
-
-async def cancel_act(context: Context) -> Response:
-    say, found = context.say, (await _waybill(context)).waybill
-    number = found.number or ""
-    asked = context.ask_once(
-        say(
-            "Cancel waybill {number} of {carrier}, order {order}? It cannot be undone.",
-            number=number,
-            carrier=found.wp_code,
-            order=found.order_sn,
-        ),
-        say("Cancel the waybill"),
-    )
-    if asked is not None:
-        return asked
-    async with context.web.aside():
-        await context.services.work.cancel_at_carrier(found)
-    await cancel_waybill(context.database, number, found.wp_code, context.runtime)
-    return context.go(WAYBILL, number=number, carrier=found.wp_code)

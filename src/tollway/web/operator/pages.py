@@ -19,6 +19,7 @@ from tollway.web.operator import (
     system,
     tokens,
     trail,
+    waybill,
 )
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
@@ -84,9 +85,9 @@ PAGES = (
     PageSpec(f"{carriers.CARRIER}/disconnect", act=carrier.disconnect_act),
     PageSpec(f"{carriers.CARRIER}/subscriptions", act=carrier.subscriptions_act),
     PageSpec(f"{carriers.CARRIER}/routes", act=carrier.routes_act, takes_file=True),
-    PageSpec(carriers.WAYBILL, carriers.show_waybill),
-    PageSpec(f"{carriers.WAYBILL}/label", carriers.show_label, carriers.print_act),
-    PageSpec(f"{carriers.WAYBILL}/cancel", act=carriers.cancel_act),
+    PageSpec(carriers.WAYBILL, waybill.show_waybill),
+    PageSpec(f"{carriers.WAYBILL}/label", waybill.show_label, waybill.print_act),
+    PageSpec(f"{carriers.WAYBILL}/cancel", act=waybill.cancel_act),
     PageSpec(rejected.PATH, data.show_data),
     PageSpec(f"{rejected.PATH}/import", act=data.import_act, takes_file=True),
     PageSpec(data.SOURCE, data.show_source),

@@ -5,9 +5,10 @@ from starlette.responses import Response
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import asked_limits, new_token, prices_of
+from tollway.web.account_parts import asked_limits, prices_of
 from tollway.web.area import Context
-from tollway.web.blocks import Code, Notice
+from tollway.web.blocks import Notice
+from tollway.web.new_tokens import new_token, payable_operations
 from tollway.web.operator.accounts import ONE, account_page, find_wanted
 from tollway.web.pages import PageError
 
@@ -27,8 +28,7 @@ async def issue_act(context: Context) -> Response:
     )
     shown = await new_token(context, issued)
     wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
-    has_example = any(isinstance(each, Code) for each in shown)
-    if kind == "live" and wanted and not has_example:
+    if wanted and not await payable_operations(context, issued.token):
         prices = await prices_of(context, account.id)
         text = say("No operation that this token may call can be paid yet: top up below.")
         if all(prices[each] is None for each in wanted):

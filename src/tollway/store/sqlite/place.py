@@ -1,0 +1,65 @@
+"""Whether a path can be a database file, and if not, why: SQLite says of all of it that it is
+"unable to open database file"."""
+
+import os
+import pwd
+from pathlib import Path
+
+from tollway.store.database import StoreError
+
+_MAGIC = b"SQLite format 3\0"
+_ELSEWHERE = "name a file elsewhere with --database sqlite:///FILE."
+
+
+def user_name() -> str:
+    """Who runs this process, as the system knows them, and not what a variable says."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+def check_place(path: Path) -> None:
+    """Refuses a path where no database file can be.
+
+    If there is one, its folder need not be writable: what SQLite puts beside it may be there too.
+    """
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise StoreError(f"The folder of {path} does not exist: make it first.")
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: name a file in it, as sqlite:///{path}/tollway.db.")
+    if not path.exists() and (refusal := refusal_of(folder)):
+        raise StoreError(f"{path} cannot be made, because {refusal}")
+
+
+def check_content(path: Path) -> None:
+    """Refuses a file that SQLite did not make."""
+    if not os.access(path, os.R_OK):
+        return  # There is none yet, or SQLite will not be able to open it either.
+    with path.open("rb") as file:
+        beginning = file.read(len(_MAGIC))
+    if beginning and beginning != _MAGIC:
+        raise StoreError(
+            f"{path} is no database: name another file with --database sqlite:///FILE. If it was "
+            "one, restore a backup of it with `tollway restore BACKUP --replace`."
+        )
+
+
+def why_unusable(path: Path) -> str | None:
+    """What keeps this process from writing to a database file; None if it is something else."""
+    return refusal_of(path) or refusal_of(path.resolve().parent)
+
+
+def refusal_of(path: Path) -> str | None:
+    """Why the system does not let this process write to a file or folder, and what to do; None if
+    it does."""
+    is_folder = path.is_dir()
+    needed = os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)
+    if not path.exists() or os.access(path, needed):
+        return None
+    subject = f"the folder {path}" if is_folder else str(path)
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return f"{subject} is on a disk that can only be read: {_ELSEWHERE}"
+    who = user_name()
+    return f"user {who} may not write to {subject}: change its owner or mode, or {_ELSEWHERE}"

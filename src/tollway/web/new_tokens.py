@@ -1,0 +1,75 @@
+"""A token that was just issued: shown once, with a call to copy if there is one that it can pay."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tollway.account.examples import ALL_EXAMPLES
+from tollway.consent.owners import credential_of
+from tollway.contract.operation import Operation, OwnerKind
+from tollway.ledger.entries import list_balances
+from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.demo_data import SHOPS
+from tollway.web.account_parts import prices_of
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Code, Link, Notice, Secret
+from tollway.web.code_samples import samples_of
+
+# The parameters of the examples that name something of the demo data.
+_OF_DEMO = frozenset(
+    ("product_id", "sid", "owner_id", "wp_code", "platform_user_id", "site_id", "adzone_id")
+)
+
+
+async def payable_operations(context: Context, token: Token) -> list[Operation]:
+    """The operations that a token can call now: a test token pays nothing."""
+    can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
+    if token.kind == "test":
+        return can_call
+    prices = await prices_of(context, token.account_id)
+    balances = await list_balances(context.database, token.account_id)
+    left = {each.unit: each.amount for each in balances}
+    return [
+        each
+        for each in can_call
+        if (price := prices[each.name]) is not None and left.get(each.balance_unit, 0) >= price
+    ]
+
+
+async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
+    say = context.say
+    secret = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
+    payable = await payable_operations(context, issued.token)
+    # An operation of an installed package may have no example.
+    operation = next((each for each in payable if each.name in ALL_EXAMPLES), None)
+    return [secret, *(await _first_call(context, issued, operation) if operation else ())]
+
+
+async def _first_call(context: Context, issued: IssuedToken, operation: Operation) -> list[Block]:
+    say, token = context.say, issued.token
+    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    request = ALL_EXAMPLES[operation.name].request(today)
+    own: Mapping[str, Any] = {}
+    if token.kind == "live" and not await _has_demo_data(context):
+        own = {name: name.upper() for name in request if name in _OF_DEMO}
+    base, is_live = context.services.settings.public_address, token.kind == "live"
+    name, text = samples_of(operation, {**request, **own}, base, is_live=is_live)[0]
+    text = text.replace(f"{PREFIXES[token.kind]}…", issued.text)
+    log = "/account/requests"
+    if not context.person.account_id:
+        log = address("/operator/requests", account=token.account_id)
+    said = say("Once it is made, its receipt is in the request log.")
+    if own:
+        names = ", ".join(own.values())
+        said = f"{say('Put a value of your own in place of {names}.', names=names)} {said}"
+    return [
+        Code(say("A first call with it"), [(name, text)]),
+        Notice(said, link=Link(say("Requests"), log)),
+    ]
+
+
+async def _has_demo_data(context: Context) -> bool:
+    """Whether the examples find what they name: in the demo world, and in every sandbox."""
+    shop = SHOPS[0].owner_id
+    return await credential_of(context.database, OwnerKind.SHOP, shop) is not None

@@ -1,0 +1,155 @@
+"""One waybill with its label on screen: printed, printed again, cancelled."""
+
+import asyncio
+
+from starlette.responses import Response
+
+from tollway.carriers import CarrierError
+from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.formats import WRITERS
+from tollway.carriers.labels.layout import style_of
+from tollway.carriers.labels.print_data import label_of
+from tollway.carriers.waybills import (
+    StoredWaybill,
+    Waybill,
+    cancel_waybill,
+    find_by_number,
+    print_waybills,
+)
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
+from tollway.web.operator.carriers import PATH, WAYBILL, shown_state
+from tollway.web.operator.tables import record
+
+_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
+
+
+async def _wanted(context: Context) -> StoredWaybill:
+    return await find_by_number(
+        context.database, context.form.get("number", ""), context.form.get("carrier") or None
+    )
+
+
+async def show_waybill(context: Context) -> Response:
+    say, stored = context.say, await _wanted(context)
+    waybill = stored.waybill
+    beside: list[Block] = [Facts(_facts(context, waybill), say("Details"))]
+    try:
+        stored.own_print_data(context.services.vault)
+    except CarrierError as error:
+        label: Block = Notice(context.said(error.sentence), "soon")
+    else:
+        name = f"{waybill.wp_code} {waybill.number}"
+        shown = address(f"{WAYBILL}/label", **_named(waybill))
+        label = Picture(say("Shipping label"), shown, name)
+        beside.append(_print_form(context, waybill))
+    if waybill.state == "issued":
+        beside.append(_cancel_form(context, waybill))
+    return context.page(
+        f"{waybill.wp_code} {waybill.number}",
+        # The inner ones are one below the other: two have no space in half a page.
+        [Columns([Columns(beside), label])],
+        crumbs=[Link(say("Carriers"), PATH)],
+    )
+
+
+def _named(waybill: Waybill) -> dict[str, str]:
+    return {"number": waybill.number or "", "carrier": waybill.wp_code}
+
+
+def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
+    say = context.say
+    account = address("/operator/account", id=waybill.account_id)
+    facts = [
+        (say("State"), shown_state(context, waybill)),
+        (say("Order"), Cell(waybill.order_sn, "mono")),
+        (say("Shop or user"), Cell(waybill.owner_id, "mono")),
+        (say("Account"), Cell(waybill.account_id, "mono", account)),
+        (say("Charged"), context.amount("credits", waybill.price)),
+        (say("When"), context.time(waybill.asked_at_s)),
+    ]
+    if waybill.printed_at_s:
+        facts.append((say("First printed"), context.time(waybill.printed_at_s)))
+    if waybill.cancelled_at_s:
+        facts.append((say("Cancelled"), context.time(waybill.cancelled_at_s)))
+    if waybill.request_id:
+        href = address("/operator/request", id=waybill.request_id)
+        facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
+    return facts
+
+
+def _print_form(context: Context, waybill: Waybill) -> Form:
+    say = context.say
+    title, button = say("Print the label"), say("Print")
+    note = say("Nothing is charged. After that its receiver cannot be changed.")
+    if waybill.printed_at_s:
+        title, button = say("Print the label again"), say("Print again")
+        note = say("It was printed before. This is the same label, and nothing is charged.")
+    return Form(
+        f"{WAYBILL}/label",
+        button,
+        [Field("kind", say("Format"), "select", choices=[(k, k.upper()) for k in _TYPES])],
+        hidden=_named(waybill),
+        title=title,
+        note=note,
+        is_line=True,
+    )
+
+
+def _cancel_form(context: Context, waybill: Waybill) -> Form:
+    say = context.say
+    return Form(
+        f"{WAYBILL}/cancel",
+        say("Cancel the waybill"),
+        hidden=_named(waybill),
+        title=say("Cancel"),
+        note=say("Its order can get another one. Its number is never used again."),
+        tone="warn",
+        is_folded=True,
+    )
+
+
+async def show_label(context: Context) -> Response:
+    """The label to look at, which leaves the waybill as it is."""
+    return await _drawn(context, await _wanted(context), "png")
+
+
+async def print_act(context: Context) -> Response:
+    kind = context.form.get("kind", "")
+    stored = await _wanted(context)
+    (stored,) = await print_waybills(context.database, [stored], context.runtime)
+    of = stored.waybill
+    await record(context, "waybill print", f"account {of.account_id}", {"number": of.number})
+    return await _drawn(context, stored, kind if kind in _TYPES else "png")
+
+
+async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response:
+    vault = context.services.vault
+
+    def drawn() -> bytes:
+        label = label_of(stored.own_print_data(vault), vault.label_signer)
+        return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
+
+    async with context.web.aside():
+        content = await asyncio.to_thread(drawn)
+    return Response(content, media_type=_TYPES[kind])
+
+
+async def cancel_act(context: Context) -> Response:
+    say, found = context.say, (await _wanted(context)).waybill
+    number = found.number or ""
+    asked = context.ask_once(
+        say(
+            "Cancel waybill {number} of {carrier}, order {order}? It cannot be undone.",
+            number=number,
+            carrier=found.wp_code,
+            order=found.order_sn,
+        ),
+        say("Cancel the waybill"),
+    )
+    if asked is not None:
+        return asked
+    async with context.web.aside():
+        await context.services.work.cancel_at_carrier(found)
+    await cancel_waybill(context.database, number, found.wp_code, context.runtime)
+    return context.go(WAYBILL, number=number, carrier=found.wp_code)
