@@ -20,7 +20,8 @@ from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
-from tollway.store.query import Query
+from tollway.store.query import JointQuery, Query
+from tollway.store.sqlite.schema_check import schema_parts
 from tollway.web.pages import Web
 
 # What a gateway or a command loads when it first needs it, but not what only a few need: every fork
@@ -49,6 +50,7 @@ def warm_up(folder: str) -> None:
     # It is run as a program in every fork, and runpy warns of one that is loaded already.
     del sys.modules["tollway.__main__"]
     Decode(WITH_COMPANIONS, _ZONE)
+    schema_parts()
     _compile_queries()
     _compile_templates()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
@@ -58,9 +60,13 @@ def warm_up(folder: str) -> None:
 
 def _compile_queries() -> None:
     """Each keeps its text in either dialect."""
+    # Commands freeze what they load, and what is frozen is not found.
+    gc.unfreeze()
     for query in gc.get_objects():
         if isinstance(query, Query):
             _ = query.sqlite, query.postgresql
+        if isinstance(query, JointQuery):
+            _ = query.together_postgresql
 
 
 def _compile_templates() -> None:

@@ -317,6 +317,15 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
     assert all(act in _acts(operator) for act in ("waybill cancel", "pool add"))
 
 
+def test_what_a_carrier_refused_is_not_logged_as_done(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code, customer = new_carrier(store, 0), new_customer(store)
+    assert issue(gateway, customer.token, request(wp_code)).data["code"] == 0
+    page = _until(operator, f"/operator/requests?account={customer.account_id}", "0 NOT_DONE")
+    assert '<span class="state soon">not done</span>' in page
+
+
 def test_all_waybills_are_listed_page_by_page(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:

@@ -118,7 +118,7 @@ class Listing:
 
     def __init__(self, counts: Counts, rows: Rows, key: Key, finer: Finer | None = None) -> None:
         self._counts = Query(lambda: union_all(*counts()))
-        self._at_once = lambda: _at_once(union_all(*counts()).subquery(), rows, key, finer)
+        self._at_once = Query(lambda: _at_once(union_all(*counts()).subquery(), rows, key, finer))
         self._rows = rows
         self.rows = Query(self.page_rows)
 

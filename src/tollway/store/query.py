@@ -214,9 +214,17 @@ class StepsQuery(Query):
     Here a statement costs next to nothing, and there each is a round trip.
     """
 
-    def __init__(self, statement: Statement, steps: Callable[[Mapping[str, Any]], Steps]) -> None:
-        super().__init__(statement)
+    def __init__(self, at_once: Query, steps: Callable[[Mapping[str, Any]], Steps]) -> None:
+        self._at_once = at_once
         self.steps = steps
+
+    @cached_property
+    def sqlite(self) -> CompiledQuery:
+        return self._at_once.sqlite
+
+    @cached_property
+    def postgresql(self) -> CompiledQuery:
+        return self._at_once.postgresql
 
 
 def contains_pattern(text: str) -> str:

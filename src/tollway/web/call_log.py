@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tollway.contract.reasons import Reason
+from tollway.contract.receipt import FreeReason
 from tollway.ledger.accounts import names_of
 from tollway.ledger.request_log import SCANNED_MAX, CallFilter, LoggedCall, LogPage, log_page
 from tollway.ledger.request_search import search_page
@@ -20,13 +21,16 @@ _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
     "free": ("good", sentence("free")),
+    "undone": ("soon", sentence("not done")),
     "refused": ("bad", sentence("refused")),
     "unknown": ("", sentence("succeeded, charge not stored any more")),
 }
 
 
 def outcome_cell(context: Context, call: LoggedCall) -> Cell:
-    tone, text = _OUTCOMES[call.outcome]
+    # A carrier that refuses a waybill answers too, and takes nothing.
+    is_undone = call.reason == FreeReason.NOT_DONE
+    tone, text = _OUTCOMES["undone" if is_undone else call.outcome]
     return Cell(context.say(text), tone=tone)
 
 

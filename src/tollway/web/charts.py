@@ -116,9 +116,11 @@ def _anchor(x: float, width: float, whole: int) -> tuple[float, str]:
 
 
 def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
-    """The label below a column, if it has space."""
+    """The label below a column: that of the last, and those of others that have space."""
     space = _LABEL_WIDTH if whole == _PHONE else 2 * _LABEL_WIDTH
-    if index % -(-count * space // whole) or x > whole - _LEFT:
+    if index == count - 1:
+        return f'<text x="{whole}" y="{_HEIGHT - 6}" text-anchor="end">{escape(label)}</text>'
+    if index % -(-count * space // whole) or x > whole - space:
         return ""
     return f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>'
 
@@ -143,12 +145,12 @@ def _column(
     )
 
 
-def _axis(most: float, whole: int) -> str:
+def _axis(most: int, whole: int) -> str:
     drawn = []
     for share in (0, 0.5, 1):
         y = _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
         label = most * share
-        shown = grouped(int(label) if label == int(label) else round(label, 1))
+        shown = grouped(int(label) if label == int(label) else label)
         drawn.append(
             f'<line class="axis" x1="{_LEFT}" x2="{whole}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>'
@@ -156,14 +158,16 @@ def _axis(most: float, whole: int) -> str:
     return "".join(drawn)
 
 
-def _nice(most: float) -> float:
-    """A round number that is not less."""
-    step = 1.0
-    while True:
-        for factor in (1, 2, 5):
-            if most <= step * factor:
-                return step * factor
-        step *= 10
+def _nice(most: float) -> int:
+    """A round number that is not less, and not much more. Half of it is a whole number, but for
+    values that are parts of one."""
+    if 0 < most < 1:
+        return 1
+    factors: tuple[int, ...] = (2, 4, 6, 8, 10)
+    while most > factors[-1]:
+        last = factors[-1]
+        factors = tuple(each * last // 10 for each in (12, 16, 20, 24, 30, 40, 50, 60, 80, 100))
+    return next(each for each in factors if most <= each)
 
 
 def _svg(drawn: Sequence[str], title: str, whole: int) -> Markup:

@@ -1,27 +1,51 @@
-"""Results of long reads that several pages in a row may share, for some seconds."""
+"""Results of long reads, which pages show as they were a moment ago rather than wait for them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
-from tollway.store.database import Row
+# Younger than that, a result is shown as it is; up to that, it is shown and read again meanwhile.
+_FRESH_S = 15.0
+_SHOWN_S = 600.0
 
-_KEPT_S = 15.0
+T = TypeVar("T")
+
+
+class _Result(NamedTuple):
+    value: Any
+    read_at_s: float
 
 
 class Remembered:
-    """Rows by what they are of. No rows are not remembered: the first should appear at once."""
+    """Results by name. An empty one is not remembered: what comes first should appear at once."""
 
     def __init__(self) -> None:
-        self._found: dict[object, tuple[float, Sequence[Row]]] = {}
+        self._results: dict[str, _Result] = {}
+        self._reading: dict[str, asyncio.Task[Any]] = {}
 
-    async def rows(
-        self, key: object, read: Callable[[], Awaitable[Sequence[Row]]]
-    ) -> Sequence[Row]:
-        until_s, rows = self._found.get(key, (0.0, ()))
-        now_s = monotonic()
-        if now_s >= until_s:
-            rows = await read()
-            self._found = {k: kept for k, kept in self._found.items() if kept[0] > now_s}
-            if rows:
-                self._found[key] = (now_s + _KEPT_S, rows)
-        return rows
+    async def get(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+        """What was read before, or what is read now if nothing was, or too long ago."""
+        result = self._results.get(name)
+        age_s = float("inf") if result is None else monotonic() - result.read_at_s
+        if age_s >= _FRESH_S and name not in self._reading:
+            self._reading[name] = asyncio.create_task(self._read(name, read))
+            # A failure is that of the pages that wait for it; without any, the next page tries it.
+            self._reading[name].add_done_callback(lambda task: task.cancelled() or task.exception())
+        if result is None or age_s >= _SHOWN_S:
+            # Shielded: a page that is not waited for any more must not end it for the others.
+            value: T = await asyncio.shield(self._reading[name])
+        else:
+            value = result.value
+        return value
+
+    async def _read(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+        try:
+            value = await read()
+        finally:
+            del self._reading[name]
+        if value:
+            self._results[name] = _Result(value, monotonic())
+        else:
+            self._results.pop(name, None)
+        return value

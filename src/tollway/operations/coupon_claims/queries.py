@@ -154,6 +154,16 @@ def _all_hours(dialect: str) -> Select[Any]:
     )
 
 
+_JOINED = {
+    "sqlite": JointQuery(lambda: _claims("sqlite")),
+    "postgresql": JointQuery(lambda: _claims("postgresql")),
+}
+_ALL_HOURS = {
+    "sqlite": Query(lambda: _all_hours("sqlite")),
+    "postgresql": Query(lambda: _all_hours("postgresql")),
+}
+
+
 class _Known(NamedTuple):
     version: int
     hours: RunningCounts
@@ -164,8 +174,8 @@ class ClaimPages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._joined = JointQuery(lambda: _claims(database.dialect))
-        self._all_hours = Query(lambda: _all_hours(database.dialect))
+        self._joined = _JOINED[database.dialect]
+        self._all_hours = _ALL_HOURS[database.dialect]
         self._learn_again_s = 0.0 if database.dialect == "sqlite" else _LEARN_AGAIN_S
         self._known: dict[_List, _Known] = {}
         self._learnt_s: dict[_List, float] = {}

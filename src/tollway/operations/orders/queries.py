@@ -174,6 +174,10 @@ def _guessed(listing: Listing, dialect: str) -> JointQuery:
 _PARTS = {
     tagged: {name: _part(name, *tagged) for name in ("newest", "oldest")} for tagged in _LISTINGS
 }
+_GUESSED = {
+    dialect: {tagged: _guessed(listing, dialect) for tagged, listing in _LISTINGS.items()}
+    for dialect in ("sqlite", "postgresql")
+}
 
 
 class OrderPages:
@@ -182,9 +186,7 @@ class OrderPages:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = positions = Positions()
-        self._guessed = {
-            tagged: _guessed(listing, database.dialect) for tagged, listing in _LISTINGS.items()
-        }
+        self._guessed = _GUESSED[database.dialect]
         self._queries = {
             tagged: listing.query(partial(positions.steps, _PARTS[tagged], self._guessed[tagged]))
             for tagged, listing in _LISTINGS.items()

@@ -94,7 +94,7 @@ def _change(context: Context, value: float, before: float, name: str) -> str:
     """How much more or less than another value; nothing if that was zero."""
     if not before:
         return ""
-    percent = f"{(value - before) / before * 100:+.0f}"
+    percent = f"{(value - before) / before * 100:+.0f}".replace("-", "−")
     return context.say("{percent} % against {what}", percent=percent, what=name)
 
 
@@ -181,7 +181,8 @@ def _parts(
     most = max((part.visitors for part in ranked), default=0) or 1
     columns = [Column(named), Column(""), Column(say("Visitors"), "number")]
     if shown[1:]:
-        columns.append(Column(shown[1].day.strftime("%m-%d"), "number"))
+        day = shown[1].day.strftime("%m-%d")
+        columns.append(Column(context.say("on {day}", day=day), "number"))
     columns += [Column(say("Buyers"), "number"), Column(say("Conversion"), "number")]
     rows = []
     for part in ranked[:_ROWS_MAX]:

@@ -1,5 +1,7 @@
 """The first page of an account: what is left, what was used, and what to do next."""
 
+import asyncio
+
 from starlette.responses import Response
 
 from tollway.identity.people import Person
@@ -51,21 +53,27 @@ def account_id(person: Person) -> str:
 
 async def show_home(context: Context) -> Response:
     say, database = context.say, context.database
-    account = await own_account(context)
-    balances = await list_balances(database, account.id)
-    tokens = await list_own_tokens(database, account.id)
-    used = await recent_usage(context, account.id)
+    own = account_id(context.person)
+    # Side by side: one after the other, each would wait for its turn beside the paid calls.
+    account, balances, tokens, used, lines, operations = await asyncio.gather(
+        own_account(context),
+        list_balances(database, own),
+        list_own_tokens(database, own),
+        recent_usage(context, own),
+        list_alerts(database, own),
+        _operations(context),
+    )
+    alerts = dict(lines)
     blocks: list[Block] = []
     if account.closed_at_s is not None:
         blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
     elif not used:
         blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
-    alerts = dict(await list_alerts(database, account.id))
     blocks += _low(context, balances, alerts)
     blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
     blocks.append(usage_chart(context, used))
     units = [each.unit for each in balances]
-    blocks.append(Columns([await _operations(context), await _refused(context, account, units)]))
+    blocks.append(Columns([operations, await _refused(context, account, units)]))
     if context.person.may_change and account.closed_at_s is None:
         blocks.append(_alert_form(context, alerts))
     return context.page(account.name, blocks)
@@ -169,6 +177,7 @@ async def _operations(context: Context) -> Table:
         Empty(""),
         title=say("Operations"),
         links=[Link(say("API reference"), "/docs")],
+        is_log=True,
     )
 
 
@@ -191,4 +200,5 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         Empty(say("None of the newest calls was refused.")),
         title=say("Refused calls"),
         links=[Link(say("All calls"), f"{PATH}/requests")],
+        is_log=True,
     )

@@ -1,6 +1,8 @@
 """What needs an operator: each alarm with where it is cured."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import chain
 
 from sqlalchemy import exists, func, select
 
@@ -40,9 +42,8 @@ Alarms = list[list[Cell]]
 
 async def attention(context: Context) -> list[Block]:
     say = context.say
-    rows: Alarms = []
-    for find in _FINDERS:
-        rows += await find(context)
+    found = await asyncio.gather(*(find(context) for find in _FINDERS))
+    rows: Alarms = list(chain.from_iterable(found))
     if not rows:
         return [Notice(say("Nothing needs attention."), "good")]
     columns = [Column(say("What")), Column(say("Where"))]

@@ -1,5 +1,6 @@
 """What goes on: calls, refusals, what was taken, and what needs attention."""
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
@@ -56,28 +57,49 @@ _REFUSED = Query(
 
 
 async def show_overview(context: Context) -> Response:
-    say, database = context.say, context.database
     now_s = int(context.now_s)
-    minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 59 * MINUTE_S)
-    hours = await _hours(context, now_s - now_s % HOUR_S)
-    refused = await _refusals(database, now_s)
-    taken = await context.services.latencies.recent(context.now_s)
+    # Side by side: one after the other, each would wait for its turn beside the paid calls.
+    (minutes, hours), refused, taken, alarms, top = await asyncio.gather(
+        latest_usage(context, now_s),
+        _refusals(context.database, now_s),
+        context.services.latencies.recent(context.now_s),
+        attention(context),
+        _top(context, now_s),
+    )
     blocks: list[Block] = [
         _figures(context, minutes, hours, refused, taken),
-        *await attention(context),
+        *alarms,
         _chart(context, hours, now_s),
-        Columns([await _top(context, now_s), _reasons(context, refused, now_s)]),
+        Columns([top, _reasons(context, refused, now_s)]),
     ]
-    return context.page(say("Overview"), blocks, live_s=_LIVE_S)
+    return context.page(context.say("Overview"), blocks, live_s=_LIVE_S)
 
 
-async def _hours(context: Context, current_s: int) -> list[Row]:
-    """The usage of 24 hours. Those that have passed change no more, but for the last a little."""
-    database, since_s = context.database, current_s - 23 * HOUR_S
-    past = await context.services.remembered.rows(
-        ("hours", since_s), lambda: usage_by_time(database, HOUR_S, since_s, current_s)
+async def latest_usage(context: Context, now_s: int) -> tuple[list[Row], list[Row]]:
+    """The usage of 60 minutes and of 24 hours; that of the current hour is by minutes too."""
+    minute_s, hour_s = now_s - now_s % MINUTE_S, now_s - now_s % HOUR_S
+    # Of a minute that has just passed not everything is in the sums yet.
+    minutes, past = await asyncio.gather(
+        _usage(context, MINUTE_S, minute_s - 59 * MINUTE_S, minute_s - MINUTE_S),
+        _usage(context, HOUR_S, hour_s - 23 * HOUR_S, hour_s, hour_s),
     )
-    return [*past, *await usage_by_time(database, HOUR_S, current_s)]
+    return minutes, [*past, *(row for row in minutes if row[0] >= hour_s)]
+
+
+async def _usage(
+    context: Context, span_s: int, since_s: int, settled_s: int, until_s: int = 2**62
+) -> list[Row]:
+    """Usage by minutes or hours. What is from before `settled_s` hardly changes any more: it may
+    be of a moment ago."""
+    database = context.database
+
+    async def read_settled() -> tuple[int, Sequence[Row]]:
+        return settled_s, await usage_by_time(database, span_s, since_s, settled_s)
+
+    # Up to an earlier time, if it was read before the current minute or hour began.
+    read_to_s, settled = await context.services.remembered.get(f"usage {span_s}", read_settled)
+    newest = await usage_by_time(database, span_s, read_to_s, until_s)
+    return [row for row in (*settled, *newest) if row[0] >= since_s]
 
 
 async def _refusals(database: Database, now_s: int) -> Counter[str]:
@@ -187,9 +209,8 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
     since_s = now_s - now_s % HOUR_S - 23 * HOUR_S
-    found = await context.services.remembered.rows(
-        ("top accounts", since_s),
-        lambda: top_accounts(context.database, HOUR_S, since_s, _TOP),
+    found = await context.services.remembered.get(
+        "top accounts", lambda: top_accounts(context.database, HOUR_S, since_s, _TOP)
     )
     most = max((int(calls) for _, calls, _ in found), default=1)
     names = await names_of(context.database, [account_id for account_id, _, _ in found])

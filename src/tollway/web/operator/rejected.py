@@ -57,7 +57,7 @@ def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
         Cell(_said_source(context, each), "time"),
-        Cell(_said_kind(context, each)),
+        Cell(_said_kind(context, each), "time"),
         Cell(said_reason(context.say, each.reason)),
         Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]

@@ -1,0 +1,44 @@
+"""The sums of the overview: what is shown of a moment ago and what is read now make one whole."""
+
+from types import SimpleNamespace
+from typing import cast
+
+from tests.support.stores import Store
+from tollway.store.database import Database
+from tollway.web.area import Context
+from tollway.web.operator.overview import latest_usage
+from tollway.web.remembered import Remembered
+
+HOUR_S, MINUTE_S = 3600, 60
+# The beginning of an hour.
+NOON_S = 500_000 * HOUR_S
+
+
+def count(store: Store, span_s: int, start_s: int, calls: int) -> None:
+    values = f"({span_s}, {start_s}, 'acc_1', 'credits', 'orders', {calls}, {calls})"
+    store.run(
+        "INSERT INTO usage (span_s, start_s, account_id, unit, operation, calls, amount) "
+        f"VALUES {values}"
+    )
+
+
+def test_every_hour_and_minute_is_counted_once_before_and_after_an_hour_ends(
+    own_store: Store,
+) -> None:
+    for start_s, calls in ((NOON_S - 23 * HOUR_S, 1), (NOON_S - HOUR_S, 10), (NOON_S, 100)):
+        count(own_store, HOUR_S, start_s, calls)
+    for start_s, calls in ((NOON_S, 60), (NOON_S + 58 * MINUTE_S, 30), (NOON_S + 3540, 10)):
+        count(own_store, MINUTE_S, start_s, calls)
+
+    async def seen(database: Database) -> None:
+        services = SimpleNamespace(remembered=Remembered())
+        context = cast(Context, SimpleNamespace(database=database, services=services))
+        minutes, hours = await latest_usage(context, NOON_S + 3590)
+        assert [row[2] for row in minutes] == [60, 30, 10]
+        assert [row[2] for row in hours] == [1, 10, 60, 30, 10]
+        # What is remembered ends before the hour that has ended meanwhile.
+        minutes, hours = await latest_usage(context, NOON_S + HOUR_S + 10)
+        assert [row[2] for row in minutes] == [30, 10]
+        assert [row[2] for row in hours] == [10, 100]
+
+    own_store.do(seen)
