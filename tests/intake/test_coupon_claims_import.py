@@ -13,7 +13,9 @@ from sqlalchemy import select
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.stores import Store
 from tollway.__main__ import main
-from tollway.operations.coupon_claims.records import ClaimRow, ready_claim
+from tollway.contract.envelope import encode_data
+from tollway.operations.coupon_claims.operation import CouponRecord
+from tollway.operations.coupon_claims.records import BEFORE_TIME, ClaimRow, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.query import Query
 
@@ -58,6 +60,18 @@ def stored(store: Store) -> list[tuple[Any, ...]]:
     assert counted == Counter((row[0], row[1], -row[2] // 3600) for row in rows)
     assert all(row[-1] == ready_claim(ClaimRow._make(row[:-1])) for row in rows)
     return [tuple(row[:-1]) for row in rows]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    "text", ["红包", '"couponCode":"","beginTime":"","endTime":""', "\\", "%d"]
+)
+def test_a_ready_claim_is_the_record_of_the_answer_from_its_time_on(text: str) -> None:
+    row = ClaimRow(text, 4, -NOON_S, text, text, text, 550, 2000, NOON_S, NOON_S + 1, text)
+    record = CouponRecord(
+        "12:00", "5.50", "20.00", text, text, text, f"{NOON_S}", f"{NOON_S + 1}", text, text
+    )
+    assert BEFORE_TIME + b"12:00" + ready_claim(row) == encode_data(record)
 
 
 @pytest.mark.parametrize("name", ["claims.jsonl", "claims.csv", "claims.jsonl.gz", "claims.csv.gz"])

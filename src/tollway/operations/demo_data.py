@@ -184,16 +184,22 @@ class DemoPart(msgspec.Struct, frozen=True):
 async def store_all(
     database: Database, loader: Loader, records: Iterable[object], progress: Progress
 ) -> None:
-    """Stores records chunk by chunk, like any load; records that exist stay the same. The next
-    chunk is made while the database stores the one before."""
+    """Stores records chunk by chunk, like any load; records that exist stay the same.
+
+    A server stores a chunk while the next one is made. A file is written by a thread of this
+    process, and only one of them runs at a time: taking turns would cost more than it saves.
+    """
     stream = iter(records)
     storing: asyncio.Future[int] | None = None
     while chunk := list(islice(stream, _CHUNK_RECORDS)):
         if storing is not None:
             await storing
         storing = asyncio.ensure_future(store_records(database, loader, chunk))
-        # So that it begins: making a chunk waits for nothing.
-        await asyncio.sleep(0)
+        if database.is_shared:
+            # So that it begins: making a chunk waits for nothing.
+            await asyncio.sleep(0)
+        else:
+            await storing
         progress(len(chunk))
     if storing is not None:
         await storing

@@ -1,12 +1,15 @@
 """Products and their figures, made up. Each product's day depends on the seed and the day alone, so
 that a world can be continued day by day and still be the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
@@ -19,10 +22,18 @@ from tollway.operations.demo_data import (
     part_of_day,
     store_all,
 )
-from tollway.operations.product_analysis.schema import product, product_day, product_figure
+from tollway.operations.product_analysis.ready import ready_parts, remake_parts
+from tollway.operations.product_analysis.schema import (
+    product,
+    product_day,
+    product_day_parts,
+    product_figure,
+)
 from tollway.operations.product_analysis.series import day_number
 from tollway.operations.product_analysis.storage import FigureLoader, FigureRow
-from tollway.store.database import Database
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
+from tollway.store.versions import figures_changed
 
 _SOURCES = (
     ("手淘搜索", 30),
@@ -40,10 +51,12 @@ _SOURCES = (
     ("聚划算", 1),
     ("手淘拍立淘", 1),
 )
-_SOURCE_NAMES = [name for name, _ in _SOURCES]
+_SOURCE_NAMES = tuple(name for name, _ in _SOURCES)
 _SOURCE_WEIGHTS = tuple(weight for _, weight in _SOURCES)
 # How often a visitor used each of a product's words; of five the last is the rarest.
 _WORD_WEIGHTS = (10, 6, 4, 2, 1)
+# How many parts a day has: its sources, and for each word a keyword and a search term.
+_DAY_PARTS = len(_SOURCES) + 2 * len(_WORD_WEIGHTS)
 # The site of a gateway with the usual settings.
 _SITE = "http://127.0.0.1:8080"
 
@@ -54,7 +67,7 @@ def product_ids(count: int) -> list[str]:
 
 def record_count(products: int, days: int) -> int:
     """How many records `products` products and their figures of `days` days are."""
-    return products * (1 + days * (1 + len(_SOURCES) + 2 * len(_WORD_WEIGHTS)))
+    return products * (1 + days * (1 + _DAY_PARTS))
 
 
 def make_products(count: int, site: str) -> Iterator[FigureRow]:
@@ -74,7 +87,7 @@ def make_figures(
 
 def _day(seed: int, position: int, sold: DemoProduct, day: date, part: float) -> list[FigureRow]:
     """Made for the whole day, source by source, of which a part is over. The totals are sums, so
-    that all of it adds up at any time."""
+    that all of it adds up at any time. In the order of the key, so that the database appends."""
     chance = Random(f"{seed}:{sold.id}:{day}")  # noqa: S311 - made-up figures, not secrets
     key = (sold.id, day_number(day))
     visitors = int(chance.gauss(900, 150) * (1.3 if day.weekday() >= 5 else 1.0)) + 40 * position
@@ -94,26 +107,41 @@ def _day(seed: int, position: int, sold: DemoProduct, day: date, part: float) ->
     today = (int(visitors * collected), paid, int(visitors * carted))
     rows: list[FigureRow] = [(product_day, key + totals + today)]
     product_id, number = key
-    rows += [
-        (product_figure, (product_id, number, "source", name, visits, buying, pieces, 0))
-        for name, visits, buying, pieces in zip(_SOURCE_NAMES, seen, bought, ordered, strict=True)
-    ]
     found = _split(by_word[drawn[2]], visitors // 3, 1.0)
     found_by_buyers = _split(by_word[drawn[3]], sum(bought) // 3, 1.0)
     again = 2 + chance.random()
-    for word, search, count, buying in zip(
-        sold.words, _searches(sold), found, found_by_buyers, strict=True
-    ):
-        views = int(count * again)
-        keyword = (product_id, number, "keyword", word, count, buying, buying, views)
-        searched = (product_id, number, "search", search, count // 2, buying // 2, 0, 0)
-        rows += ((product_figure, keyword), (product_figure, searched))
+    rows += [
+        (
+            product_figure,
+            (product_id, number, "keyword", word, count, buying, buying, int(count * again)),
+        )
+        for word, count, buying in _by_name(sold.words, found, found_by_buyers)
+    ]
+    rows += [
+        (product_figure, (product_id, number, "search", word, count // 2, buying // 2, 0, 0))
+        for word, count, buying in _by_name(_searches(sold), found, found_by_buyers)
+    ]
+    rows += [
+        (product_figure, (product_id, number, "source", name, visits, buying, pieces, 0))
+        for name, visits, buying, pieces in _by_name(_SOURCE_NAMES, seen, bought, ordered)
+    ]
     return rows
 
 
+def _by_name(names: tuple[str, ...], *counts: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Each name with its counts, in the order of the names."""
+    ordered = _order_of(names)
+    return zip(ordered(names), *map(ordered, counts), strict=True)
+
+
 @cache
-def _searches(sold: DemoProduct) -> list[str]:
-    return [f"{word}推荐" for word in sold.words]
+def _order_of(names: tuple[str, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    return itemgetter(*sorted(range(len(names)), key=names.__getitem__))
+
+
+@cache
+def _searches(sold: DemoProduct) -> tuple[str, ...]:
+    return tuple(f"{word}推荐" for word in sold.words)
 
 
 @cache
@@ -133,6 +161,29 @@ def _split(spread: Sequence[float], total: int, part: float) -> list[int]:
     shares = [int(total * share) for share in spread]
     shares[0] += total - sum(shares)
     return shares if part == 1.0 else [int(share * part) for share in shares]
+
+
+_ANY = Query(select(product_figure.c.product_id).limit(1))
+
+
+class _FirstFigures(FigureLoader):
+    """Where no figure is stored yet: these are made once each, and day by day, so that none is
+    looked for, and a day's parts need not be counted."""
+
+    async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
+        for table in (product, product_day, product_figure):
+            await transaction.insert_rows(table, [row for of, row in records if of is table])
+        await figures_changed(transaction)
+        figures = [row for of, row in records if of is product_figure]
+        days = {day: list(parts) for day, parts in groupby(figures, itemgetter(0, 1))}
+        made = [
+            (*day, *ready_parts(parts)) for day, parts in days.items() if len(parts) == _DAY_PARTS
+        ]
+        await transaction.insert_rows(product_day_parts, made)
+        # Of a day that begins in one transaction and ends in the next, each makes what there is.
+        cut = [day for day, parts in days.items() if len(parts) < _DAY_PARTS]
+        await remake_parts(transaction, cut)
+        return len(records)
 
 
 class Size(NamedTuple):
@@ -176,4 +227,5 @@ async def fill_figures(
     first = last - timedelta(days=days - 1)
     figures = make_figures(DEMO_SEED, products, first, last, part_of_last)
     records = chain(make_products(products, site), figures)
-    await store_all(database, FigureLoader(), records, progress)
+    is_first = await database.fetch_one(_ANY) is None
+    await store_all(database, _FirstFigures() if is_first else FigureLoader(), records, progress)

@@ -87,7 +87,7 @@ async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
         coming[row[:2]].append(row)
     stored = {row[:2]: row[2] for row in await _read(transaction, _HOW_MANY, coming)}
     whole = {day: parts for day, parts in coming.items() if len(parts) == stored[day]}
-    made = [(*day, *_ready(parts)) for day, parts in whole.items()]
+    made = [(*day, *ready_parts(parts)) for day, parts in whole.items()]
     await transaction.put_rows(upserts(product_day_parts), made)
     await remake_parts(transaction, coming.keys() - whole.keys())
 
@@ -128,7 +128,7 @@ async def _remove(days: Collection[ProductDay], transaction: Transaction) -> int
 
 async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
     found = await _read(reader, _FIGURES, days)
-    return [(*day, *_ready(parts)) for day, parts in groupby(found, _of_day)]
+    return [(*day, *ready_parts(parts)) for day, parts in groupby(found, _of_day)]
 
 
 async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> list[Row]:
@@ -144,7 +144,7 @@ async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> lis
     return found
 
 
-def _ready(parts: Iterable[Row]) -> Row:
+def ready_parts(parts: Iterable[Row]) -> Row:
     """The encoded lists of a day: its sources, keywords and search terms."""
     sources: list[TrafficEntry] = []
     keywords: list[KeywordEntry] = []
