@@ -1,9 +1,11 @@
 """The sums of the overview: what is shown of a moment ago and what is read now make one whole."""
 
+from datetime import date, timedelta
 from types import SimpleNamespace
 from typing import cast
 
 from tests.support.stores import Store
+from tollway.ledger.usage import top_accounts
 from tollway.store.database import Database
 from tollway.web.area import Context
 from tollway.web.operator.overview import latest_usage
@@ -42,3 +44,21 @@ def test_every_hour_and_minute_is_counted_once_before_and_after_an_hour_ends(
         assert [row[2] for row in hours] == [10, 100]
 
     own_store.do(seen)
+
+
+def test_the_top_accounts_are_those_of_yesterday_and_today(own_store: Store) -> None:
+    day_s, today = 86_400, date(2026, 11, 17)
+    today_s = today.toordinal() * day_s - date(1970, 1, 1).toordinal() * day_s
+    for account_id, start_s, calls in (
+        ("acc_before", today_s - 2 * day_s, 900),
+        ("acc_both", today_s - day_s, 20),
+        ("acc_both", today_s, 20),
+        ("acc_today", today_s, 30),
+        ("acc_few", today_s, 1),
+    ):
+        own_store.run(
+            "INSERT INTO usage (span_s, start_s, account_id, unit, operation, calls, amount) "
+            f"VALUES ({day_s}, {start_s}, '{account_id}', 'credits', 'orders', {calls}, 2)"
+        )
+    found = own_store.do(lambda database: top_accounts(database, today - timedelta(days=1), 2))
+    assert [(row[0], int(row[1])) for row in found] == [("acc_both", 40), ("acc_today", 30)]

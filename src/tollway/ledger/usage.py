@@ -329,9 +329,11 @@ async def usage_by_time(
     )
 
 
-async def top_accounts(database: Database, span_s: int, since_s: int, most: int) -> Sequence[Row]:
-    """Rows of (account id, calls, amount), the one with most calls first."""
-    return await database.fetch_long(_TOP, "usage", of_span=span_s, since_s=since_s, most=most)
+async def top_accounts(database: Database, first: date, most: int) -> Sequence[Row]:
+    """Rows of (account id, calls, amount) since a day, the one with most calls first."""
+    return await database.fetch_long(
+        _TOP, "usage", of_span=DAY_S, since_s=_date_s(first), most=most
+    )
 
 
 async def usage_of_account(
