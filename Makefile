@@ -20,8 +20,8 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-b
 UV_LOCKED := --only-binary :all: --require-hashes -r $(VENV)/uv.lock
 NO_PACKAGES := "The packages could not be installed, as said above. Is there a network? \
 If packages come from an index of your own, name it: PIP_INDEX_URL=https://… make …"
-with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); } \
-  || { echo $(NO_PACKAGES) >&2; false; }
+with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
+needed_with_uv_or_pip = $(with_uv_or_pip) || { echo $(NO_PACKAGES) >&2; false; }
 
 .PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 
@@ -123,8 +123,8 @@ $(BIN)/uv: $(BIN)/python requirements/tools.lock
 	else $(PIP) $(UV_LOCKED); fi && touch $@ || true
 
 $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
-	@$(call with_uv_or_pip,--require-hashes -r requirements/runtime.lock)
-	@$(call with_uv_or_pip,--no-build-isolation --editable .)
+	@$(call needed_with_uv_or_pip,--require-hashes -r requirements/runtime.lock)
+	@$(call needed_with_uv_or_pip,--no-build-isolation --editable .)
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -136,7 +136,7 @@ $(AGENTS): $(RUNTIME) requirements/mcp.lock
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
 	@$(BIN)/python -m ensurepip > /dev/null
-	@$(call with_uv_or_pip,--require-hashes -r requirements/tools.lock)
+	@$(call needed_with_uv_or_pip,--require-hashes -r requirements/tools.lock)
 	@touch $@
 
 # Without them the bench leaves a peer out, and says so.

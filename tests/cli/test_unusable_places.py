@@ -141,5 +141,5 @@ def test_a_port_that_only_root_may_use_is_named_as_that(monkeypatch: pytest.Monk
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr("socket.socket.bind", refused)
-    with pytest.raises(SettingsError, match="only root may listen on a port this low"):
+    with pytest.raises(SettingsError, match="this user may not; below 1024 only root may"):
         free_address("127.0.0.1", 80)

@@ -11,7 +11,7 @@ from tests.support.engines import Engine
 from tests.support.migrations import NEW_TABLE, NEXT, become_next_version
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
-from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.database import StoreError
 from tollway.store.migrate import (
     SchemaError,
     check_current,
@@ -129,6 +129,6 @@ def test_a_url_that_cannot_be_opened_is_refused_in_a_sentence(url: str, problem:
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear all, " * 1000)
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(StoreError, match="is no database"):
         open_database(f"sqlite:///{path}", Metrics())
     assert path.read_text() == "Dear all, " * 1000

@@ -116,6 +116,26 @@ def test_a_waybill_that_an_order_has_already_is_not_said_to_cost_anything(
     assert credits_left(store, customer) == 10_000 - PRICE
 
 
+def test_an_answer_that_is_shown_again_is_recorded_if_its_owner_sees_it(
+    browser: Browser, store: Store
+) -> None:
+    customer, wp_code = new_customer(store), new_carrier(store, 1)
+    member = entered(store, browser, customer)
+    member.open("/account/try?operation=waybills")
+    member.send("/account/try/send", **request(wp_code), try_data="live")
+    fields = member.hidden()
+    for _ in range(2):
+        assert "It succeeded" in member.send("/account/try/send", **fields).text
+    page = eventually(
+        lambda: member.open("/account/requests?shop=880012001").text,
+        lambda page: "0 REPLAYED" in page,
+    )
+    receipts = set(re.findall(r'href="(/account/request\?id=[0-9a-f]+)"', page))
+    assert len(receipts) == 2
+    for path in receipts:
+        assert member.open(path).status_code == 200
+
+
 def raise_price(store: Store, gateway: Gateway, caller: Caller, query: dict[str, str]) -> None:
     """To three calls, also for the gateway."""
     higher = Permission("product_analysis", 3, 1000)

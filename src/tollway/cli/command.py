@@ -268,5 +268,5 @@ def _explained(error: StoreError, session: Session) -> StoreError:
         )
     url = session.settings.database
     refusal = None if is_shared(url) else why_unusable(Path(sqlite_path(url)))
-    reason = f", because {refusal}" if refusal else f": {error}."
+    reason = f", because {refusal} ({error})" if refusal else f": {error}."
     return StoreError(f"The database {shown} cannot be read or written{reason}")

@@ -123,8 +123,8 @@ async def receipt(
     found = await find_receipt(await session.open(), None, request_id)
     if found is None:
         raise LedgerError(
-            "There is no receipt {request_id}: test calls and calls without a valid token "
-            "have none, and those of calls that were not charged are kept for {days} days.",
+            "There is no receipt {request_id}: calls without a valid token have none, and those "
+            "of calls that were not charged are kept for {days} days.",
             request_id=request_id,
             days=session.settings.receipt_days,
         )

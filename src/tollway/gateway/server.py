@@ -45,7 +45,7 @@ _PAUSE_S = 1.0
 _OTHER_FILES = 1024
 _NOT_FREE = {
     errno.EADDRINUSE: "another program listens there, which may be another gateway",
-    errno.EACCES: "only root may listen on a port this low",
+    errno.EACCES: "this user may not; below 1024 only root may",
     errno.EADDRNOTAVAIL: "{host} is no address of this machine",
     socket.EAI_NONAME: "{host} is no known name or address",
 }

@@ -71,10 +71,11 @@ class RefusedCallRecorder:
 
 def _is_look_of_page(call: Call) -> bool:
     """Whether a page of ours asked what a call costs, or shows an answer again that was paid for:
-    the account has not made a call by that."""
+    the account has not made a call by that. A look that an owner sees is recorded."""
     if call.is_dry_run:
         return call.headers[DRY_RUN_HEADER].startswith(_OF_PAGES)
-    is_kept = call.replay_of is not None and call.idempotency_key is None
+    owner_sees_it = call.grant is not None and not call.caller.is_test
+    is_kept = call.replay_of is not None and call.idempotency_key is None and not owner_sees_it
     return is_kept and call.headers.get(KEY_HEADER, b"").startswith(_OF_PAGES)
 
 

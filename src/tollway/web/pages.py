@@ -259,7 +259,9 @@ class Web(Generic[P]):
             visit = replace(visit, view=view)
             response = await page(request, visit)
         except Exception as error:
-            response = self.error_page(visit, _page_error(error, view))
+            response = self.error_page(
+                visit, _page_error(error, view), is_form=request.method == "POST"
+            )
         response.headers.update(HEADERS)
         if response.status_code == 503:
             response.headers["Retry-After"] = str(_RETRY_AFTER_S)
@@ -267,13 +269,13 @@ class Web(Generic[P]):
             self._sessions.remember(response, visit)
         return response
 
-    def error_page(self, visit: Visit[P], error: PageError) -> Response:
+    def error_page(self, visit: Visit[P], error: PageError, *, is_form: bool = False) -> Response:
         view = visit.view.from_page(error.came_from)
         say = view.say
         link = Link(say("Back to the start"), self._frame.home)
         if view.came_from:
             link = self._back(view)
-        elif error.status == 503:
+        elif error.status == 503 and not is_form:
             link = Link(say("Try again"), view.address)
         text, tone = say(error.text, **error.values), "bad" if error.status >= 500 else "soon"
         blocks = [Notice(text, tone, link, has_button=True)]
@@ -314,6 +316,10 @@ def _page_error(error: Exception, view: View) -> PageError:
         # Its text is for the operator, and names commands.
         return PageError(
             409, "That is no longer possible", "Something has changed meanwhile: load it again."
+        )
+    if isinstance(error, StoreBusyError):
+        return PageError(
+            503, "Not available at this moment", "The gateway is busy. Try again in a moment."
         )
     if isinstance(error, StoreError):
         logger.error("the database is unavailable: %s", error)

@@ -1,6 +1,7 @@
 """Results of long reads, which pages show as they were a moment ago rather than wait for them."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -8,6 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 # Younger than that, a result is shown as it is; up to that, it is shown and read again meanwhile.
 _FRESH_S = 15.0
 _SHOWN_S = 600.0
+
+logger = logging.getLogger("tollway.web")
 
 T = TypeVar("T")
 
@@ -30,8 +33,7 @@ class Remembered:
         age_s = float("inf") if result is None else monotonic() - result.read_at_s
         if age_s >= _FRESH_S and name not in self._reading:
             self._reading[name] = asyncio.create_task(self._read(name, read))
-            # A failure is that of the pages that wait for it; without any, the next page tries it.
-            self._reading[name].add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._reading[name].add_done_callback(_log_failure)
         if result is None or age_s >= _SHOWN_S:
             # Shielded: a page that is not waited for any more must not end it for the others.
             value: T = await asyncio.shield(self._reading[name])
@@ -49,3 +51,9 @@ class Remembered:
         else:
             self._results.pop(name, None)
         return value
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    """A failure is that of the pages that wait for it; without any, the next page tries again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("what a page sums up could not be read: %s", error)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from random import Random
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import exists, literal, or_, select
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
@@ -163,12 +163,16 @@ def _split(spread: Sequence[float], total: int, part: float) -> list[int]:
     return shares if part == 1.0 else [int(share * part) for share in shares]
 
 
-_ANY = Query(select(product_figure.c.product_id).limit(1))
+_ANY = Query(
+    lambda: select(literal(1)).where(
+        or_(*(exists(select(each.c.product_id)) for each in (product, product_day, product_figure)))
+    )
+)
 
 
 class _FirstFigures(FigureLoader):
-    """Where no figure is stored yet: these are made once each, and day by day, so that none is
-    looked for, and a day's parts need not be counted."""
+    """Where no product or figure is stored yet: these are made once each, and day by day, so that
+    none is looked for, and a day's parts need not be counted."""
 
     async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
         for table in (product, product_day, product_figure):

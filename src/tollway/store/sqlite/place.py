@@ -29,6 +29,8 @@ def check_place(path: Path) -> None:
         raise StoreError(f"The folder of {path} does not exist: make it first.")
     if path.is_dir():
         raise StoreError(f"{path} is a folder: name a file in it, as sqlite:///{path}/tollway.db.")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no file: {_ELSEWHERE}")
     if not path.exists() and (refusal := refusal_of(folder)):
         raise StoreError(f"{path} cannot be made, because {refusal}")
 
@@ -42,7 +44,8 @@ def check_content(path: Path) -> None:
     if beginning and beginning != _MAGIC:
         raise StoreError(
             f"{path} is no database: name another file with --database sqlite:///FILE. If it was "
-            "one, restore a backup of it with `tollway restore BACKUP --replace`."
+            f"one, restore a backup of it with `tollway restore BACKUP --replace --database "
+            f"sqlite:///{path}`."
         )
 
 

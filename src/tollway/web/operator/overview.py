@@ -103,7 +103,9 @@ async def _usage(
 
     # Up to an earlier time, if it was read before the current minute or hour began.
     read_to_s, settled = await context.services.remembered.get(f"usage {span_s}", read_settled)
-    newest = await usage_by_time(database, span_s, read_to_s, until_s)
+    newest: Sequence[Row] = ()
+    if read_to_s < until_s:
+        newest = await usage_by_time(database, span_s, read_to_s, until_s)
     return [row for row in (*settled, *newest) if row[0] >= since_s]
 
 

@@ -16,6 +16,7 @@ from tollway.carriers.waybills import (
     find_by_number,
     print_waybills,
 )
+from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
 from tollway.web.operator.carriers import PATH, WAYBILL, shown_state
@@ -38,6 +39,8 @@ async def show_waybill(context: Context) -> Response:
         stored.own_print_data(context.services.vault)
     except CarrierError as error:
         label: Block = Notice(context.said(error.sentence), "soon")
+    except SealError:
+        label = Notice(say("The label cannot be read: its key is missing."), "bad")
     else:
         name = f"{waybill.wp_code} {waybill.number}"
         shown = address(f"{WAYBILL}/label", **_named(waybill))
