@@ -35,6 +35,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(remembered, "monotonic", made)
+    monkeypatch.setattr(remembered, "_AFTER_S", 0.0)
     return made
 
 

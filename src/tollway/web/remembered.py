@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 # Younger than that, a result is shown as it is; up to that, it is shown and read again meanwhile.
 _FRESH_S = 15.0
 _SHOWN_S = 600.0
+# When the page that found it old has been answered: its other reads must not wait for this one.
+_AFTER_S = 1.0
 
 logger = logging.getLogger("tollway.web")
 
@@ -32,7 +34,8 @@ class Remembered:
         result = self._results.get(name)
         age_s = float("inf") if result is None else monotonic() - result.read_at_s
         if age_s >= _FRESH_S and name not in self._reading:
-            self._reading[name] = asyncio.create_task(self._read(name, read))
+            after_s = _AFTER_S if age_s < _SHOWN_S else 0.0
+            self._reading[name] = asyncio.create_task(self._read(name, read, after_s))
             self._reading[name].add_done_callback(_log_failure)
         if result is None or age_s >= _SHOWN_S:
             # Shielded: a page that is not waited for any more must not end it for the others.
@@ -41,8 +44,9 @@ class Remembered:
             value = result.value
         return value
 
-    async def _read(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+    async def _read(self, name: str, read: Callable[[], Awaitable[T]], after_s: float) -> T:
         try:
+            await asyncio.sleep(after_s)
             value = await read()
         finally:
             del self._reading[name]
