@@ -3,7 +3,8 @@
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import issue_token, position_of, revoke_token, tokens_page
+from tollway.ledger.token_pages import position_of, tokens_page
+from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.store.database import Database
 
 PER_RANK = 3

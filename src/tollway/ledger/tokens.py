@@ -7,13 +7,12 @@ the same but for its prefix, tw_secret_: neither passes for the other.
 """
 
 import hashlib
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, case, func, select, tuple_
+from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
@@ -47,7 +46,7 @@ _CHECKSUM_LENGTH = 6
 PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
 _VALID_MAX = 200
-_NEVER_S = 2**62
+NEVER_S = 2**62
 
 
 def mint(kind: str, pick: Callable[[str], str]) -> str:
@@ -104,43 +103,17 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 
 _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
-_COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
+TOKEN_COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
 _INSERT = Query(
     lambda: token.insert().values({each.name: bindparam(each.name) for each in token.c})
 )
 _of_account = (
-    select(*_COLUMNS)
+    select(*TOKEN_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))
     .order_by(token.c.issued_at_s, token.c.id)
 )
 _OF_ACCOUNT = Query(_of_account)
 _OF_CALLER = Query(lambda: _of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
-# Those in force, then the expired, then the revoked; of each the newest first.
-_IN_FORCE, _EXPIRED, _REVOKED = range(3)
-_has_expired = func.coalesce(token.c.expires_at_s, _NEVER_S) <= bindparam("now_s", type_=BigInteger)
-_order = (
-    case((token.c.revoked_at_s.is_not(None), _REVOKED), (_has_expired, _EXPIRED), else_=_IN_FORCE),
-    -token.c.issued_at_s,
-    token.c.id,
-)
-_POSITION = re.compile(r"([012])-([0-9]{1,12})-(tok_[0-9a-z]{1,40})")
-_PAGE = Query(
-    lambda: (
-        select(*_COLUMNS)
-        .where(
-            token.c.account_id == bindparam("account_id"),
-            token.c.client_id.is_(None),
-            tuple_(*_order)
-            > tuple_(
-                bindparam("rank", type_=Integer),
-                bindparam("negated_s", type_=BigInteger),
-                bindparam("after"),
-            ),
-        )
-        .order_by(*_order)
-        .limit(bindparam("most", type_=Integer))
-    )
-)
 # Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
     lambda: (
@@ -150,12 +123,12 @@ _VALID = Query(
             token.c.account_id == bindparam("of_account"),
             token.c.client_id.is_(None),
             token.c.revoked_at_s.is_(None),
-            func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+            func.coalesce(token.c.expires_at_s, NEVER_S) > bindparam("now_s", type_=BigInteger),
         )
     )
 )
-_FIND = Query(lambda: select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
-_FIND_BY_HASH = Query(lambda: select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
+_FIND = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.id == bindparam("wanted")))
+_FIND_BY_HASH = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
     lambda: (
         token.update()
@@ -285,43 +258,13 @@ async def put_token(
 
 async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
     found = await find_account(reader, account_wanted)
-    return [_token(row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
+    return [token_of(row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
 
 
 async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
     """The tokens that an account manages itself: not those of pages, which a page makes again as
     often as they are revoked."""
-    return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
-
-
-def position_of(listed: Token, now_s: float) -> str:
-    """Where a token is in the list of `tokens_page`: the next page begins behind it, also if it is
-    revoked meanwhile. Tokens only move back, so a reader misses none."""
-    rank = _IN_FORCE
-    if listed.revoked_at_s is not None:
-        rank = _REVOKED
-    elif listed.expires_at_s is not None and listed.expires_at_s <= now_s:
-        rank = _EXPIRED
-    return f"{rank}-{listed.issued_at_s}-{listed.id}"
-
-
-async def tokens_page(
-    reader: Reader, account_id: str, most: int, now_s: float, after: str = ""
-) -> list[Token]:
-    """The tokens that people made, those in force first, from behind this position."""
-    rank, issued_at_s, token_id = -1, 0, ""
-    if found := _POSITION.fullmatch(after):
-        rank, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]
-    rows = await reader.fetch_all(
-        _PAGE,
-        account_id=account_id,
-        most=most,
-        now_s=int(now_s),
-        rank=rank,
-        negated_s=-issued_at_s,
-        after=token_id,
-    )
-    return [_token(row) for row in rows]
+    return [token_of(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
 
 
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
@@ -413,10 +356,10 @@ async def _find_token(reader: Reader, wanted: str) -> Token:
         row = await reader.fetch_one(_FIND, wanted=wanted)
     if row is None:
         raise LedgerError("There is no such token: `tollway token list ACCOUNT` shows their ids.")
-    return _token(row)
+    return token_of(row)
 
 
-def _token(row: Row) -> Token:
+def token_of(row: Row) -> Token:
     facts, stored = row[: len(_FACTS)], row[len(_FACTS) :]
     limits = limits_of(stored)
     return Token(*(*facts, limits))

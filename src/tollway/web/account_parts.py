@@ -9,7 +9,8 @@ from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.token_limits import TokenLimits, read_limits
-from tollway.ledger.tokens import Token, position_of, tokens_page
+from tollway.ledger.token_pages import position_of, tokens_page
+from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
