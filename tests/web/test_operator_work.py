@@ -76,6 +76,9 @@ def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, st
     found = store.run(f"SELECT order_sn FROM shop_order WHERE order_sn LIKE '{sn}%'")
     assert sorted(row[0] for row in found) == [f"{sn}-1", f"{sn}-2"]
     assert all(act in _acts(operator) for act in ("import", "record show", "record mend"))
+    operator.client.headers["Accept-Language"] = "zh-CN"
+    acts = _acts(operator)
+    assert "数据源 上传的文件" in acts and "记录 订单" in acts
 
 
 def test_a_forged_upload_and_one_without_a_file_are_refused(operator: Browser) -> None:
@@ -188,7 +191,11 @@ def test_the_audit_runs_from_its_page_and_shows_its_result(operator: Browser) ->
     operator.send("/operator/audit/run")
     page = _until(operator, "/operator/audit", "Run the audit")
     assert "balances" in page and "Checks" in page
+    assert "no request was charged twice" in page
     assert "audit run" in _acts(operator)
+    operator.client.headers["Accept-Language"] = "zh-CN"
+    page = operator.open("/operator/audit").text
+    assert "没有调用被重复扣费" in page and "charged twice" not in page
 
 
 @pytest.mark.sqlite

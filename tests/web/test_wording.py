@@ -15,6 +15,7 @@ from jinja2 import Environment, nodes
 import tollway
 import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.audit.report import CHECKS
 from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
@@ -75,6 +76,7 @@ def sentences() -> frozenset[str]:
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     found |= {each.metadata["meaning"] for each in fields(Settings)}
     found |= {each.reports for each in EVENT_TYPES.values()}
+    found |= {check.holds for check in CHECKS}
     return frozenset(found)
 
 

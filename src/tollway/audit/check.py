@@ -53,7 +53,7 @@ class Check:
         tell: Callable[[Row], Iterator[Breach]],
     ) -> None:
         self.name = name
-        self._holds = holds
+        self.holds = holds
         self._rows = Query(select(func.count()).select_from(table))
         self._wrong = Query(wrong.limit(BREACHES_SHOWN_MAX))
         self._tell = tell
@@ -64,7 +64,7 @@ class Check:
         ((rows,),) = await database.fetch_long(self._rows)
         wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
         breaches = [breach for row in wrong for breach in self._tell(row)]
-        return CheckFigures(self.name, self._holds, rows, len(breaches)), breaches
+        return CheckFigures(self.name, self.holds, rows, len(breaches)), breaches
 
 
 # With its type, which an engine could not infer from the other half of the statement.

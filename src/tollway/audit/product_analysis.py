@@ -85,6 +85,7 @@ class DayPartsCheck:
     """Whether each product's day has the parts that its figures make, and no other day has any."""
 
     name = "day_parts"
+    holds = "the ready parts of a product's day say what its figures say"
 
     async def run(self, database: Database, _: int) -> tuple[CheckFigures, list[Breach]]:
         ((rows,),) = await database.fetch_long(_ROWS)
@@ -101,8 +102,7 @@ class DayPartsCheck:
                 found = await database.fetch_long(_UP_TO, **bounds)
             breaches += _breaches(found)
         del breaches[BREACHES_SHOWN_MAX:]
-        holds = "the ready parts of a product's day say what its figures say"
-        return CheckFigures(self.name, holds, rows, len(breaches)), breaches
+        return CheckFigures(self.name, self.holds, rows, len(breaches)), breaches
 
 
 DAY_PARTS = DayPartsCheck()

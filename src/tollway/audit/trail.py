@@ -26,6 +26,7 @@ class TrailCheck:
     """Whether each act has the next number, and the hash of itself after the one before."""
 
     name = "trail"
+    holds = "operators' acts are numbered without a gap, and none was changed"
 
     async def run(self, database: Database, _: int) -> tuple[CheckFigures, list[Breach]]:
         ((rows,),) = await database.fetch_long(_ROWS)
@@ -42,8 +43,7 @@ class TrailCheck:
                 last, previous = facts[0], bytes(found)
             if len(breaches) >= BREACHES_SHOWN_MAX:
                 break
-        holds = "operators' acts are numbered without a gap, and none was changed"
-        return CheckFigures(self.name, holds, rows, len(breaches)), breaches
+        return CheckFigures(self.name, self.holds, rows, len(breaches)), breaches
 
 
 TRAIL = TrailCheck()

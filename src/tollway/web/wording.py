@@ -19,7 +19,10 @@ from tollway.contract.language import preferred_language
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
-WORD_PARTS = ("", "_reference", "_caller", "_operator", "_second_factor", "_settings", "_rejected")
+WORD_PARTS = (
+    *("", "_reference", "_caller", "_operator", "_second_factor", "_settings", "_rejected"),
+    "_audit",
+)
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
 THEME_COOKIE = "tollway_theme"

@@ -26,8 +26,8 @@ _FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
 # Sources and kinds of records that are said in the reader's language; what an operator or an
 # installed package has named is shown as it is.
-_SAID_SOURCES = frozenset(sentences("uploaded file"))
-_SAID_KINDS = frozenset(
+SAID_SOURCES = frozenset(sentences("uploaded file"))
+SAID_KINDS = frozenset(
     sentences("product-figures", "coupon-claims", "promotion-material", "orders")
 )
 
@@ -65,12 +65,12 @@ def _reject_row(context: Context, each: Rejected) -> list[Cell]:
 
 def _said_source(context: Context, rejected: Rejected) -> str:
     name = rejected.source
-    return context.say(name) if name in _SAID_SOURCES else name
+    return context.say(name) if name in SAID_SOURCES else name
 
 
 def _said_kind(context: Context, rejected: Rejected) -> str:
     name = rejected.kind
-    return context.say(name) if name in _SAID_KINDS else name
+    return context.say(name) if name in SAID_KINDS else name
 
 
 async def show_record(context: Context) -> Response:

@@ -126,7 +126,7 @@ def _report_blocks(context: Context, report: _Report) -> list[Block]:
                 Cell(each.name, "mono"),
                 context.number(each.rows),
                 Cell(grouped(each.breaches), "number", tone="bad" if each.breaches else "good"),
-                Cell(each.holds),
+                Cell(say(each.holds)),
             ]
             for each in report.checks
         ],

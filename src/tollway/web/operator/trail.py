@@ -7,6 +7,7 @@ from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentences
 
 TRAIL = "/operator/trail"
@@ -37,6 +38,7 @@ _NOUNS = frozenset(
         "rejected records",
     )
 )
+_SAID_NAMES = {"source": SAID_SOURCES, "records": SAID_KINDS}
 # The fields of what acts change; another one is shown by its name.
 FIELDS = frozenset(
     sentences(
@@ -89,7 +91,8 @@ def _named(context: Context, text: str) -> str:
     if text in _NOUNS:
         return context.say(text)
     kind, space, name = text.partition(" ")
-    return f"{context.say(kind)}{space}{name}" if kind in _NOUNS else text
+    said = context.say(name) if name in _SAID_NAMES.get(kind, ()) else name
+    return f"{context.say(kind)}{space}{said}" if kind in _NOUNS else text
 
 
 def _change(context: Context, act: OperatorAct) -> str:
