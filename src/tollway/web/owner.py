@@ -31,6 +31,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
 from tollway.web.erasure_page import erasure_state
+from tollway.web.list_parts import BEGIN, ListPart, list_part
 from tollway.web.pages import Frame, PageError, Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import (
@@ -49,6 +50,7 @@ OWNER_PATH = "/owner"
 OWNER_FRAME = Frame(OWNER_PATH, sentence("Your data"), sign_out=f"{OWNER_PATH}/sign-out")
 _READS_SHOWN = 3
 _READS_PAGE = 50
+_GRANTS_PAGE = 20
 _SAID = {
     "approved": sentence(
         "You approved. The account can call from now on, until you revoke it here."
@@ -127,7 +129,7 @@ class OwnerPages:
             is_shop=is_shop,
             is_erasing=erasure is not None and erasure.finished_at_s is None,
             erasure=erasure_state(erasure, self._web.zone, visit.view.say),
-            grants=await self._shown(visit, visit.person),
+            part=await self._shown(visit, visit.person, request.query_params.get(BEGIN, "")),
             titles=self._titles,
         )
 
@@ -205,14 +207,14 @@ class OwnerPages:
             raise missing
         return grant
 
-    async def _shown(self, visit: Visit[Owner], owner: Owner) -> list[ShownGrant]:
+    async def _shown(self, visit: Visit[Owner], owner: Owner, begin: str) -> ListPart[ShownGrant]:
         """Grants that hold first; within each group the newest first."""
         now_s = self._web.now_s()
+        found = await grants_of_owner(self._database, owner.kind, owner.id)
+        found = sorted(found, key=lambda each: _state(each.grant, now_s) != "allowed")
+        part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
-        for grant, account_name in [
-            (each.grant, each.account_name)
-            for each in await grants_of_owner(self._database, owner.kind, owner.id)
-        ]:
+        for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
             need = self._needs.get((grant.owner_kind, grant.scope))
             shown.append(
                 ShownGrant(
@@ -224,7 +226,7 @@ class OwnerPages:
                     list(await newest_reads(self._database, grant, _READS_SHOWN)),
                 )
             )
-        return sorted(shown, key=lambda each: each.state != "allowed")
+        return ListPart(shown, part.first, part.next)
 
 
 def owner_sign_in(

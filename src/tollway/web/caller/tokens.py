@@ -16,6 +16,7 @@ from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.new_tokens import new_token
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
@@ -124,8 +125,9 @@ async def show_members(context: Context) -> Response:
 async def _members_page(context: Context, *first: Block) -> Response:
     say, own = context.say, account_id(context.person)
     members = [each for each in await list_members(context.database, own) if not each.removed_at_s]
+    part = list_part(members, context.query(BEGIN), MEMBERS)
     rows = []
-    for each in members:
+    for each in part.rows:
         is_other = context.person.may_invite and each.id != context.person.id
         href = context.question(f"{MEMBERS}/remove", member=each.id)
         rows.append(
@@ -138,7 +140,15 @@ async def _members_page(context: Context, *first: Block) -> Response:
             ]
         )
     columns = [say("Member"), say("Login"), say("Role"), say("Added"), ""]
-    blocks: list[Block] = [*first, Table([Column(each) for each in columns], rows, Empty(""))]
+    table = Table(
+        [Column(each) for each in columns],
+        rows,
+        Empty(""),
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
+    )
+    blocks: list[Block] = [*first, table]
     said = _SAID.get(context.query("said"))
     if said and not first:
         blocks.insert(0, Notice(say(said), "good"))

@@ -46,6 +46,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.csv_files import before_number, ledger_file
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.tables import known_account
 from tollway.web.pages import PageError
 from tollway.web.wording import Say, amount, grouped, sentence
@@ -304,6 +305,7 @@ async def close_act(context: Context) -> Response:
 async def _members(context: Context, account: Account) -> Block:
     say = context.say
     members = [e for e in await list_members(context.database, account.id) if not e.removed_at_s]
+    part = list_part(members, context.query(BEGIN), ONE, {"id": account.id})
     rows = [
         [
             Cell(each.name),
@@ -311,13 +313,16 @@ async def _members(context: Context, account: Account) -> Block:
             Cell(say(_ROLES[each.role])),
             context.time(each.added_at_s),
         ]
-        for each in members
+        for each in part.rows
     ]
     table = Table(
         [Column(say("Member")), Column(say("Login")), Column(say("Role")), Column(say("Added"))],
         rows,
         Empty(say("No member can sign in yet: invite the owner of the account.")),
         title=say("Members"),
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
     )
     if account.closed_at_s is not None:
         return table

@@ -6,6 +6,7 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Secret, Table
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.accounts import ONE, PATH, find_wanted
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
@@ -21,10 +22,13 @@ async def show_clients(context: Context) -> Response:
 async def _clients_page(context: Context, account: Account, *first: Block) -> Response:
     say = context.say
     found = await list_clients(context.database, account.id)
+    part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
         [*(Column(say(each)) for each in _TITLES), Column("")],
-        [_row(context, account, each) for each in reversed(found)],
+        [_row(context, account, each) for each in part.rows],
         Empty(say("There is no client yet."), command=f"tollway client add {account.id}"),
+        older=part.next,
+        newest=part.first,
     )
     blocks: list[Block] = [*first, table]
     if account.closed_at_s is None:

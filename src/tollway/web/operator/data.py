@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -42,6 +43,7 @@ from tollway.web.blocks import (
     Secret,
 )
 from tollway.web.jobs import Progress, find_job
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
 from tollway.web.operator.tables import plain_table, record
 from tollway.web.pages import PageError
@@ -84,8 +86,9 @@ async def _data_page(context: Context, *first: Block) -> Response:
     if imports:
         titles = sentences("Kind", "When", "Read", "Stored", "Changed", "Rejected")
         blocks.append(plain_table(context, titles, imports, "", say("Last imports")))
+    part = list_part(await list_sources(context.database), context.query(BEGIN), PATH)
     sources = []
-    for each in await list_sources(context.database):
+    for each in part.rows:
         run = runs.get(PUSH_PREFIX + each.name)
         rotate = context.question(f"{PATH}/rotate", source=each.name)
         sources.append(
@@ -101,7 +104,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
     titles = sentences("Source", "For shops", "For channels", "Last push", "Secret changed", "Act")
     none = say("No source is known yet: add one below.")
     command = "tollway source add NAME"
-    blocks.append(plain_table(context, titles, sources, command, say("Sources"), none))
+    table = plain_table(context, titles, sources, command, say("Sources"), none)
+    blocks.append(replace(table, older=part.next, newest=part.first, is_by_name=True))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
     is_running = job is not None and job.is_running

@@ -13,6 +13,7 @@ from tollway.identity.people import (
 )
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
 
@@ -28,14 +29,18 @@ async def show_operators(context: Context) -> Response:
 async def _operators_page(context: Context, *first: Block) -> Response:
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
+    part = list_part(present, context.query(BEGIN), PATH)
     said = _SAID.get(context.query("said"))
     blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
     blocks.append(
         Table(
             [Column(say(each)) for each in (sentence("Operator"), "Login", "Added")]
             + [Column(""), Column("")],
-            [_row(context, each) for each in present],
+            [_row(context, each) for each in part.rows],
             Empty(""),
+            older=part.next,
+            newest=part.first,
+            is_by_name=True,
         )
     )
     blocks.append(

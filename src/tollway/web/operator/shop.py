@@ -20,6 +20,7 @@ from tollway.operations.orders.storage import last_change_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
+from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import known_account, record
 from tollway.web.pages import PageError
@@ -80,10 +81,18 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
         if erasure is not None:
             facts.append((say("Receivers"), Cell(erasure_state(erasure, context.web.zone, say))))
     grants = await grants_of_owner(context.database, shop.kind, shop.id)
+    part = list_part(grants, context.query(BEGIN), SHOP, named)
     blocks: list[Block] = [
         *first,
         Facts(facts, say("Details"), links=links),
-        consents_table(context, grants, say("No account may use its data."), title=say("Consents")),
+        consents_table(
+            context,
+            part.rows,
+            say("No account may use its data."),
+            title=say("Consents"),
+            older=part.next,
+            newest=part.first,
+        ),
     ]
     scopes = _scopes(shop.kind)
     if scopes:

@@ -1,0 +1,106 @@
+"""Lists that are short as a rule are shown page by page if they are long."""
+
+import html
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.browsers import Browser
+from tests.support.consent import allow, new_asker, new_person
+from tests.support.ledger import RUNTIME, Caller
+from tests.support.stores import Store
+from tollway.identity.people import Role, invite
+from tollway.web.area import PAGE_ROWS
+from tollway.web.list_parts import list_part
+
+
+@given(st.integers(0, 200), st.integers(1, 60))
+def test_the_pages_of_a_list_have_every_row_once(count: int, most: int) -> None:
+    rows, begin, seen = range(count), "", []
+    while True:
+        part = list_part(rows, begin, "/list", {"id": "7"}, most)
+        assert len(part.rows) <= most and bool(part.first) == bool(begin)
+        seen += part.rows
+        if not part.next:
+            break
+        begin = re.fullmatch(r"/list\?id=7&row=(\d+)", part.next)[1]  # type: ignore[index]
+    assert seen == list(rows)
+
+
+@pytest.mark.parametrize("begin", ["", "x", "-1", "1e3", "٣", "9" * 5000])
+def test_an_unreadable_row_shows_the_first_page(begin: str) -> None:
+    assert list_part(range(80), begin, "/list").rows == range(PAGE_ROWS)
+
+
+def _all_rows(browser: Browser, path: str, row: str) -> list[str]:
+    """What a pattern finds on each page of a list, as far as the link to the next one leads."""
+    found: list[str] = []
+    while path:
+        page = browser.open(path).text
+        found += re.findall(row, page)
+        link = re.search(r'<a href="([^"]*)" rel="next">Next page', page)
+        path = html.unescape(link[1]) if link else ""
+    return found
+
+
+def _people(store: Store, role: Role, account_id: str | None, count: int) -> str:
+    """Invites so many people; the beginning of their logins."""
+    prefix = f"listed{time.time_ns()}n"
+
+    async def work(database):  # type: ignore[no-untyped-def]
+        for number in range(count):
+            await invite(
+                database,
+                RUNTIME,
+                role=role,
+                name="Mei",
+                login=f"{prefix}{number:02}",
+                account_wanted=account_id,
+            )
+
+    store.do(work)
+    return prefix
+
+
+def _members(store: Store, caller: Caller, count: int) -> tuple[str, str]:
+    prefix = _people(store, Role.READER, caller.account_id, count)
+    return f"/operator/account?id={caller.account_id}", rf"{prefix}\d\d"
+
+
+def _operators(store: Store, _: Caller, count: int) -> tuple[str, str]:
+    return "/operator/operators", rf"{_people(store, Role.OPERATOR, None, count)}\d\d"
+
+
+@pytest.mark.parametrize("listed", [_members, _operators], ids=["members", "operators"])
+def test_every_person_of_a_long_list_is_on_one_of_its_pages(
+    operator: Browser,
+    store: Store,
+    caller: Caller,
+    listed: Callable[[Store, Caller, int], tuple[str, str]],
+) -> None:
+    path, row = listed(store, caller, PAGE_ROWS + 2)
+    try:
+        assert len(re.findall(row, operator.open(path).text)) <= PAGE_ROWS
+        found = _all_rows(operator, path, row)
+        assert len(found) == len(set(found)) == PAGE_ROWS + 2
+    finally:
+        # Other tests look for operators of theirs on the first page.
+        store.run("DELETE FROM person WHERE login LIKE 'listed%'")
+
+
+def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(
+    browser: Browser, store: Store
+) -> None:
+    person, names = new_person(store), []
+    for _ in range(22):
+        asker = new_asker(store)
+        allow(store, asker, person)
+        names.append(asker.account_id)
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    found = _all_rows(browser, "/owner", r'name="grant" value="(con_\w+)"')
+    assert len(found) == len(set(found)) == len(names)
