@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, sync_playwright
@@ -23,6 +24,8 @@ from tests.support.stores import Store
 from tests.web.test_caller import new_member
 from tollway.ledger.accounts import open_account
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.store.last_runs import AUDIT, note_run
+from tollway.web.jobs import JOB_PREFIX, Job
 
 T = TypeVar("T")
 _CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -241,6 +244,47 @@ def test_the_first_page_is_small_and_does_not_move(
         ".observe({type: 'layout-shift', buffered: true}) || setTimeout(() => done(0), 500))"
     )
     assert shifts == 0
+
+
+@pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
+def test_language_and_colours_are_chosen_on_the_pages_of_every_area(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], has_script: bool
+) -> None:
+    stranger = new_page(gateway.base_url, java_script_enabled=has_script)
+    operator = sign_in(new_page(gateway.base_url, java_script_enabled=has_script), store)
+    for page in (stranger, operator):
+        for path in ("/", "/docs", "/operator", "/account", "/owner"):
+            page.goto(path)
+            page.get_by_role("button", name="中文").click()
+            page.locator("html[lang='zh-CN']").wait_for()
+            page.get_by_role("button", name="English").click()
+            page.locator("html[lang='en']").wait_for()
+            page.get_by_role("button", name="Colours: Light").click()
+            page.locator("html[data-theme='light']").wait_for()
+            assert urlsplit(page.url).path == path
+            page.context.clear_cookies(name="tollway_theme")
+
+
+def test_work_that_ends_shows_its_result_by_itself(
+    own_store: Store, new_page: Callable[..., Page]
+) -> None:
+    def note(*, is_running: bool) -> None:
+        job = Job(int(time.time()), 1, 4, is_running=is_running)
+        result = msgspec.json.encode(job).decode()
+        own_store.do(
+            lambda database: note_run(
+                database, JOB_PREFIX + AUDIT, job.at_s, is_good=True, result=result
+            )
+        )
+
+    gateway = aside(lambda: Gateway(own_store))
+    page = sign_in(new_page(gateway.base_url), own_store)
+    aside(lambda: note(is_running=True))
+    page.goto("/operator/audit")
+    page.get_by_text("The audit runs: 1 of 4 checks.").wait_for()
+    aside(lambda: note(is_running=False))
+    page.get_by_role("button", name="Run the audit").wait_for()
+    assert aside(gateway.stop) == 0
 
 
 def test_pages_work_without_script(

@@ -14,18 +14,10 @@ from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
 from tollway.web.sign_in import Visit
-from tollway.web.wording import (
-    LANGUAGE_COOKIE,
-    LANGUAGES,
-    THEME_COOKIE,
-    THEMES,
-    amount,
-    is_own_address,
-)
+from tollway.web.wording import amount
 
 # Of the page that a browser gets at a path that is none of ours.
 MISSING_PATH = "/missing"
-_YEAR_S = 365 * 86_400
 
 
 class DemoHints(NamedTuple):
@@ -100,16 +92,3 @@ class FrontPage:
         # It belongs to no area, whether its reader is signed in or not.
         anyone = replace(visit, person=None)
         return self._web.page(anyone, say("There is no such page"), [notice], status=404)
-
-    async def choose_view(self, request: Request, visit: Visit[Owner]) -> Response:
-        """Stores the reader's language or colours, and leads back."""
-        form = await self._web.form(request, visit)
-        back = form.get("back", "")
-        response = self._web.redirect(back if is_own_address(back) else "/")
-        for cookie, chosen, known in (
-            (LANGUAGE_COOKIE, form.get("language", ""), LANGUAGES),
-            (THEME_COOKIE, form.get("theme", ""), THEMES),
-        ):
-            if chosen in known:
-                response.set_cookie(cookie, chosen, max_age=_YEAR_S, path="/", samesite="lax")
-        return response

@@ -17,7 +17,7 @@ from tollway.ledger import LedgerError
 from tollway.store.database import Database, Reader, StoreError
 from tollway.store.last_runs import last_runs, note_run
 
-_PREFIX = "job "
+JOB_PREFIX = "job "
 _NOTED_EVERY_S = 1.0
 _SILENT_S = 120
 
@@ -96,13 +96,13 @@ class Jobs:
     async def _note(self, name: str, job: Job) -> None:
         result = msgspec.json.encode(job).decode()
         await note_run(
-            self._database, _PREFIX + name, job.at_s, is_good=not job.problem, result=result
+            self._database, JOB_PREFIX + name, job.at_s, is_good=not job.problem, result=result
         )
 
 
 async def find_job(reader: Reader, name: str, now_s: float) -> Job | None:
     """How far it is; None if it never ran."""
-    run = (await last_runs(reader)).get(_PREFIX + name)
+    run = (await last_runs(reader)).get(JOB_PREFIX + name)
     if run is None:
         return None
     job = msgspec.json.decode(run.result, type=Job)

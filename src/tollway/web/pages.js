@@ -47,7 +47,7 @@ document.addEventListener("click", (event) => {
 
 for (const button of document.querySelectorAll("[data-copy], [data-print]")) button.hidden = false;
 
-// A live part is fetched again from the page's own address.
+// A live part is fetched again from the page's own address, until the page has none: its work is done.
 const live = document.querySelector("[data-live]");
 if (live) {
   setInterval(async () => {
@@ -58,6 +58,7 @@ if (live) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const part = page.querySelector("[data-live]");
       if (part) live.replaceChildren(...part.childNodes);
+      else location.reload();
     } catch { /* The next attempt follows. */ }
   }, Number(live.dataset.live) * 1000);
 }

@@ -23,7 +23,18 @@ from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError, StoreError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.sign_in import Sessions, Visit
-from tollway.web.wording import CAME_FROM, THEMES, Say, View, sentence, view_of
+from tollway.web.wording import (
+    CAME_FROM,
+    LANGUAGE_COOKIE,
+    LANGUAGES,
+    THEME_COOKIE,
+    THEMES,
+    Say,
+    View,
+    is_own_address,
+    sentence,
+    view_of,
+)
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
@@ -113,6 +124,12 @@ class Frame:
 OPEN_FRAME = Frame()
 
 
+# Where the switches of language and colours lead. Each area has its own: a form is checked by the
+# session of the area that its page belongs to.
+VIEW_PATH = "/view"
+_YEAR_S = 365 * 86_400
+
+
 class Web(Generic[P]):
     """Renders the pages of one area, reads their forms."""
 
@@ -122,11 +139,13 @@ class Web(Generic[P]):
         zone: ZoneInfo,
         now_s: Callable[[], float] = time,
         frame: Frame | None = None,
+        view_path: str = VIEW_PATH,
     ) -> None:
         self.now_s = now_s
         self.zone = zone
         self._sessions = sessions
         self._frame = frame or Frame()
+        self._view_path = view_path
         self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
             loader=PackageLoader("tollway.web"),
@@ -141,9 +160,9 @@ class Web(Generic[P]):
             "%Y-%m-%d %H:%M"
         )
 
-    def beside(self, sessions: Sessions[Q], frame: Frame) -> "Web[Q]":
+    def beside(self, sessions: Sessions[Q], frame: Frame, view_path: str) -> "Web[Q]":
         """The pages of another area, which share the slots and the templates."""
-        web = Web(sessions, self.zone, self.now_s, frame)
+        web = Web(sessions, self.zone, self.now_s, frame, view_path)
         web._slots, web._templates = self._slots, self._templates
         return web
 
@@ -163,6 +182,7 @@ class Web(Generic[P]):
                 "person": visit.person,
                 "signed_in": visit.person.name if visit.person else "",
                 "form_token": self._sessions.form_token(visit),
+                "view_path": self._view_path,
                 **values,
             }
         )
@@ -288,6 +308,19 @@ class Web(Generic[P]):
         fields = read_form(request.headers.get("content-type", ""), body)
         self.check_form(visit, fields)
         return fields
+
+    async def choose_view(self, request: Request, visit: Visit[P]) -> Response:
+        """Stores the reader's language or colours, and leads back."""
+        form = await self.form(request, visit)
+        back = form.get("back", "")
+        response = self.redirect(back if is_own_address(back) else "/")
+        for cookie, chosen, known in (
+            (LANGUAGE_COOKIE, form.get("language", ""), LANGUAGES),
+            (THEME_COOKIE, form.get("theme", ""), THEMES),
+        ):
+            if chosen in known:
+                response.set_cookie(cookie, chosen, max_age=_YEAR_S, path="/", samesite="lax")
+        return response
 
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
         """Refuses a form that was not sent from one of our own pages."""

@@ -32,7 +32,7 @@ from tollway.web.operator import pages as operator_pages
 from tollway.web.operator import second_factors
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
-from tollway.web.pages import HEADERS, Named, Page, Web
+from tollway.web.pages import HEADERS, VIEW_PATH, Named, Page, Web
 from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages, SandboxRow
 from tollway.web.second_factor import SecondFactorPages, Someone
@@ -105,7 +105,7 @@ def web_routes(parts: Parts) -> list[Route]:
         *(asset_route(name, kind) for name, kind in _ASSETS.items()),
         page("/", front.show, front.show),
         *(page(path, shown, shown) for path, shown in reference.pages().items()),
-        page("/view", front.show, front.choose_view),
+        page(VIEW_PATH, front.show, web.choose_view),
         page(MISSING_PATH, front.missing, front.missing),
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),
@@ -164,7 +164,8 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
         ),
     ):
         sessions = _sessions(parts, area)
-        web = front.beside(sessions, frame)
+        view_path = f"{home}{VIEW_PATH}"
+        web = front.beside(sessions, frame, view_path)
         more = Link(sentence("All second factors"), second_factors.PATH)
         factor = _second_factor(parts, web, sessions, home, more if area is OPERATORS else None)
         entrance = Entrance(
@@ -182,7 +183,11 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
             jobs,
             parts.work,
         )
-        routes += [*factor.routes(), *area_routes(web, entrance, services, pages)]
+        routes += [
+            Route(view_path, web.endpoint(web.choose_view), methods=["POST"]),
+            *factor.routes(),
+            *area_routes(web, entrance, services, pages),
+        ]
     return routes
 
 

@@ -106,9 +106,9 @@ async def show_audit(context: Context) -> Response:
         blocks.append(Form(f"{AUDITS}/run", say("Run the audit"), note=note))
     if job is not None and job.problem:
         blocks.append(Notice(context.said(job.problem), "bad"))
-    if run is None:
+    if run is None and not is_running:
         blocks.append(Notice(say("There was no audit yet.")))
-    else:
+    if run is not None:
         at = exact_time(run.at_s, context.web.zone)
         good, bad = say("All checks passed, {time}.", time=at), say("It failed, {time}.", time=at)
         blocks.append(Notice(good if run.is_good else bad, "good" if run.is_good else "bad"))
