@@ -31,8 +31,11 @@ from tests.support.postgresql import Server
 
 ROOT = Path(__file__).parents[2]
 _KILLED_MIN = 0.9
-# A mutant may wait for ever; the tests of any other take a minute, or more on a busy machine.
-_TIMEOUT_S = 600
+# A mutant may wait for ever. Others take as long as the tests without a fault, or longer if the
+# machine has become busy.
+_UNCHANGED_TIMEOUT_S = 600
+_TIMES_UNCHANGED = 3
+_TIMEOUT_MIN_S = 60
 # The libraries are loaded before the forks.
 _LOADED = "ignore::pytest.PytestAssertRewriteWarning"
 _CHARGING = (
@@ -126,11 +129,13 @@ class Copy:
         shutil.copytree(ROOT / "src" / "tollway", self._sources / "tollway")
         compileall.compile_dir(self._sources, quiet=1)
         self._pid = 0
+        self.began_s = 0.0
         self._deadline_s = 0.0
         self.trial: Trial | None = None
 
-    def begin(self, trial: Trial, server: str) -> None:
-        self.trial, self._deadline_s = trial, time.monotonic() + _TIMEOUT_S
+    def begin(self, trial: Trial, server: str, timeout_s: float) -> None:
+        self.trial, self.began_s = trial, time.monotonic()
+        self._deadline_s = self.began_s + timeout_s
         self._put(trial.mutant.source)
         self._scratch.mkdir()
         if (pid := os.fork()) == 0:
@@ -198,8 +203,10 @@ def _engine(module: str) -> str:
     return "postgresql" if "postgresql" in module else "sqlite"
 
 
-def survivors(trials: list[Trial], processes: int, record: Record) -> Iterator[Trial]:
-    """Tries mutants, so many at once, and tells of those that no test notices."""
+def survivors(
+    trials: list[Trial], processes: int, record: Record, timeout_s: float
+) -> Iterator[float]:
+    """Tries mutants, so many at once; of those that no test notices, how long the tests took."""
     server = Server()
     with tempfile.TemporaryDirectory(prefix="tollway-mutants-") as folder:
         copies = [Copy(Path(folder) / str(nth)) for nth in range(processes)]
@@ -213,9 +220,9 @@ def survivors(trials: list[Trial], processes: int, record: Record) -> Iterator[T
                         if killed:
                             record.add(trial)
                         else:
-                            yield trial
+                            yield time.monotonic() - copy.began_s
                     if copy.trial is None and waiting:
-                        copy.begin(waiting.pop(), server.url)
+                        copy.begin(waiting.pop(), server.url, timeout_s)
                 time.sleep(0.05)
         finally:
             for copy in copies:
@@ -251,10 +258,12 @@ def main() -> int:
         Trial(module, Mutant(0, "", "", (ROOT / "src" / "tollway" / module).read_text()))
         for module in modules.values()
     ]
-    if len(list(survivors(unchanged, given.processes, Record(None)))) < len(unchanged):
+    took_s = list(survivors(unchanged, given.processes, Record(None), _UNCHANGED_TIMEOUT_S))
+    if len(took_s) < len(unchanged):
         sys.exit("The tests fail without any fault.")
+    timeout_s = max(_TIMEOUT_MIN_S, _TIMES_UNCHANGED * max(took_s))
     waiting = [trial for trial in trials if trial not in record]
-    left = len(list(survivors(waiting, given.processes, record)))
+    left = len(list(survivors(waiting, given.processes, record, timeout_s)))
     killed = len(trials) - left
     share = killed / len(trials)
     sys.stdout.write(f"\n{killed} of {len(trials)} mutants killed, {share:.1%}\n")

@@ -321,6 +321,34 @@ def test_pages_without_a_session_or_with_a_forged_form_change_nothing(
     assert row[0][0] is None
 
 
+def test_a_closed_account_says_so_of_its_tokens_and_has_no_pace(
+    operator: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    gateway.get(token=caller.token, query=question)
+    path = f"/operator/account?id={caller.account_id}"
+    assert "active" in operator.open(path).text
+    operator.send("/operator/account/close", account=caller.account_id, sure="yes")
+    page = operator.open(path).text
+    assert "active" not in page and "may call" not in page and "at this pace" not in page
+
+
+def test_an_id_without_a_receipt_is_not_taken_for_an_account(operator: Browser) -> None:
+    found = operator.open(f"/operator/search?q={'6' * 26}")
+    assert found.url.path == "/operator/request" and "There is no receipt" in found.text
+
+
+def test_only_a_question_about_what_is_taken_away_is_a_warning(
+    operator: Browser, caller: Caller
+) -> None:
+    fields = {"account": caller.account_id, "unit": "credits", "note": "invoice 7"}
+    operator.open(f"/operator/account?id={caller.account_id}")
+    page = operator.send("/operator/account/top-up", amount="5", **fields).text
+    assert "Please confirm" in page and "Reason: invoice 7" in page
+    operator.open(f"/operator/account?id={caller.account_id}")
+    page = operator.send("/operator/account/top-up", amount="-5", **fields).text
+    assert "Are you sure?" in page
+
+
 def test_usage_is_what_the_entries_took_and_is_counted_once(
     store: Store, gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:

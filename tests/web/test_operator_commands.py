@@ -88,7 +88,8 @@ def test_every_command_has_a_page_or_needs_a_terminal() -> None:
 
 def confirmed(operator: Browser, path: str, **fields: str) -> str:
     """An act that asks once; what follows when it was confirmed."""
-    assert "Are you sure" in operator.send(path, **fields).text
+    asked = operator.send(path, **fields).text
+    assert "Are you sure?" in asked or "Please confirm" in asked
     return operator.send(path).text
 
 

@@ -187,7 +187,7 @@ def test_a_live_call_is_never_sent_without_its_question(
     before = calls_left(store, caller)
     for key in ("", "x", "\n" * 32, "ä" * 32):
         live = {**question, "try_data": "live", "sure": "yes", "try_key": key}
-        assert "Are you sure?" in sent("product_analysis", **live)
+        assert "Please confirm" in sent("product_analysis", **live)
     assert calls_left(store, caller) == before
 
 

@@ -1,7 +1,10 @@
 """All paths that are neither operations nor probes. Loaded when the first of them is asked for."""
 
+import shutil
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.routing import Route
 
@@ -27,6 +30,8 @@ from tollway.web.front import DemoHints
 from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
+
+_NAME = "tollway"
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,15 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
         world.owner_password,
         world.member_login,
         world.member_password,
-        f"tollway operator link{where}",
+        f"{_own_command()} operator link{where}",
         curl_line(world, settings.address),
     )
+
+
+def _own_command() -> str:
+    """How to call this program: as it was called, if the shell does not find it by its name."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME
 
 
 def _sandbox_rows() -> dict[str, list[SandboxRow]]:

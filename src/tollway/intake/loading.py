@@ -50,7 +50,8 @@ class Loader(Protocol):
 class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
 
-    `row_type` is the type of a checked record, where a large file is read in a second process.
+    `record_types` are the records that a file can have, whose fields are its columns. `row_type` is
+    the type of a checked record, where a large file is read in a second process.
     """
 
     name: str
@@ -63,6 +64,7 @@ class RecordKind(msgspec.Struct, frozen=True):
     spoken_for: tuple[str, str] = ("shop", "owner_id")
     chunk_records: int = CHUNK_RECORDS
     row_type: type | None = None
+    record_types: tuple[type[msgspec.Struct], ...] = ()
 
 
 class Reject(msgspec.Struct, frozen=True):

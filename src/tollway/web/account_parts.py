@@ -82,7 +82,7 @@ def balance_figures(
         taken = sum(
             each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
         )
-        note, tone = say("nothing taken for a week"), ""
+        note, tone = say("nothing taken in the last 7 days"), ""
         if taken:
             days = int(balance.amount * _PACE_DAYS / taken)
             day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
@@ -122,8 +122,10 @@ async def tokens_table(
     kept: Mapping[str, str],
     revoke: str,
     rotate: str = "",
+    is_closed: bool = False,
 ) -> Table:
-    """The tokens of an account, page by page; `kept` is what names the account to an operator."""
+    """The tokens of an account, page by page; `kept` is what names the account to an operator. No
+    token of a closed account is accepted."""
     say, now_s, after = context.say, context.now_s, context.query("after")
     tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
     named = {"account": account_id} if kept else {}
@@ -131,7 +133,7 @@ async def tokens_table(
         [(say("Rotate"), lambda of: address(rotate, token=of.id))] if rotate else []
     )
     acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
-    rows = [_token_row(context, token, acts) for token in tokens[:PAGE_ROWS]]
+    rows = [_token_row(context, token, acts, is_closed=is_closed) for token in tokens[:PAGE_ROWS]]
     return Table(
         [
             Column(say("Label")),
@@ -154,13 +156,17 @@ async def tokens_table(
     )
 
 
-def _token_row(context: Context, token: Token, acts: Sequence[_TokenAct]) -> list[Cell]:
+def _token_row(
+    context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
+) -> list[Cell]:
     """One token; `acts` are what can be done to it while it is active."""
     say = context.say
     if token.revoked_at_s is not None:
         state = Cell(say("revoked"), tone="bad")
     elif token.expires_at_s is not None and token.expires_at_s <= context.now_s:
         state = Cell(say("expired"), tone="bad")
+    elif is_closed:
+        state = Cell(say("closed"), tone="bad")
     else:
         state = Cell(say("active"), tone="good")
     is_active = state.tone == "good"

@@ -163,8 +163,8 @@ class Context:
     def optional_number(self, name: str, label: str) -> int | None:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
 
-    def ask_once(self, question: str, button: str) -> Response | None:
-        return self.web.ask_once(self.visit, self.form, question, button)
+    def ask_once(self, question: str, button: str, *, is_harmless: bool = False) -> Response | None:
+        return self.web.ask_once(self.visit, self.form, question, button, is_harmless=is_harmless)
 
     # Cells, as all tables show them.
 

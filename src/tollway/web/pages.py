@@ -216,9 +216,16 @@ class Web(Generic[P]):
         )
 
     def ask_once(
-        self, visit: Visit[P], form: Mapping[str, str], question: str, button: str
+        self,
+        visit: Visit[P],
+        form: Mapping[str, str],
+        question: str,
+        button: str,
+        *,
+        is_harmless: bool = False,
     ) -> Response | None:
-        """Asks before an act that cannot be undone; None once the reader has confirmed it."""
+        """Asks before an act that cannot be undone; None once the reader has confirmed it. One that
+        takes nothing away is harmless, and is asked about without a warning."""
         if form.get("sure") == "yes":
             return None
         hidden = {name: form[name] for name in form if name not in ("form_token", CAME_FROM)}
@@ -228,10 +235,11 @@ class Web(Generic[P]):
             button,
             hidden={**hidden, "sure": "yes"},
             note=question,
-            tone="warn",
+            tone="act" if is_harmless else "warn",
             back=self._back(visit.view),
         )
-        return self.page(visit, say("Are you sure?"), [asked])
+        title = say("Please confirm") if is_harmless else say("Are you sure?")
+        return self.page(visit, title, [asked])
 
     def _back(self, view: View) -> Link:
         """To the page that a form came from, or else to the first of the area."""

@@ -9,7 +9,7 @@ from tollway.ledger.call_timings import stage_times
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
-from tollway.web.wording import amount, grouped, sentence
+from tollway.web.wording import amount, exact_time, grouped, sentence
 
 # In the order of the pipeline; each is named as its stage there.
 _NAMES = (
@@ -182,11 +182,16 @@ def _title(receipt: Receipt) -> str:
     return operation.title if operation else receipt.operation
 
 
+def _exactly(context: Context, at_s: float) -> Cell:
+    """A time to quote: to the second, and how long ago it was."""
+    return Cell(f"{exact_time(at_s, context.web.zone)} · {context.time(at_s).text}")
+
+
 def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple[str, Cell]]:
     say = context.say
     facts = [
         (say("Request"), Cell(receipt.request_id, "mono")),
-        (say("When"), context.time(receipt.at_ms / 1000)),
+        (say("When"), _exactly(context, receipt.at_ms / 1000)),
         (say("Code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
         (say("Reason"), Cell(receipt.reason or "", "mono")),
     ]

@@ -5,7 +5,7 @@ from tollway.operations.coupon_claims.demo import fill, world_records
 from tollway.operations.coupon_claims.export import EXPORTS
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.operations.coupon_claims.records import ClaimRow, ready_claim
+from tollway.operations.coupon_claims.records import ClaimRecord, ClaimRow, ready_claim
 from tollway.operations.coupon_claims.retention import RETAINED_CLAIMS
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.coupon_claims.storage import ClaimLoader
@@ -35,6 +35,7 @@ SUBJECT = Subject(
         name="coupon-claims",
         help="Load claimed coupons; loading a file again changes nothing.",
         make_loader=_loader,
+        record_types=(ClaimRecord,),
         is_pushed=True,
         spoken_for=("channel", "sid"),
     ),

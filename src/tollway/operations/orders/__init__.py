@@ -7,7 +7,13 @@ from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.export import EXPORTS
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import ORDERS
-from tollway.operations.orders.records import OrderRow, ready_order, record_of, shown_remark
+from tollway.operations.orders.records import (
+    OrderRecord,
+    OrderRow,
+    ready_order,
+    record_of,
+    shown_remark,
+)
 from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.operations.orders.schema import shop_order
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
@@ -42,6 +48,7 @@ SUBJECT = Subject(
         is_pushed=True,
         chunk_records=CHUNK_ORDERS,
         row_type=OrderRow,
+        record_types=(OrderRecord,),
     ),
     ready=ReadyRecords(shop_order, _ready, ("remark", "ready")),
     retained=RETAINED_ORDERS,

@@ -6,6 +6,7 @@ from tollway.operations.product_analysis.demo import fill, world_records
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.ready import remake_all
+from tollway.operations.product_analysis.records import RECORD_TYPES
 from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.operations.subject import Services, Subject
 from tollway.store.sealing import Sealer
@@ -26,6 +27,7 @@ SUBJECT = Subject(
         name="product-figures",
         help="Load products and their daily figures; loading a file again changes nothing.",
         make_loader=_loader,
+        record_types=RECORD_TYPES,
     ),
     remake=remake_all,
     demo=DemoPart(fill, world_records),

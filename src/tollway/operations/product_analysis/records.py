@@ -50,6 +50,7 @@ class SearchRecord(SourceRecord, frozen=True, tag_field="kind", tag="search"):
 
 
 Record = ProductRecord | DayRecord | SourceRecord | KeywordRecord | SearchRecord
+RECORD_TYPES = (ProductRecord, DayRecord, SourceRecord, KeywordRecord, SearchRecord)
 
 
 _CHECKS: dict[object, Callable[[dict[str, object]], Record]] = {

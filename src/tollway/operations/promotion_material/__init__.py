@@ -6,6 +6,7 @@ from tollway.operations.promotion_material.demo import fill
 from tollway.operations.promotion_material.handler import PromotionMaterialHandler
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 from tollway.operations.promotion_material.ready import ready_material
+from tollway.operations.promotion_material.records import MaterialRecord
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.operations.promotion_material.storage import MaterialLoader, record_of
 from tollway.operations.remaking import ReadyRecords
@@ -35,6 +36,7 @@ SUBJECT = Subject(
         help="Load promotion material with its benefits and items; a later record replaces an "
         "earlier.",
         make_loader=_loader,
+        record_types=(MaterialRecord,),
     ),
     ready=ReadyRecords(promotion_material, _ready, changed=material_changed),
     demo=DemoPart(fill),

@@ -109,9 +109,8 @@ async def rotate_act(context: Context) -> Response:
 async def revoke_act(context: Context) -> Response:
     say, token = context.say, await _own_token(context)
     name = token.label or token.start
-    asked = context.ask_once(
-        say("Revoke the token {name}? Calls with it are refused at once.", name=name), say("Revoke")
-    )
+    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
+    asked = context.ask_once(question, say("Revoke"))
     if asked is not None:
         return asked
     await revoke_token(context.database, context.runtime, token.id)

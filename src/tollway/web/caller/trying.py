@@ -200,7 +200,7 @@ def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: b
         question = f"{say(PRICE_RAISED)} {question}"
     shown = {_KEY: secrets.token_hex(16), _COST: str(cost), "sure": ""}
     asked = replace(context, form={**context.form, **shown}).ask_once(
-        question, say("Send for {price}", price=price)
+        question, say("Send for {price}", price=price), is_harmless=True
     )
     assert asked is not None
     return asked

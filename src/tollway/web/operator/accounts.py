@@ -93,13 +93,21 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     blocks: list[Block] = [*first]
     if said and not first:
         blocks.append(Notice(said, "good"))
-    blocks.append(balance_figures(context, balances, used))
+    # At no pace: a closed account is charged for nothing.
+    is_closed = account.closed_at_s is not None
+    blocks.append(balance_figures(context, balances, [] if is_closed else used))
     if account.closed_at_s is None:
         blocks.append(_top_up_form(context, account))
-    blocks += await _permissions(context, account)
+    if account.closed_at_s is None:
+        blocks += await _permissions(context, account)
     blocks.append(
         await tokens_table(
-            context, account.id, path=ONE, kept={"id": account.id}, revoke=f"{ONE}/token/revoke"
+            context,
+            account.id,
+            path=ONE,
+            kept={"id": account.id},
+            revoke=f"{ONE}/token/revoke",
+            is_closed=account.closed_at_s is not None,
         )
     )
     if account.closed_at_s is None:
@@ -186,12 +194,14 @@ async def top_up_act(context: Context) -> Response:
     before = balances.get(unit, 0)
     asked = context.ask_once(
         say(
-            "{account} has {before}. After this it has {after}.",
+            "{account} has {before}. After this it has {after}. Reason: {reason}",
             account=account.name,
             before=amount(say, unit, before),
             after=amount(say, unit, before + number),
+            reason=context.form.get("note", ""),
         ),
         say("Add {amount}", amount=amount(say, unit, number)),
+        is_harmless=number > 0,
     )
     if asked is not None:
         return asked
@@ -246,8 +256,6 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
         Empty(""),
         title=say("Operations"),
     )
-    if account.closed_at_s is not None:
-        return [table]
     choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
     form = Form(
         f"{ONE}/permission",
@@ -306,6 +314,7 @@ async def _members(context: Context, account: Account) -> Block:
     say = context.say
     members = [e for e in await list_members(context.database, account.id) if not e.removed_at_s]
     part = list_part(members, context.query(BEGIN), ONE, {"id": account.id})
+    none = say("No member can sign in yet: invite the owner of the account.")
     rows = [
         [
             Cell(each.name),
@@ -318,7 +327,7 @@ async def _members(context: Context, account: Account) -> Block:
     table = Table(
         [Column(say("Member")), Column(say("Login")), Column(say("Role")), Column(say("Added"))],
         rows,
-        Empty(say("No member can sign in yet: invite the owner of the account.")),
+        Empty(none if account.closed_at_s is None else say("There is nothing here yet.")),
         title=say("Members"),
         older=part.next,
         newest=part.first,

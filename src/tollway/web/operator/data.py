@@ -33,15 +33,7 @@ from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, last_runs, note_run
 from tollway.web.area import Context, Services, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Field,
-    Form,
-    Link,
-    Notice,
-    Secret,
-)
+from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
@@ -108,8 +100,25 @@ async def _data_page(context: Context, *first: Block) -> Response:
     blocks.append(replace(table, older=part.next, newest=part.first, is_by_name=True))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
+    blocks.append(_columns_table(context))
     is_running = job is not None and job.is_running
     return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
+
+
+def _columns_table(context: Context) -> Table:
+    """What a file of each kind has as columns, or as fields of its lines."""
+    rows = []
+    for name, kind in RECORD_KINDS.items():
+        for each_type in kind.record_types:
+            tag = each_type.__struct_config__.tag
+            fields = msgspec.structs.fields(each_type)
+            needed = [f"kind={tag}"] if tag else []
+            needed += [each.encode_name for each in fields if each.required]
+            optional = [each.encode_name for each in fields if not each.required]
+            listed = (Cell(" ".join(each), "mono") for each in (needed, optional))
+            rows.append([Cell(context.say(name)), *listed])
+    titles = sentences("Kind", "Needed", "Optional")
+    return plain_table(context, titles, rows, "", context.say("Columns of a file"))
 
 
 def _listed(context: Context, listed: Sequence[str]) -> Cell:

@@ -35,6 +35,8 @@ from tollway.web.wording import exact_time, grouped
 PATH = "/operator"
 _LIVE_S = 5
 _TOP = 8
+# Of fewer calls, percentiles say nothing.
+_CALLS_MEANT = 10
 # Of the newest refused calls so many are counted: with more, the shares stay what they are.
 _COUNTED_MAX = 5000
 
@@ -168,10 +170,11 @@ def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
     label = say("p50 / p99 in ms")
     if taken is None:
         return Figure(label, "–", note=say("no call since the start of this node"))
+    since = exact_time(taken.since_s, context.web.zone)[11:16]
+    if taken.calls < _CALLS_MEANT:
+        return Figure(label, "–", note=say("too few calls since {time} on this node", time=since))
     note = say(
-        "of {count} calls since {time}, on this node",
-        count=grouped(taken.calls),
-        time=exact_time(taken.since_s, context.web.zone)[11:16],
+        "of {count} calls since {time}, on this node", count=grouped(taken.calls), time=since
     )
     shown = f"{_milliseconds(taken.half_ms)} / {_milliseconds(taken.most_ms)}"
     return Figure(label, shown, note=note)

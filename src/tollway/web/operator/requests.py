@@ -1,5 +1,7 @@
 """The log of all calls, one call's receipt, and the search field above every page."""
 
+import re
+
 from starlette.responses import Response
 
 from tollway.ledger import LedgerError
@@ -15,6 +17,7 @@ from tollway.web.pages import PageError
 from tollway.web.receipts import receipt_blocks
 
 PATH = "/operator/requests"
+_REQUEST_ID = re.compile(r"[0-9a-f]{26}")
 ONE = "/operator/request"
 
 
@@ -55,7 +58,8 @@ async def show_request(context: Context) -> Response:
 async def search(context: Context) -> Response:
     """Where a text leads: a receipt, an account, or the list of accounts that match."""
     text = context.query("q")
-    if text and await find_receipt(context.database, None, text) is not None:
+    is_id = _REQUEST_ID.fullmatch(text) is not None
+    if is_id or (text and await find_receipt(context.database, None, text) is not None):
         return context.go(ONE, id=text)
     try:
         account = await find_account(context.database, text)

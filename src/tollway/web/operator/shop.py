@@ -172,7 +172,7 @@ async def password_act(context: Context) -> Response:
     question = say(
         "Make a link by which the owner of {name} chooses a new password?", name=shop.name
     )
-    asked = context.ask_once(question, say("Make a link"))
+    asked = context.ask_once(question, say("Make a link"), is_harmless=True)
     if asked is not None:
         return asked
     return await _shop_page(context, shop, await _password_link(context, shop))

@@ -44,9 +44,8 @@ async def revoke_act(context: Context) -> Response:
     if token is None:
         raise PageError(404, "There is no such token", "It may be revoked already.")
     name = token.label or token.start
-    asked = context.ask_once(
-        say("Revoke the token {name}? Calls with it are refused at once.", name=name), say("Revoke")
-    )
+    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
+    asked = context.ask_once(question, say("Revoke"))
     if asked is not None:
         return asked
     await revoke_token(context.database, context.runtime, token.id)

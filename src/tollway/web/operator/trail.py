@@ -8,7 +8,7 @@ from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Table
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
-from tollway.web.wording import exact_time, grouped, sentences
+from tollway.web.wording import exact_time, grouped, sentence, sentences
 
 TRAIL = "/operator/trail"
 _SHOWN_MAX = 160
@@ -55,6 +55,7 @@ FIELDS = frozenset(
     )
 )
 # Those whose values are words of the pages.
+_TOKEN_KINDS = {"test": sentence("sandbox")}
 _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 
 
@@ -140,4 +141,4 @@ def _said(context: Context, value: object, name: str = "") -> str:
     text = "" if value is None else str(value)
     if name == "unit":
         return unit_name(context, text)
-    return context.say(text) if name in _SAID_FIELDS else text
+    return context.say(_TOKEN_KINDS.get(text, text)) if name in _SAID_FIELDS else text
