@@ -2,37 +2,29 @@
 
 from starlette.responses import Response
 
-from tollway.identity.people import (
-    MEMBER_ROLES,
-    Role,
-    find_person,
-    invite,
-    list_members,
-    remove_person,
-)
+from tollway.identity.people import Role
 from tollway.ledger.tokens import Token, issue_token, list_own_tokens, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.web.account_parts import asked_limits, token_form, tokens_table
-from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
-from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.area import Context
+from tollway.web.blocks import Block, Field, Form, Link, Notice
+from tollway.web.caller.home import PATH, account_id
+from tollway.web.member_parts import (
+    REMOVED,
+    given_link,
+    invite_form,
+    invited,
+    members_table,
+    removed,
+)
 from tollway.web.new_tokens import new_token
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
 
 TOKENS = f"{PATH}/tokens"
 MEMBERS = f"{PATH}/members"
-_ROLES = {
-    Role.OWNER: sentence("owner"),
-    Role.DEVELOPER: sentence("developer"),
-    Role.READER: sentence("reader"),
-}
 _GRACE_HOURS = (1, 24, 72, 168)
-_SAID = {
-    "revoked": sentence("The token is revoked: it is refused from the next call on."),
-    "removed": sentence("The member was removed and is signed out."),
-}
+_REVOKED = sentence("The token is revoked: it is refused from the next call on.")
 
 
 async def show_tokens(context: Context) -> Response:
@@ -42,9 +34,8 @@ async def show_tokens(context: Context) -> Response:
 async def _tokens_page(context: Context, *first: Block) -> Response:
     say, own = context.say, account_id(context.person)
     blocks: list[Block] = [*first]
-    said = _SAID.get(context.query("said"))
-    if said and not first:
-        blocks.append(Notice(say(said), "good"))
+    if context.query("said") == "revoked" and not first:
+        blocks.append(Notice(say(_REVOKED), "good"))
     rotate = f"{TOKENS}/rotate" if context.person.may_change else ""
     blocks.append(
         await tokens_table(
@@ -123,81 +114,24 @@ async def show_members(context: Context) -> Response:
 
 async def _members_page(context: Context, *first: Block) -> Response:
     say, own = context.say, account_id(context.person)
-    members = [each for each in await list_members(context.database, own) if not each.removed_at_s]
-    part = list_part(members, context.query(BEGIN), MEMBERS)
-    rows = []
-    for each in part.rows:
-        is_other = context.person.may_invite and each.id != context.person.id
-        href = context.question(f"{MEMBERS}/remove", member=each.id)
-        rows.append(
-            [
-                Cell(each.name),
-                Cell(each.login, "mono"),
-                Cell(say(_ROLES[each.role])),
-                context.time(each.added_at_s),
-                Cell(say("Remove"), href=href) if is_other else Cell(""),
-            ]
-        )
-    columns = [say("Member"), say("Login"), say("Role"), say("Added"), ""]
-    table = Table(
-        [Column(each) for each in columns],
-        rows,
-        Empty(""),
-        older=part.next,
-        newest=part.first,
-        is_by_name=True,
-    )
+    table = await members_table(context, own, path=MEMBERS, acts=MEMBERS, kept={})
     blocks: list[Block] = [*first, table]
-    said = _SAID.get(context.query("said"))
-    if said and not first:
-        blocks.insert(0, Notice(say(said), "good"))
+    if context.query("said") == "removed" and not first:
+        blocks.insert(0, Notice(say(REMOVED), "good"))
     if context.person.may_invite:
-        roles = [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES]
-        fields = [
-            Field("name", say("Name"), is_required=True, length_max=100),
-            Field("login", say("Login"), is_required=True, length_max=100),
-            Field("role", say("Role"), "select", Role.DEVELOPER, roles),
-        ]
-        form = Form(
-            f"{MEMBERS}/invite",
-            say("Make a link"),
-            fields,
-            title=say("Invite a member"),
-            is_line=True,
-        )
-        blocks.append(form)
+        blocks.append(invite_form(context, f"{MEMBERS}/invite", Role.DEVELOPER, {}))
     return context.page(say("Members"), blocks)
 
 
 async def invite_act(context: Context) -> Response:
-    say, role = context.say, context.form.get("role", "")
-    if role not in MEMBER_ROLES:
-        raise PageError(400, "There is no such role", "Choose one of the list.")
-    made = await invite(
-        context.database,
-        context.runtime,
-        role=Role(role),
-        name=context.form.get("name", "").strip(),
-        login=context.form.get("login", ""),
-        account_wanted=(await own_account(context)).id,
-        day_start_s=context.day_start_s,
-    )
-    link = f"{context.services.settings.public_address}{address(f'{PATH}/enter', link=made.link)}"
-    title = say("Send this link to {name}", name=made.person.name)
-    note = say("It signs them in once, within three days. It is not shown again.")
-    return await _members_page(context, Secret(title, link, note))
+    return await _members_page(context, await invited(context, account_id(context.person)))
+
+
+async def link_act(context: Context) -> Response:
+    shown = await given_link(context, account_id(context.person))
+    return shown if isinstance(shown, Response) else await _members_page(context, shown)
 
 
 async def remove_act(context: Context) -> Response:
-    say = context.say
-    member = await find_person(context.database, context.form.get("member", ""))
-    is_own = member is not None and member.account_id == context.person.account_id
-    if member is None or not is_own or member.removed_at_s or member.id == context.person.id:
-        raise PageError(404, "There is no such member", "The members are listed on their page.")
-    asked = context.ask_once(
-        say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
-    )
-    if asked is not None:
-        return asked
-    await remove_person(context.database, context.runtime, member.id)
-    return context.go(MEMBERS, said="removed")
+    asked = await removed(context, account_id(context.person))
+    return asked or context.go(MEMBERS, said="removed")
