@@ -3,10 +3,11 @@
 import html
 import re
 import time
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -21,6 +22,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import PAGES, Token, list_tokens
 from tollway.store.database import Database, StoreError
 from tollway.web.area import Context
+from tollway.web.caller.analysis import ANALYSIS
 from tollway.web.caller.home import alert_act
 from tollway.webhooks.watching import list_alerts
 
@@ -138,6 +140,31 @@ def test_an_analysis_whose_price_rose_is_asked_about_again(
     assert "The price has risen since it was shown." in again and "Ask for 3 calls" in again
     assert calls_left(store, caller) == before
     assert "Traffic sources" in member.send("/account/analysis/pay").text
+
+
+def test_an_analysis_of_today_is_shown_again_after_midnight(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    # In two zones that never have the same date: what was paid for today in the first was paid for
+    # before midnight in the second.
+    west, east = "Etc/GMT+12", "Etc/GMT-14"
+    caller, gateway = new_caller(own_store), Gateway(own_store, timezone=west)
+    member = entered(own_store, Browser(gateway), caller)
+    today = datetime.now(ZoneInfo(west)).date().isoformat()
+    member.open(f"/account/analysis?product={question['product_id']}&day={today}")
+    shown = member.send("/account/analysis/pay")
+    assert "Traffic sources" in shown.text and "asked=" in str(shown.url)
+    assert gateway.stop() == 0
+    before, gateway = calls_left(own_store, caller), Gateway(own_store, timezone=east)
+    member = entered(own_store, Browser(gateway), caller)
+    link = re.search(r"/account/analysis\?product=[^\"]+asked=\d{4}", member.open(ANALYSIS).text)
+    assert link is not None
+    assert "Traffic sources" in member.open(html.unescape(link[0])).text
+    # The whole day is another answer, with a price of its own.
+    whole = member.open(f"/account/analysis?product={question['product_id']}&day={today}").text
+    assert "costs 1 call if it succeeds" in whole
+    assert calls_left(own_store, caller) == before
+    assert gateway.stop() == 0
 
 
 def test_the_token_of_pages_is_for_its_operation_and_is_removed_after_its_end(
