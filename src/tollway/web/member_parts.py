@@ -116,8 +116,8 @@ async def given_link(context: Context, account_id: str) -> Secret | Response:
     say, member = context.say, await _other(context, account_id)
     asked = context.ask_once(
         say(
-            "Make a new link for {name}? Behind it they choose a new password: the old one, earlier "
-            "links and their sessions end at once. A second factor stays.",
+            "Make a new link for {name}? Behind it they choose a new password: the old one, "
+            "earlier links and their sessions end at once. A second factor stays.",
             name=member.name,
         ),
         say("Make a link"),
