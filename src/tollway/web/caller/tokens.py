@@ -19,7 +19,7 @@ from tollway.web.member_parts import (
 )
 from tollway.web.new_tokens import new_token
 from tollway.web.pages import PageError
-from tollway.web.wording import sentence
+from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"
 MEMBERS = f"{PATH}/members"
@@ -71,26 +71,56 @@ async def _own_token(context: Context) -> Token:
     raise PageError(404, "There is no such token", "It may be revoked already.")
 
 
+async def _rotatable(context: Context) -> Token:
+    token = await _own_token(context)
+    has_ended = token.expires_at_s is not None and token.expires_at_s <= context.now_s
+    if has_ended or token.revoked_at_s is not None:
+        raise PageError(409, "This token has ended", "Issue a new one instead.")
+    return token
+
+
 async def show_rotation(context: Context) -> Response:
-    say, token = context.say, await _own_token(context)
+    say, token = context.say, await _rotatable(context)
+    note = say("The new token has the same limits. Change your program before the old one ends.")
+    if token.expires_at_s is not None:
+        # Also a token that was rotated has an end, and nothing else tells it from one that was
+        # issued with an end: both give a token that ends with them, and the page says so.
+        note = say(
+            "The new token has the same limits, and ends with this one: {time}. For one that lasts "
+            "longer, issue a token.",
+            time=exact_time(token.expires_at_s, context.web.zone),
+        )
     name = token.label or token.start
     hours = [(str(each), say("{count} h", count=each)) for each in _GRACE_HOURS]
     form = Form(
         f"{TOKENS}/rotate",
         say("Make a new token"),
         [Field("hours", say("The old one is accepted for"), "select", "24", hours)],
-        hidden={"token": token.id},
-        note=say("The new token has the same limits. Change your program before the old one ends."),
+        hidden={"token": token.id, "ends": _end_of(token)},
+        note=note,
     )
     title = say("Rotate the token {name}", name=name)
     return context.page(title, [form], crumbs=[Link(say("Tokens"), TOKENS)])
 
 
+def _end_of(token: Token) -> str:
+    """The end that a form was shown with. A form that is sent again finds another: rotating has
+    given the old token its end, and one more would end with it."""
+    return str(token.expires_at_s or "")
+
+
 async def rotate_act(context: Context) -> Response:
-    say, token = context.say, await _own_token(context)
+    say, token = context.say, await _rotatable(context)
     hours = context.whole_number("hours", say("The old one is accepted for"))
     if hours not in _GRACE_HOURS:
         raise PageError(400, "There is no such time", "Choose one of the list.")
+    if context.form.get("ends", "") != _end_of(token):
+        raise PageError(
+            409,
+            "This token was rotated meanwhile",
+            "No other token was made. The new one is shown only once: if it is lost, issue a token "
+            "and revoke the lost one.",
+        )
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
