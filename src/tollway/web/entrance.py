@@ -114,6 +114,9 @@ class Entrance:
         return await self.second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Person]) -> Response:
+        if visit.person is None:
+            # The session ended before, and the token of the form with it.
+            return self.web.redirect("/")
         await self.web.form(request, visit)
         return self.web.redirect("/", await self.sessions.sign_out(visit, self.web.now_s()))
 
