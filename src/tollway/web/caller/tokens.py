@@ -8,7 +8,7 @@ from tollway.ledger.usage import DAY_S
 from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link, Notice
-from tollway.web.caller.home import PATH, account_id
+from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.member_parts import (
     REMOVED,
     given_link,
@@ -32,17 +32,23 @@ async def show_tokens(context: Context) -> Response:
 
 
 async def _tokens_page(context: Context, *first: Block) -> Response:
-    say, own = context.say, account_id(context.person)
-    blocks: list[Block] = [*first]
+    say, account = context.say, await own_account(context)
+    is_closed = account.closed_at_s is not None
+    blocks: list[Block] = [*closed_notice(context, account), *first]
     if context.query("said") == "revoked" and not first:
         blocks.append(Notice(say(_REVOKED), "good"))
-    rotate = f"{TOKENS}/rotate" if context.person.may_change else ""
     blocks.append(
         await tokens_table(
-            context, own, path=TOKENS, kept={}, revoke=f"{TOKENS}/revoke", rotate=rotate
+            context,
+            account.id,
+            path=TOKENS,
+            kept={},
+            revoke=f"{TOKENS}/revoke",
+            rotate=f"{TOKENS}/rotate",
+            is_closed=is_closed,
         )
     )
-    if context.person.may_change:
+    if context.person.may_change and not is_closed:
         blocks.append(token_form(context, f"{TOKENS}/issue", ""))
     return context.page(say("Tokens"), blocks)
 
@@ -143,12 +149,13 @@ async def show_members(context: Context) -> Response:
 
 
 async def _members_page(context: Context, *first: Block) -> Response:
-    say, own = context.say, account_id(context.person)
-    table = await members_table(context, own, path=MEMBERS, acts=MEMBERS, kept={})
-    blocks: list[Block] = [*first, table]
+    say, account = context.say, await own_account(context)
+    blocks: list[Block] = [*closed_notice(context, account), *first]
     if context.query("said") == "removed" and not first:
-        blocks.insert(0, Notice(say(REMOVED), "good"))
-    if context.person.may_invite:
+        blocks.append(Notice(say(REMOVED), "good"))
+    table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
+    blocks.append(table)
+    if context.person.may_invite and account.closed_at_s is None:
         blocks.append(invite_form(context, f"{MEMBERS}/invite", Role.DEVELOPER, {}))
     return context.page(say("Members"), blocks)
 
