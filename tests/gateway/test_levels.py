@@ -16,8 +16,13 @@ from tollway.gateway.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.migrate import newest_revision
+from tollway.store.open import open_sealer
 
 DAY_S = 86_400
+# A carrier that is asked for its numbers.
+_LINK = """INSERT INTO carrier_link (wp_code, url, provider_id, to_code, sealed_secret, deadline_ms,
+    settle_after_s, changed_at_s, protocol, template_url)
+VALUES ('{}', 'https://carrier.example', 'me', '', '', 1000, 60, 1, 'cainiao-link', '')"""
 
 
 def _measured(gateway: Gateway, step: str) -> Samples:
@@ -54,6 +59,9 @@ def test_numbers_left_are_those_of_the_pool_that_all_shops_share(own_store: Stor
     load_numbers(own_store, of_one_shop, [f"YT{n:013d}" for n in range(100, 110)], "shop1")
     first = f"wp_code = '{wp_code}' AND number < 'YT{2:013d}'"
     own_store.run(f"UPDATE waybill_number SET is_taken = 1 WHERE {first}")
+    connected = new_carrier(own_store, 5)
+    open_sealer(own_store.url, own_store.key_file)
+    own_store.run(_LINK.format(connected))
     gateway = Gateway(own_store)
     try:
         found = _measured(gateway, "measuring")

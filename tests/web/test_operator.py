@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
@@ -335,6 +336,101 @@ def test_a_closed_account_says_so_of_its_tokens_and_has_no_pace(
 def test_an_id_without_a_receipt_is_not_taken_for_an_account(operator: Browser) -> None:
     found = operator.open(f"/operator/search?q={'6' * 26}")
     assert found.url.path == "/operator/request" and "There is no receipt" in found.text
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "36501", "9999999"])
+def test_a_token_is_valid_for_a_time_that_a_calendar_has(
+    operator: Browser, caller: Caller, days: str
+) -> None:
+    path = f"/operator/account?id={caller.account_id}"
+    operator.open(path)
+    refused = operator.send("/operator/account/token", account=caller.account_id, days=days)
+    assert refused.status_code == 409 and "1 to 36,500 days" in refused.text
+    assert len(re.findall(">active</span>", operator.open(path).text)) == 1
+
+
+def test_a_token_that_is_valid_beyond_all_calendars_is_listed(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    store.run(f"UPDATE token SET expires_at_s = 864000000000 WHERE id = '{caller.token_id}'")
+    page = operator.open(f"/operator/account?id={caller.account_id}")
+    assert page.status_code == 200 and "9999-12-30" in page.text
+
+
+def test_a_cap_of_a_day_is_not_negative(operator: Browser, caller: Caller) -> None:
+    operator.open(f"/operator/account?id={caller.account_id}")
+    of = {"account": caller.account_id}
+    refused = operator.send("/operator/account/token", **of, calls_per_day="-1")
+    assert refused.status_code == 409 and "A cap of a day" in refused.text
+
+
+def test_a_top_up_that_is_confirmed_twice_is_entered_once(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    operator.open(f"/operator/account?id={caller.account_id}")
+    fields = {"account": caller.account_id, "unit": "credits", "amount": "7", "note": "invoice"}
+    operator.send("/operator/account/top-up", **fields)
+    confirmed = operator.hidden()
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(
+                lambda _: operator.client.post("/operator/account/top-up", data=confirmed).text,
+                range(4),
+            )
+        )
+    assert sum("This was entered already" in each for each in answers) == 3
+    amounts = store.run(
+        "SELECT amount FROM entry WHERE unit = 'credits' AND kind = 'top_up' "
+        f"AND account_id = '{caller.account_id}' AND note = 'invoice'"
+    )
+    assert [row[0] for row in amounts] == [7]
+
+
+def test_a_form_that_is_sent_after_the_session_ended_says_that_nothing_was_done(
+    operator: Browser, caller: Caller
+) -> None:
+    path = f"/operator/account?id={caller.account_id}"
+    operator.open(path)
+    fields = operator.hidden()
+    operator.client.cookies.clear()
+    answer = operator.client.post("/operator/account/invite", data=fields)
+    assert answer.status_code == 403 and "nothing was done" in answer.text
+    # Signing in leads back to the page of the form.
+    assert f'name="link" value="{path}"' in answer.text
+
+
+def test_an_answer_to_a_form_has_no_switches_that_would_lose_it(
+    operator: Browser, caller: Caller
+) -> None:
+    path = f"/operator/account?id={caller.account_id}"
+    assert 'name="language"' in operator.open(path).text
+    made = operator.send("/operator/account/token", account=caller.account_id)
+    assert "The new token" in made.text and 'name="language"' not in made.text
+
+
+def test_what_is_sent_from_the_page_of_a_new_shop_comes_back_to_it(operator: Browser) -> None:
+    shop = str(time.time_ns())
+    operator.open("/operator/shops")
+    operator.send(
+        "/operator/shop/add", kind="shop", id=shop, name="New", login=f"new{shop}", shop_code=""
+    )
+    refused = operator.send("/operator/shop/consent", account="nobody-has-this", scope="orders")
+    assert refused.status_code >= 400
+    assert 'value="nobody-has-this"' in refused.text and shop in refused.text
+
+
+def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser) -> None:
+    operator.open("/operator/carriers")
+    refused = operator.send(
+        "/operator/carriers/numbers", carrier="YTO", shop="no such shop", numbers="YT0000000000001"
+    )
+    assert refused.status_code == 409 and "YT0000000000001" in refused.text
+
+
+def test_a_long_record_in_chinese_can_be_sent(operator: Browser) -> None:
+    operator.open("/operator/data")
+    answer = operator.send("/operator/data/mend", id="none", record="汉" * 12_000)
+    assert answer.status_code != 413
 
 
 def test_only_a_question_about_what_is_taken_away_is_a_warning(

@@ -106,7 +106,7 @@ def test_a_carrier_is_added_changed_connected_and_disconnected(operator: Browser
         name="One",
         format="X[0-9]{9}",
         area="only",
-        provinces="广东 北京",
+        provinces="广东，北京",
     )
     assert added.url.path == "/operator/carrier" and "only to 广东, 北京" in added.text
     link = {

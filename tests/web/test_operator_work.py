@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from tests.support.browsers import Browser
@@ -28,8 +29,8 @@ from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
 from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.jobs import Jobs, Progress, Work
-from tollway.web.operator.data import import_act
+from tollway.web.jobs import JOB_PREFIX, Job, Jobs, Progress, Work
+from tollway.web.operator.data import UPLOADING, import_act
 from tollway.web.uploads import Upload
 
 LARGE_BYTES = 12_000_000
@@ -196,6 +197,29 @@ def test_the_audit_runs_from_its_page_and_shows_its_result(operator: Browser) ->
     operator.client.headers["Accept-Language"] = "zh-CN"
     page = operator.open("/operator/audit").text
     assert "没有调用被重复扣费" in page and "charged twice" not in page
+
+
+def test_running_work_is_looked_up_on_its_page_and_never_on_one_with_a_secret(
+    operator: Browser, store: Store
+) -> None:
+    def note(*, is_running: bool) -> None:
+        job = Job(int(time.time()), 1, 4, is_running=is_running)
+        result = msgspec.json.encode(job).decode()
+        name = JOB_PREFIX + UPLOADING
+        store.do(lambda db: note_run(db, name, job.at_s, is_good=True, result=result))
+
+    live = 'data-live="2" data-from="/operator/data"'
+    note(is_running=True)
+    try:
+        assert live in operator.open("/operator/data").text
+        # Else the browser would send the form again.
+        assert live in operator.send("/operator/data/source/add", name="x" * 99).text
+        made = operator.send(
+            "/operator/data/source/add", name=f"s{time.time_ns()}", shops="*", channels="*"
+        ).text
+        assert "The secret of" in made and "data-live" not in made
+    finally:
+        note(is_running=False)
 
 
 @pytest.mark.sqlite

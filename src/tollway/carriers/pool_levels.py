@@ -5,7 +5,7 @@ from sqlalchemy import bindparam, exists, func, select
 from tollway.carriers.pools import SHARED
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.carriers import carrier, waybill, waybill_number
+from tollway.store.schema.carriers import carrier, carrier_link, waybill, waybill_number
 
 COUNTED_MAX = 100_000
 
@@ -15,7 +15,9 @@ _WITH_POOL = Query(
         .where(
             exists().where(
                 waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
-            )
+            ),
+            # It is asked for its numbers, whatever is left of a pool.
+            ~exists().where(carrier_link.c.wp_code == carrier.c.wp_code),
         )
         .order_by(carrier.c.wp_code)
     )

@@ -13,7 +13,7 @@ from tollway.contract.language import Sentence
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.trail import record_act
+from tollway.ledger.trail import newest_acts, record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import balance, entry
@@ -124,6 +124,10 @@ _PAGE = Query(
 _OF_REQUEST = Query(lambda: select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
 
 
+# Of one account: more than are made while a form is sent twice.
+_ACTS_SEEN = 20
+
+
 async def top_up(
     database: Database,
     runtime: Runtime,
@@ -131,8 +135,11 @@ async def top_up(
     unit: str,
     amount: int,
     note: str = "",
+    *,
+    once: str = "",
 ) -> Entry:
-    """Adds to a balance; a negative amount corrects it, never below zero."""
+    """Adds to a balance; a negative amount corrects it, never below zero. The same `once` is taken
+    but once: a form that is sent twice is entered once."""
     if amount == 0 or abs(amount) > AMOUNT_MAX:
         raise LedgerError("An amount is a whole number up to {most:,}, and not 0.", most=AMOUNT_MAX)
 
@@ -155,6 +162,9 @@ async def top_up(
                 amount=-amount,
                 unit=Sentence(unit),
             )
+        # The row of the balance is locked by now, so that of two at once one sees the other.
+        if once and await _is_entered(transaction, found.id, once):
+            raise LedgerError("This was entered already: the ledger has it.")
         added = Entry(
             account_id=found.id,
             unit=unit,
@@ -173,11 +183,23 @@ async def top_up(
             "credit add",
             f"account {found.id}",
             before={"unit": unit, "amount": added.balance_after - amount},
-            after={"unit": unit, "amount": added.balance_after, "note": added.note},
+            after={
+                "unit": unit,
+                "amount": added.balance_after,
+                "note": added.note,
+                **({"once": once} if once else {}),
+            },
         )
         return added
 
     return await database.write(work)
+
+
+async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:
+    """Whether a top-up of this name is among the last acts on the account."""
+    acts = await newest_acts(reader, _ACTS_SEEN, of=f"account {account_id}")
+    named = f'"once":"{once}"'
+    return any(each.after is not None and named in each.after for each in acts)
 
 
 async def add_entries(transaction: Transaction, entries: Sequence[tuple[object, ...]]) -> None:

@@ -90,6 +90,8 @@ def read_limits(
         raise LedgerError(
             "Addresses are like 203.0.113.7 or 203.0.113.0/24: {why}.", why=str(error)
         ) from None
+    if min(credits_per_day or 0, calls_per_day or 0) < 0:
+        raise LedgerError("A cap of a day is a whole number, 0 or more.")
     if len(found) > NETWORKS_MAX:
         raise LedgerError(
             "A token can have at most {most} addresses or networks.",

@@ -46,6 +46,7 @@ _CHECKSUM_LENGTH = 6
 PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
 _VALID_MAX = 200
+LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
 
 
@@ -172,6 +173,11 @@ async def issue_token(
     """A new token. One that is made with a token of a client ends with that client. One that a
     caller makes counts in the day that began then."""
     client_id = client_id if made_with is None else made_with.client_id
+    if lifetime_s is not None and not 0 < lifetime_s <= LIFETIME_MAX_S:
+        raise LedgerError(
+            "A token is valid for 1 to {most:,} days, or without an end.",
+            most=LIFETIME_MAX_S // 86_400,
+        )
     if kind == "test" and limits.is_capped:
         raise LedgerError("A test token spends nothing: only a live token can have a cap.")
 

@@ -72,9 +72,15 @@ def headed(text: str) -> str:
 
 
 def balance_figures(
-    context: Context, balances: Sequence[Balance], used: Sequence[UsageSum], ledger: str = ""
+    context: Context,
+    balances: Sequence[Balance],
+    used: Sequence[UsageSum],
+    ledger: str = "",
+    *,
+    has_pace: bool = True,
 ) -> Figures:
-    """What each balance has, and when it runs out at the pace of the last seven days."""
+    """What each balance has, and when it runs out at the pace of the last seven days. That of a
+    closed account has no pace."""
     say = context.say
     since_s = context.now_s - _PACE_DAYS * 86_400
     figures = []
@@ -82,8 +88,8 @@ def balance_figures(
         taken = sum(
             each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
         )
-        note, tone = say("nothing taken in the last 7 days"), ""
-        if taken:
+        note, tone = say("nothing taken in the last 7 days") if has_pace else "", ""
+        if taken and has_pace:
             days = int(balance.amount * _PACE_DAYS / taken)
             day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
                 days=min(days, 36_500)

@@ -46,6 +46,7 @@ from tollway.web.wording import (
     exact_time,
     grouped,
     relative_time,
+    sentence,
     short_id,
 )
 
@@ -218,6 +219,11 @@ def address(path: str, **query: object) -> str:
     return f"{path}?{urlencode(chosen)}" if chosen else path
 
 
+_IDLED = sentence(
+    "You were signed out meanwhile, and nothing was done. Sign in, and send the form again."
+)
+
+
 def area_routes(
     web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
@@ -228,8 +234,9 @@ def area_routes(
     def route(spec: PageSpec) -> Route:
         async def answer(request: Request, visit: Visit[Person]) -> Response:
             if visit.person is None:
-                back = visit.view.address if request.method == "GET" else spec.path
-                return entrance.form(visit, back)
+                if request.method == "GET":
+                    return entrance.form(visit, visit.view.address)
+                return entrance.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
             is_act = request.method == "POST"
             handler = spec.act if is_act else spec.show
             if handler is None:

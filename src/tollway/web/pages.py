@@ -21,7 +21,7 @@ from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError, StoreError
-from tollway.web.blocks import Block, Form, Link, Notice
+from tollway.web.blocks import Block, Form, Link, Notice, Secret
 from tollway.web.sign_in import Sessions, Visit
 from tollway.web.wording import (
     CAME_FROM,
@@ -37,6 +37,8 @@ from tollway.web.wording import (
 )
 
 _BODY_MAX = 16_384
+# Of people who signed in: a mended record in Chinese is nine bytes a letter.
+_KNOWN_BODY_MAX = 131_072
 _BODY_TIMEOUT_S = 10
 # Rendering a page takes the event loop as long as a few calls. With few slots, many readers at once
 # wait for each other, and not the calls for them.
@@ -201,7 +203,9 @@ class Web(Generic[P]):
         live_s: int = 0,
         is_printable: bool = False,
     ) -> Response:
-        """A page that is made of blocks."""
+        """A page that is made of blocks. A secret is shown once, so a page with one stays."""
+        if any(isinstance(block, Secret) for block in blocks):
+            live_s = 0
         return self.render(
             "page.html",
             visit,
@@ -312,10 +316,20 @@ class Web(Generic[P]):
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form that was sent from one of our own pages."""
         async with self.aside():
-            body = await _body(request)
+            body = await _body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
         fields = read_form(request.headers.get("content-type", ""), body)
         self.check_form(visit, fields)
         return fields
+
+    async def came_from(self, request: Request, otherwise: str) -> str:
+        """The page of a form whose sender is not signed in any more: nothing else of it is read."""
+        try:
+            async with self.aside():
+                body = await _body(request, _BODY_MAX)
+            page = read_form(request.headers.get("content-type", ""), body).get(CAME_FROM, "")
+        except (PageError, Refusal):
+            return otherwise
+        return page if is_own_address(page) else otherwise
 
     async def choose_view(self, request: Request, visit: Visit[P]) -> Response:
         """Stores the reader's language or colours, and leads back."""
@@ -373,13 +387,13 @@ def _page_error(error: Exception, view: View) -> PageError:
     return PageError(500, "Something went wrong", "It was not your fault. Please try again later.")
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_TIMEOUT_S):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > _BODY_MAX:
+                if len(body) > most:
                     raise PageError(413, "This form is too large", "Send less.")
     except (TimeoutError, ClientDisconnect):
         raise PageError(408, "This form did not arrive", "Please send it again.") from None

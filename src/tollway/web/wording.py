@@ -28,6 +28,8 @@ LANGUAGE_COOKIE = "tollway_language"
 THEME_COOKIE = "tollway_theme"
 # The field of a form, and of a link to a question, that names the page it is on.
 CAME_FROM = "came_from"
+# A day before the end of the year 9999.
+_LAST_S = 253_402_128_000
 _HTML_TAGS = {"en": "en", "zh": "zh-CN"}
 
 
@@ -49,13 +51,15 @@ def words_of(language: str, part: str) -> dict[str, str]:
 
 
 class View(NamedTuple):
-    """How a reader sees pages: the language, light or dark, the address to come back to, and the
-    page that a form or a question came from."""
+    """How a reader sees pages: the language, light or dark, the address to come back to, the page
+    that a form or a question came from, and whether this is the answer to a form, which cannot be
+    asked for again."""
 
     language: str
     theme: str
     address: str
     came_from: str = ""
+    is_answer: bool = False
 
     @property
     def html_tag(self) -> str:
@@ -102,7 +106,8 @@ def view_of(request: Request) -> View:
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:
         address += f"?{query}"
-    view = View(language, theme if theme in THEMES else "auto", address)
+    theme = theme if theme in THEMES else "auto"
+    view = View(language, theme, address, is_answer=request.method == "POST")
     return view.from_page(QueryParams(query).get(CAME_FROM, ""))
 
 
@@ -135,7 +140,12 @@ def amount(say: Say, unit: str, number: int) -> str:
 
 
 def exact_time(at_s: float, zone: ZoneInfo) -> str:
-    return datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%d %H:%M:%S")
+    return _moment(at_s, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _moment(at_s: float, zone: ZoneInfo) -> datetime:
+    """A time as the calendar has it, which ends with the year 9999."""
+    return datetime.fromtimestamp(min(at_s, _LAST_S), zone)
 
 
 def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
@@ -163,4 +173,4 @@ def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
             if past_s > 0
             else say("in {count} days", count=count)
         )
-    return datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%d")
+    return _moment(at_s, zone).strftime("%Y-%m-%d")

@@ -1,5 +1,8 @@
 """One account: all that belongs to it, and what can be done to it."""
 
+import secrets
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from tollway.contract.operation import Unit
@@ -88,9 +91,8 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     blocks: list[Block] = [*first]
     if said and not first:
         blocks.append(Notice(said, "good"))
-    # At no pace: a closed account is charged for nothing.
     is_closed = account.closed_at_s is not None
-    blocks.append(balance_figures(context, balances, [] if is_closed else used))
+    blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
     if account.closed_at_s is None:
         blocks.append(_top_up_form(context, account))
     if account.closed_at_s is None:
@@ -102,7 +104,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             path=ONE,
             kept={"id": account.id},
             revoke=f"{ONE}/token/revoke",
-            is_closed=account.closed_at_s is not None,
+            is_closed=is_closed,
         )
     )
     if account.closed_at_s is None:
@@ -187,7 +189,8 @@ async def top_up_act(context: Context) -> Response:
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
     before = balances.get(unit, 0)
-    asked = context.ask_once(
+    once = context.form.get("once") or secrets.token_hex(16)
+    asked = replace(context, form={**context.form, "once": once}).ask_once(
         say(
             "{account} has {before}. After this it has {after}. Reason: {reason}",
             account=account.name,
@@ -201,7 +204,7 @@ async def top_up_act(context: Context) -> Response:
     if asked is not None:
         return asked
     note = context.form.get("note", "")
-    await top_up(context.database, context.runtime, account.id, unit, number, note)
+    await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
 
 

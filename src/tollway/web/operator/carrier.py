@@ -33,7 +33,7 @@ from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Table
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.reject_reasons import said_reason
-from tollway.web.operator.tables import plain_table
+from tollway.web.operator.tables import plain_table, written_list
 from tollway.web.pages import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
@@ -97,7 +97,8 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
 
 
 async def add_act(context: Context) -> Response:
-    form, provinces = context.form, context.form.get("provinces", "").split()
+    form = context.form
+    provinces = written_list(form.get("provinces", ""))
     kind = AreaKind(form["area"]) if form.get("area") in {e.value for e in AreaKind} else None
     if kind is None or bool(provinces) is (kind is AreaKind.ALL):
         raise PageError(400, "Where does it deliver?", "Name provinces, or choose everywhere.")

@@ -12,6 +12,8 @@ from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, list_carri
 from tollway.carriers.pool_levels import numbers_a_day
 from tollway.carriers.pools import Pool, add_numbers, list_pools
 from tollway.carriers.waybills import Waybill, list_waybills
+from tollway.consent.owners import find_owner
+from tollway.contract.operation import OwnerKind
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
@@ -205,11 +207,15 @@ def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list
 
 async def numbers_act(context: Context) -> Response:
     say, lines = context.say, context.form.get("numbers", "").split()
+    shop = context.form.get("shop", "").strip()
+    if shop:
+        # Numbers of a shop that does not exist could never be taken, nor loaded again.
+        await find_owner(context.database, OwnerKind.SHOP, shop)
     rejected: list[str] = []
     result = await add_numbers(
         context.database,
         context.form.get("carrier", ""),
-        context.form.get("shop", "").strip(),
+        shop,
         lines,
         lambda each: rejected.append(f"{each.number}: {context.said(each.reason)}"),
         runtime=context.runtime,

@@ -52,13 +52,16 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
 
 
 def _row(context: Context, account: Account, client: Client) -> list[Cell]:
-    say, is_active = context.say, client.revoked_at_s is None
+    say, is_active = context.say, client.revoked_at_s is None and account.closed_at_s is None
+    state = say("active")
+    if not is_active:
+        state = say("closed") if client.revoked_at_s is None else say("revoked")
     revoke = context.question(f"{CLIENTS}/revoke", account=account.id, client=client.id)
     return [
         Cell(client.label or "–"),
         Cell(client.id, "mono"),
         Cell(say("sandbox") if client.kind == "test" else say("live")),
-        Cell(say("active") if is_active else say("revoked"), tone="good" if is_active else "bad"),
+        Cell(state, tone="good" if is_active else "bad"),
         context.time(client.added_at_s),
         Cell(say("Revoke"), href=revoke) if is_active else Cell(""),
     ]

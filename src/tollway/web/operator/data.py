@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, RecordKind, checked_chunks, load
-from tollway.intake.raw_records import RawRecord
+from tollway.intake.raw_records import IntakeError, RawRecord
 from tollway.intake.rejects import (
     UPLOAD,
     keep_rejects,
@@ -37,13 +37,13 @@ from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, T
 from tollway.web.jobs import Progress, find_job
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
-from tollway.web.operator.tables import plain_table, record
+from tollway.web.operator.tables import plain_table, record, written_list
 from tollway.web.pages import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
 
 SOURCE = f"{PATH}/source"
-_JOB = "import"
+UPLOADING = "import"
 _LIVE_S = 2
 # A file with more of them is not what it was taken for.
 _REJECTS_MAX = 10_000
@@ -55,7 +55,7 @@ async def show_data(context: Context) -> Response:
 
 async def _data_page(context: Context, *first: Block) -> Response:
     say, runs = context.say, await last_runs(context.database)
-    job = await find_job(context.database, _JOB, context.now_s)
+    job = await find_job(context.database, UPLOADING, context.now_s)
     blocks: list[Block] = [*first]
     if context.query("said") == "stored" and not first:
         blocks.append(Notice(say("The record is stored."), "good"))
@@ -163,7 +163,7 @@ async def import_act(context: Context) -> Response:
     started = False
     try:
         load_file = partial(_load, services, context.runtime, kind, upload)
-        started = await services.jobs.start(_JOB, load_file)
+        started = await services.jobs.start(UPLOADING, load_file)
     finally:
         if not started:
             upload.drop()
@@ -214,6 +214,13 @@ async def _load(
         await note_run(database, IMPORT_PREFIX + kind.name, now_s, result=result)
         done = {"file": upload.name, **msgspec.to_builtins(total)}
         await note_act(database, runtime, "import", f"records {kind.name}", done)
+        if total.rejected > _REJECTS_MAX:
+            raise IntakeError(
+                "More than {most:,} records of {name} were rejected: reading stopped there. Mend "
+                "the file, and load it again.",
+                most=_REJECTS_MAX,
+                name=upload.name,
+            )
     finally:
         upload.drop()
 
@@ -259,7 +266,7 @@ async def show_source(context: Context) -> Response:
 
 
 def _spoken_for(context: Context) -> SpeaksFor:
-    shops, channels = (context.form.get(name, "").split() for name in ("shops", "channels"))
+    shops, channels = (written_list(context.form.get(name, "")) for name in ("shops", "channels"))
     return SpeaksFor(tuple(shops), tuple(channels))
 
 

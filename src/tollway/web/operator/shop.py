@@ -1,6 +1,7 @@
 """One shop or user: its owner's login, the consents it gave, and giving one in its name."""
 
 import secrets
+from dataclasses import replace
 
 from starlette.responses import Response
 
@@ -45,6 +46,9 @@ async def add_act(context: Context) -> Response:
         added = await add_owner(
             context.database, context.runtime, wanted, secrets.token_urlsafe(32)
         )
+    # What is sent from the new page comes back to it.
+    view = context.visit.view.from_page(address(SHOP, kind=added.kind, shop=added.id))
+    context = replace(context, visit=replace(context.visit, view=view))
     return await _shop_page(context, added, await _password_link(context, added))
 
 

@@ -1,5 +1,7 @@
 """What the pages of operators share."""
 
+import re
+
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.trail import note_act
@@ -24,6 +26,11 @@ def plain_table(
     ]
     empty = Empty(none or say("There is nothing here yet."), command=command)
     return Table(columns, rows, empty, title)
+
+
+def written_list(text: str) -> list[str]:
+    """What is listed with spaces or commas between, also Chinese ones."""
+    return [each for each in re.split(r"[\s,，、]+", text) if each]
 
 
 async def known_account(context: Context, wanted: str) -> Account:

@@ -117,7 +117,8 @@ def _change(context: Context, act: OperatorAct) -> str:
 
 
 def _is_worth_showing(name: str, said: str, subject: str) -> bool:
-    return said not in ("", subject) and name != "id" and not name.endswith("_at_s")
+    is_inner = name in ("id", "once") or name.endswith("_at_s")
+    return said not in ("", subject) and not is_inner
 
 
 def _label(context: Context, name: str) -> str:
