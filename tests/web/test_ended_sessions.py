@@ -26,7 +26,7 @@ def person(store: Store) -> Person:
 
 
 def idle(store: Store) -> None:
-    """Nobody has used a page for too long."""
+    """Ends all sessions, as if no page was used for too long."""
     store.run("UPDATE session SET seen_at_s = 1")
 
 
