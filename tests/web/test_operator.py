@@ -18,6 +18,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tests.support.waybills import new_carrier
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import Owner, add_owner
 from tollway.identity.people import Role, invite
@@ -419,10 +420,11 @@ def test_what_is_sent_from_the_page_of_a_new_shop_comes_back_to_it(operator: Bro
     assert 'value="none-has-this"' in refused.text and shop in refused.text
 
 
-def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser) -> None:
+def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser, store: Store) -> None:
+    carrier = new_carrier(store, 0)
     operator.open("/operator/carriers")
     refused = operator.send(
-        "/operator/carriers/numbers", carrier="YTO", shop="no such shop", numbers="YT0000000000001"
+        "/operator/carriers/numbers", carrier=carrier, shop="7", numbers="YT0000000000001"
     )
     assert refused.status_code == 409 and "YT0000000000001" in refused.text
 
