@@ -69,7 +69,7 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in member.open("/account/ledger").text
     ledger = member.client.get("/account/ledger.csv?unit=calls:product_analysis").text
     log = member.client.get("/account/requests.csv").text
-    assert ledger.splitlines()[0].startswith("entry,at,kind")
+    assert ledger.startswith("\ufeffentry,at,kind") and log.startswith("\ufeffrequest_id,at")
     assert request_id in ledger and request_id in log
 
 
