@@ -169,6 +169,8 @@ ACTS = {
     "/operator/account/token": "token issue",
     "/operator/account/token/revoke": "token revoke",
     "/operator/account/invite": "member invite",
+    "/operator/account/member/link": "member link",
+    "/operator/account/member/remove": "member remove",
     "/operator/account/close": "account close",
     "/operator/account/clients/add": "client add",
     "/operator/account/clients/revoke": "client revoke",
@@ -209,6 +211,7 @@ ACTS = {
     "/account/tokens/rotate": "token issue",
     "/account/tokens/revoke": "token revoke",
     "/account/members/invite": "member invite",
+    "/account/members/link": "member link",
     "/account/members/remove": "member remove",
 }
 

@@ -3,10 +3,11 @@
 import html
 import re
 import time
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -19,8 +20,10 @@ from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import PAGES, Token, list_tokens
+from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.database import Database, StoreError
 from tollway.web.area import Context
+from tollway.web.caller.analysis import ANALYSIS
 from tollway.web.caller.home import alert_act
 from tollway.webhooks.watching import list_alerts
 
@@ -140,6 +143,35 @@ def test_an_analysis_whose_price_rose_is_asked_about_again(
     assert "Traffic sources" in member.send("/account/analysis/pay").text
 
 
+def test_an_analysis_of_today_is_shown_again_after_midnight(
+    own_store: Store, question: dict[str, str], today: date
+) -> None:
+    eve = today - timedelta(days=1)
+    own_store.do(lambda database: fill_figures(database, products=1, days=2, last=eve))
+    # In two zones that never have the same date: what was paid for today in the first was paid for
+    # before midnight in the second.
+    west, east = "Etc/GMT+12", "Etc/GMT-14"
+    caller, gateway = new_caller(own_store), Gateway(own_store, timezone=west)
+    member = entered(own_store, Browser(gateway), caller)
+    day = datetime.now(ZoneInfo(west)).date().isoformat()
+    member.open(f"/account/analysis?product={question['product_id']}&day={day}")
+    shown = member.send("/account/analysis/pay")
+    assert "Traffic sources" in shown.text and "asked=" in str(shown.url)
+    member.client.close()
+    assert gateway.stop() == 0
+    before, gateway = calls_left(own_store, caller), Gateway(own_store, timezone=east)
+    member = entered(own_store, Browser(gateway), caller)
+    link = re.search(r"/account/analysis\?product=[^\"]+asked=\d{4}", member.open(ANALYSIS).text)
+    assert link is not None
+    assert "Traffic sources" in member.open(html.unescape(link[0])).text
+    # The whole day is another answer, with a price of its own.
+    whole = member.open(f"/account/analysis?product={question['product_id']}&day={day}").text
+    assert "costs 1 call if it succeeds" in whole
+    assert calls_left(own_store, caller) == before
+    member.client.close()
+    assert gateway.stop() == 0
+
+
 def test_the_token_of_pages_is_for_its_operation_and_is_removed_after_its_end(
     member: Browser, store: Store, caller: Caller, gateway: Gateway, question: dict[str, str]
 ) -> None:
@@ -222,6 +254,34 @@ def test_a_token_is_rotated_and_the_old_one_is_accepted_for_a_while(
     new = shown_secret(member.send("/account/tokens/rotate", hours="24").text)
     assert [gateway.get(token=each, query=question).code for each in (new, caller.token)] == [0, 0]
     assert "in 24 h" in member.open("/account/tokens").text
+
+
+def test_a_rotation_that_is_sent_again_makes_no_token_that_ends_with_the_old_one(
+    member: Browser, caller: Caller, store: Store
+) -> None:
+    path = "/account/tokens/rotate"
+    member.open(f"{path}?token={caller.token_id}")
+    sent = {**member.hidden(), "hours": "24"}
+    assert shown_secret(member.client.post(path, data=sent).text)
+    again = member.client.post(path, data=sent)
+    assert again.status_code == 409 and "This token was rotated meanwhile" in again.text
+    tokens = store.do(lambda database: list_tokens(database, caller.account_id))
+    assert len(tokens) == 2
+    assert [e.id == caller.token_id for e in tokens] == [e.expires_at_s is not None for e in tokens]
+    # Rotating the old one once more is possible, and says when the new one ends.
+    assert "and ends with this one" in member.open(f"{path}?token={caller.token_id}").text
+    assert shown_secret(member.send(path, hours="24").text)
+
+
+def test_a_token_that_has_ended_is_not_rotated(
+    member: Browser, caller: Caller, store: Store
+) -> None:
+    path = f"/account/tokens/rotate?token={caller.token_id}"
+    member.open(path)
+    store.run(f"UPDATE token SET expires_at_s = 1 WHERE id = '{caller.token_id}'")
+    refused = member.send("/account/tokens/rotate", hours="24")
+    assert refused.status_code == 409 and "This token has ended" in refused.text
+    assert member.open(path).status_code == 409
 
 
 def test_no_page_shows_or_changes_a_row_of_another_account(

@@ -121,7 +121,7 @@ def test_holding_the_link_alone_does_nothing(
     link = link_of(gateway, asker, person)
     page = browser.open(link).text
     assert asker.account_id not in page
-    assert "Sign in" in browser.send("/authorize", answer="approve").text
+    assert "Sign in" in browser.send(link, answer="approve").text
     assert ask(gateway, asker, person.id).code == 302
 
 

@@ -415,9 +415,9 @@ def test_what_is_sent_from_the_page_of_a_new_shop_comes_back_to_it(operator: Bro
     operator.send(
         "/operator/shop/add", kind="shop", id=shop, name="New", login=f"new{shop}", shop_code=""
     )
-    refused = operator.send("/operator/shop/consent", account="nobody-has-this", scope="orders")
+    refused = operator.send("/operator/shop/consent", account="none-has-this", scope="orders")
     assert refused.status_code >= 400
-    assert 'value="nobody-has-this"' in refused.text and shop in refused.text
+    assert 'value="none-has-this"' in refused.text and shop in refused.text
 
 
 def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser, store: Store) -> None:

@@ -300,8 +300,9 @@ def test_a_link_sets_no_password_before_the_code(store: Store, browser: Browser)
     set_up(browser, who)
     browser.client.cookies.clear()
     made = store.do(lambda database: new_link(database, RUNTIME, who.id))
-    assert 'name="password"' not in browser.open(f"/operator/enter?link={made.link}").text
-    assert browser.send("/operator/enter", password=PASSWORD).status_code == 409
+    browser.open(f"/operator/enter?link={made.link}")
+    for code in ("", WRONG):
+        assert browser.send("/operator/enter", password=PASSWORD, code=code).status_code == 403
     assert send_password(browser, who).status_code == 403
 
 

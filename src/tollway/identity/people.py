@@ -145,6 +145,11 @@ _USE_LINK = Query(
         .values(used_at_s=bindparam("now_s"))
     )
 )
+_VOID_LINKS = Query(
+    lambda: sign_in_link.delete().where(
+        sign_in_link.c.person_id == bindparam("wanted"), sign_in_link.c.used_at_s.is_(None)
+    )
+)
 _SWEEP_LINKS = Query(
     lambda: sign_in_link.delete().where(
         or_(
@@ -205,18 +210,46 @@ async def invite(
 async def new_link(
     database: Database, runtime: Runtime, person_id: str, lifetime_s: int = LINK_HOURS * 3600
 ) -> Invitation:
-    """Another link for a person who has lost theirs, or their password."""
+    """Another link for a person who has lost theirs; a password that they have stays."""
 
     async def work(transaction: Transaction) -> Invitation:
-        found = await find_person(transaction, person_id)
-        if found is None or found.removed_at_s is not None:
-            raise LedgerError("There is no such person.")
+        found = await _present(transaction, person_id)
         made = await _make_link(transaction, runtime, found, lifetime_s)
         subject = f"{found.kind} {found.login}"
         await record_act(transaction, runtime, f"{found.kind} link", subject)
         return made
 
     return await database.write(work)
+
+
+async def new_start(
+    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None = None
+) -> Invitation:
+    """A link for a member who has lost theirs, or their password: behind it they choose another.
+    The old password and all earlier links end, and so do their sessions; a second factor stays. One
+    that a member makes counts as an invitation, in the day that began then."""
+
+    async def work(transaction: Transaction) -> Invitation:
+        found = await _present(transaction, person_id)
+        if day_start_s is not None and found.account_id is not None:
+            await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
+        await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=None)
+        # Without the password, a link that was sent to a wrong place could choose the next one.
+        await transaction.execute(_VOID_LINKS, wanted=found.id)
+        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+        made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        return made
+
+    return await database.write(work)
+
+
+async def _present(reader: Reader, person_id: str) -> Person:
+    found = await find_person(reader, person_id)
+    if found is None or found.removed_at_s is not None:
+        raise LedgerError("There is no such person.")
+    return found
 
 
 async def _make_link(
@@ -235,11 +268,12 @@ async def _make_link(
 
 
 class OpenedSignInLink(msgspec.Struct, frozen=True):
-    """Whose link it is, and whether they may choose a password: not if they have one already, and
-    not before the code of a second factor."""
+    """Whose link it is, whether they may choose a password, which those who have one may not, and
+    whether a code of their second factor has to come with it."""
 
     person: Person
     may_choose_password: bool
+    needs_code: bool
 
 
 async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
@@ -249,18 +283,26 @@ async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink
         return None
     found = _person(row[:-1])
     has_factor = await find_factor(reader, found.kind, found.id) is not None
-    return OpenedSignInLink(found, row[-1] is None and not has_factor)
+    return OpenedSignInLink(found, row[-1] is None, has_factor)
 
 
 async def use_link(
-    database: Database, text: str, password_hash: str | None, now_s: float
+    database: Database,
+    text: str,
+    password_hash: str | None,
+    now_s: float,
+    *,
+    has_shown_code: bool = False,
 ) -> Person | None:
     """Uses a link up, and sets the password if one was chosen; None if it does not hold, or may not
-    set one."""
+    set one: a person may have set up a second factor since the link was opened."""
 
     async def work(transaction: Transaction) -> Person | None:
         opened = await open_link(transaction, text, now_s)
-        if opened is None or (password_hash is not None and not opened.may_choose_password):
+        if opened is None:
+            return None
+        may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
+        if password_hash is not None and not may_choose:
             return None
         if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
             return None
@@ -294,9 +336,7 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
     """Takes a person's access away, at once. The last operator stays."""
 
     async def work(transaction: Transaction) -> Person:
-        found = await find_person(transaction, person_id)
-        if found is None or found.removed_at_s is not None:
-            raise LedgerError("There is no such person.")
+        found = await _present(transaction, person_id)
         if found.kind == OPERATOR:
             left = [each for each in await list_operators(transaction) if not each.removed_at_s]
             if len(left) == 1:

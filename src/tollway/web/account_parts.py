@@ -131,14 +131,17 @@ async def tokens_table(
     is_closed: bool = False,
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator. No
-    token of a closed account is accepted."""
+    token of a closed account is accepted, and who may change nothing sees no acts."""
     say, now_s, after = context.say, context.now_s, context.query("after")
     tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
     named = {"account": account_id} if kept else {}
-    acts: list[_TokenAct] = (
-        [(say("Rotate"), lambda of: address(rotate, token=of.id))] if rotate else []
-    )
-    acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
+    acts: list[_TokenAct] = []
+    may_change = context.person.may_change and not is_closed
+    if rotate and may_change:
+        acts.append((say("Rotate"), lambda of: address(rotate, token=of.id)))
+    if may_change:
+        acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
+    first = say("There is no token yet: issue the first below.")
     rows = [_token_row(context, token, acts, is_closed=is_closed) for token in tokens[:PAGE_ROWS]]
     return Table(
         [
@@ -153,7 +156,7 @@ async def tokens_table(
             *(Column("") for _ in acts),
         ],
         rows,
-        Empty(say("There is no token yet: issue the first below.")),
+        Empty(first if may_change else say("There is no token yet.")),
         title=say("Tokens") if kept else "",
         older=address(path, **kept, after=position_of(tokens[PAGE_ROWS - 1], now_s))
         if len(tokens) > PAGE_ROWS

@@ -6,13 +6,12 @@ again when the form comes back.
 
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.grants import GrantRequest, give_grant, grants_between
-from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
@@ -90,11 +89,12 @@ class AuthorizePages:
         )
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
+        if visit.person is None:
+            # The session ended while the page was open: sign in, and see the question again. The
+            # token of the form ended with the session, so the address says which question it is.
+            return self._web.redirect(visit.view.address)
         form = await self._web.form(request, visit)
         asked = await self._asked(form.get("link", ""))
-        if visit.person is None:
-            # The session ended while the page was open: sign in, and see the question again.
-            return self._web.redirect(f"{AUTHORIZE_PATH}?{urlencode({'link': asked.link})}")
         self._check_owner(visit, asked)
         if form.get("answer") != "approve":
             return self._web.redirect("/owner?said=declined")

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
 from tollway.web.pages import PageError, Web
-from tollway.web.second_factor import SecondFactorPages
+from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
     AT_ONCE,
     TOO_MANY,
@@ -32,8 +33,13 @@ from tollway.web.sign_in import (
     TooManyAtOnceError,
     Visit,
 )
-from tollway.web.wording import is_own_address
+from tollway.web.wording import is_own_address, sentence
 
+_UNUSABLE = (
+    410,
+    sentence("This link cannot be used"),
+    sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
+)
 OPERATOR_PATH = "/operator"
 ACCOUNT_PATH = "/account"
 
@@ -108,6 +114,9 @@ class Entrance:
         return await self.second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Person]) -> Response:
+        if visit.person is None:
+            # The session ended before, and the token of the form with it.
+            return self.web.redirect("/")
         await self.web.form(request, visit)
         return self.web.redirect("/", await self.sessions.sign_out(visit, self.web.now_s()))
 
@@ -121,14 +130,16 @@ class Entrance:
         say = visit.view.say
         opened = await open_link(self.database, text, self.web.now_s())
         if opened is None:
-            raise PageError(
-                410,
-                "This link cannot be used",
-                "It was used before, has expired, or is incomplete. Ask for a new one.",
-            )
-        fields = [_password_field(visit)] if opened.may_choose_password else []
+            raise PageError(*_UNUSABLE)
+        fields = []
+        if opened.may_choose_password:
+            # Both at once: a code alone is asked for after the link.
+            fields.append(_password_field(visit, is_required=opened.needs_code))
+            if opened.needs_code:
+                fields.append(code_field(say))
         shown = Form(
-            f"{self.home}/enter",
+            # With the link, so that the page can be loaded again after a refused password.
+            f"{self.home}/enter?{urlencode({'link': text})}",
             say("Sign in"),
             fields,
             hidden={"link": text},
@@ -150,27 +161,35 @@ class Entrance:
                 most=PASSWORD_MAX,
             )
             return await self._link_page(visit, text, 400, problem)
-        password_hash = None
-        opened = await open_link(self.database, text, self.web.now_s()) if password else None
-        if opened is not None:
+        opened = await open_link(self.database, text, self.web.now_s())
+        if opened is None or opened.person.kind != self._kind:
+            raise PageError(*_UNUSABLE)
+        password_hash, needs_code = None, bool(password) and opened.needs_code
+        if password:
             if not opened.may_choose_password:
                 raise PageError(
                     409,
                     "This link changes no password",
-                    "You have a password or a second factor. Open the link again and sign in.",
+                    "You have a password. Open the link again and sign in.",
                 )
+            if needs_code:
+                wrong = await self.second_factor.problem_with(
+                    request, opened.person, form.get("code", "")
+                )
+                if wrong is not None:
+                    return await self._link_page(visit, text, wrong[0], visit.view.say(wrong[1]))
             async with self.web.aside():
                 password_hash = await asyncio.to_thread(hash_password, password)
-        found = await use_link(self.database, text, password_hash, self.web.now_s())
-        if found is None or found.kind != self._kind:
-            raise PageError(
-                410,
-                "This link cannot be used",
-                "It was used before, has expired, or is incomplete. Ask for a new one.",
-            )
+        found = await use_link(
+            self.database, text, password_hash, self.web.now_s(), has_shown_code=needs_code
+        )
+        if found is None:
+            raise PageError(*_UNUSABLE)
         who = await self.sessions.area.password(self.database, found.login)
         who = who or StoredPassword(found.kind, found.id, "")
         attempt = self.sessions.attempt(request, found.login)
+        if needs_code:
+            return await self.second_factor.let_in(attempt, who, self.home)
         return await self.second_factor.finish(visit, attempt, who, self.home)
 
     @property
@@ -178,7 +197,7 @@ class Entrance:
         return OPERATOR if self.home == OPERATOR_PATH else MEMBER
 
 
-def _password_field(visit: Visit[Person]) -> Field:
+def _password_field(visit: Visit[Person], *, is_required: bool) -> Field:
     say = visit.view.say
     return Field(
         "password",
@@ -188,6 +207,7 @@ def _password_field(visit: Visit[Person]) -> Field:
             "At least {least} characters. Without one you need a new link next time.",
             least=PASSWORD_MIN,
         ),
+        is_required=is_required,
         length_max=PASSWORD_MAX,
         autocomplete="new-password",
     )

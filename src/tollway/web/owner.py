@@ -133,6 +133,11 @@ class OwnerPages:
             titles=self._titles,
         )
 
+    async def show_sign_in(self, request: Request, _: Visit[Owner]) -> Response:
+        """After a refused password its address stays in the browser, and people load it again."""
+        link = request.query_params.get("link", "")
+        return self._web.redirect(_after_sign_in(link))
+
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
@@ -149,15 +154,17 @@ class OwnerPages:
             return owner_sign_in(self._web, visit, 429, problem=AT_ONCE, **again)
         if found is None:
             return owner_sign_in(self._web, visit, 403, problem=WRONG, **again)
-        link = {"link": again["link"]}
-        path = f"{AUTHORIZE_PATH}?{urlencode(link)}" if again["link"] else OWNER_PATH
+        path = _after_sign_in(again["link"])
         return await self._second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
+        if visit.person is None:
+            # The session ended before, and the token of the form with it. Other browsers may still
+            # be signed in: only a person who is known ends those too.
+            return self._web.redirect(OWNER_PATH)
         form = await self._web.form(request, visit)
-        if visit.person is not None and form.get("where") == "everywhere":
-            owner = visit.person
-            await sign_out_everywhere(self._database, self._runtime, owner.login)
+        if form.get("where") == "everywhere":
+            await sign_out_everywhere(self._database, self._runtime, visit.person.login)
         path = f"{OWNER_PATH}?said=signed-out"
         return self._web.redirect(path, await self._sessions.sign_out(visit, self._web.now_s()))
 
@@ -252,7 +259,7 @@ def owner_sign_in(
         "sign_in.html",
         visit,
         status,
-        action=f"{OWNER_PATH}/sign-in",
+        action=_with_link(f"{OWNER_PATH}/sign-in", link),
         lead=lead,
         link=link,
         login=login,
@@ -260,6 +267,15 @@ def owner_sign_in(
         problem=say(problem),
         forgotten=say("Forgotten? The operator of this gateway can send you a link for a new one."),
     )
+
+
+def _with_link(path: str, link: str) -> str:
+    return f"{path}?{urlencode({'link': link})}" if link else path
+
+
+def _after_sign_in(link: str) -> str:
+    """To the question of a link, or to the owner's page."""
+    return _with_link(AUTHORIZE_PATH if link else OWNER_PATH, link)
 
 
 def _state(grant: Grant, now_s: float) -> str:

@@ -1,6 +1,7 @@
 """The page behind the link that an operator makes for an owner: it asks for a new password."""
 
 import asyncio
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -103,7 +104,8 @@ class PasswordPages:
         if await self._needs_code(owner):
             fields.append(code_field(say))
         asked = Form(
-            PASSWORD_PATH,
+            # With the link, so that the page can be loaded again after a refused password.
+            f"{PASSWORD_PATH}?{urlencode({'link': link})}",
             say("Save"),
             fields,
             hidden={"link": link},

@@ -110,7 +110,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),
         page(f"{OWNER_PATH}/reads", owner.reads, go_home),
-        page(f"{OWNER_PATH}/sign-in", go_home, owner.sign_in),
+        page(f"{OWNER_PATH}/sign-in", owner.show_sign_in, owner.sign_in),
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
         page(ERASE_PATH, erasing.show, erasing.act),

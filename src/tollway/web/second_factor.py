@@ -118,7 +118,7 @@ class SecondFactorPages(Generic[P]):
     ) -> Response:
         """After the password: asks for a code, or signs in a person who has no second factor."""
         if await find_factor(self._database, found.kind, found.subject_id) is None:
-            return await self._let_in(attempt, found, path)
+            return await self.let_in(attempt, found, path)
         ticket = _Ticket(
             self._sessions.area.name,
             found.kind,
@@ -131,9 +131,10 @@ class SecondFactorPages(Generic[P]):
         )
         return self._ask(visit, self._signer.sign(ticket))
 
-    async def _let_in(
+    async def let_in(
         self, attempt: Attempt, found: StoredPassword, path: str, factor_at_s: int = 0
     ) -> Response:
+        """Signs in a person who has shown all that is asked for."""
         response = self._web.redirect(path)
         await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
         return response
@@ -166,7 +167,7 @@ class SecondFactorPages(Generic[P]):
             return self._ask(visit, text, 429, TOO_MANY)
         if not is_right:
             return self._ask(visit, text, 403, _WRONG_CODE)
-        return await self._let_in(attempt, found, ticket.path, factor_at_s)
+        return await self.let_in(attempt, found, ticket.path, factor_at_s)
 
     async def problem_with(
         self, request: Request, person: Someone, code: str

@@ -6,7 +6,7 @@ which can be loaded again and shared within the account, shows it from there for
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -60,11 +60,19 @@ class Wanted(NamedTuple):
             "data": "sandbox" if self.is_test else "",
         }
 
-    def key(self, day: date, today: date) -> str:
+    def keys(self, day: date) -> list[str]:
+        """Under which the answer for a day may be kept: one that was asked for while the day was
+        not over, which an address names also after midnight, and then the one for the whole day."""
+        return [self._key(day, asked) for asked in dict.fromkeys((self.asked, ""))]
+
+    def new_key(self, day: date, today: date) -> str:
+        """Under which the answer for a day is paid for now."""
+        return self._key(day, self.asked if day == today else "")
+
+    def _key(self, day: date, asked: str) -> str:
         product = quote(self.product, safe="")
         if len(product) > _KEY_MAX:
             product = _HASHED + hashlib.sha256(self.product.encode()).hexdigest()
-        asked = self.asked if day == today else ""
         return f"{_KEY}{day.isoformat()}:{asked}:{product}"
 
 
@@ -96,10 +104,11 @@ async def show_analysis(context: Context) -> Response:
     if not wanted.product or not wanted.days:
         first: list[Block] = [_form(context, wanted), await _paid_for(context)]
         return context.page(context.say("Product analysis"), first)
-    unpaid = [] if wanted.is_test else await _unpaid(context, wanted)
+    kept = await _kept(context, wanted)
+    unpaid = _unpaid(wanted, kept)
     if unpaid:
         return await _offer(context, wanted, unpaid)
-    answers = await _ask(context, wanted)
+    answers = await _ask(context, wanted, kept)
     return _shown(context, wanted, answers)
 
 
@@ -111,28 +120,34 @@ async def pay_act(context: Context) -> Response:
     now = datetime.fromtimestamp(context.now_s, context.web.zone)
     if now.date() in wanted.days:
         wanted = wanted._replace(asked=now.strftime("%H%M"))
-    unpaid = [] if wanted.is_test else await _unpaid(context, wanted)
+    kept = await _kept(context, wanted)
+    unpaid = _unpaid(wanted, kept)
     price = (await prices_of(context, account_id(context.person)))[PRODUCT_ANALYSIS.name] or 0
     # Right before it asks: only a price that is raised in between is not shown first.
     if unpaid and price * len(unpaid) > shown_cost(context, _COST):
         return await _offer(context, wanted, unpaid, is_again=True)
-    answers = await _ask(context, wanted)
+    answers = await _ask(context, wanted, kept)
     refused = next((each for each in answers if each.code), None)
     return _refused(context, wanted, refused) if refused else context.go(ANALYSIS, **wanted.query)
 
 
-async def _unpaid(context: Context, wanted: Wanted) -> list[date]:
-    """The days that the account has not paid for, or whose answers are no longer kept."""
-    own, today = account_id(context.person), _today(context)
-    now_ms = int(context.now_s * 1000) + _MARGIN_MS
-    return [
-        day
-        for day in wanted.days
-        if await find_kept(context.database, own, wanted.key(day, today), now_ms) is None
-    ]
+async def _kept(context: Context, wanted: Wanted) -> dict[date, str]:
+    """The days that the account has paid for and whose answers are kept, each with its key."""
+    own, now_ms = account_id(context.person), int(context.now_s * 1000) + _MARGIN_MS
+    kept: dict[date, str] = {}
+    for day in () if wanted.is_test else wanted.days:
+        for key in wanted.keys(day):
+            if await find_kept(context.database, own, key, now_ms) is not None:
+                kept[day] = key
+                break
+    return kept
 
 
-async def _ask(context: Context, wanted: Wanted) -> list[PageAnswer]:
+def _unpaid(wanted: Wanted, kept: Mapping[date, str]) -> list[date]:
+    return [] if wanted.is_test else [day for day in wanted.days if day not in kept]
+
+
+async def _ask(context: Context, wanted: Wanted, kept: Mapping[date, str]) -> list[PageAnswer]:
     today, answers = _today(context), []
     async with context.web.aside():
         for day in wanted.days:
@@ -144,7 +159,7 @@ async def _ask(context: Context, wanted: Wanted) -> list[PageAnswer]:
                     {"product_id": wanted.product, "query_date": day.isoformat()},
                     kind="test" if wanted.is_test else "live",
                     language=context.visit.view.language,
-                    key="" if wanted.is_test else wanted.key(day, today),
+                    key="" if wanted.is_test else kept.get(day) or wanted.new_key(day, today),
                 )
             )
             if answers[-1].code:

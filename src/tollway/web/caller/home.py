@@ -1,6 +1,7 @@
 """The first page of an account: what is left, what was used, and what to do next."""
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.responses import Response
 
@@ -51,30 +52,40 @@ def account_id(person: Person) -> str:
     return person.account_id
 
 
+def closed_notice(context: Context, account: Account) -> list[Notice]:
+    """Above what can no longer be changed."""
+    if account.closed_at_s is None:
+        return []
+    text = context.say("This account is closed: its calls are refused, and it can only be read.")
+    return [Notice(text, "bad")]
+
+
 async def show_home(context: Context) -> Response:
-    say, database = context.say, context.database
-    own = account_id(context.person)
+    database, own = context.database, account_id(context.person)
     # Side by side: one after the other, each would wait for its turn beside the paid calls.
-    account, balances, tokens, used, lines, operations = await asyncio.gather(
+    account, balances, tokens, used, lines, prices = await asyncio.gather(
         own_account(context),
         list_balances(database, own),
         list_own_tokens(database, own),
         recent_usage(context, own),
         list_alerts(database, own),
-        _operations(context),
+        prices_of(context, own),
     )
-    alerts = dict(lines)
-    blocks: list[Block] = []
-    if account.closed_at_s is not None:
-        blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
-    elif not used:
-        blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
-    blocks += _low(context, balances, alerts)
-    blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
+    alerts, is_closed = dict(lines), account.closed_at_s is not None
+    blocks: list[Block] = [*closed_notice(context, account)]
+    if not is_closed:
+        # Those who may change nothing neither issue a token nor send a call.
+        if not used and context.person.may_change:
+            blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
+        blocks += _low(context, balances, alerts)
+    # At no pace: a closed account is charged for nothing.
+    pace = [] if is_closed else used
+    blocks.append(balance_figures(context, balances, pace, f"{PATH}/ledger"))
     blocks.append(usage_chart(context, used))
     units = [each.unit for each in balances]
+    operations = _operations(context, prices, is_closed=is_closed)
     blocks.append(Columns([operations, await _refused(context, account, units)]))
-    if context.person.may_change and account.closed_at_s is None:
+    if context.person.may_change and not is_closed:
         blocks.append(_alert_form(context, alerts))
     return context.page(account.name, blocks)
 
@@ -155,17 +166,18 @@ def shown_cost(context: Context, name: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
-async def _operations(context: Context) -> Table:
-    say, prices = context.say, await prices_of(context, account_id(context.person))
-    rows = []
+def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed: bool) -> Table:
+    """What the account may call, and for how much; a closed one calls nothing."""
+    say, rows = context.say, []
+    other = say("closed") if is_closed else say("not enabled")
     for operation in OPERATIONS:
-        price = prices[operation.name]
+        price = None if is_closed else prices[operation.name]
         is_open = price is not None
         rows.append(
             [
                 Cell(say(operation.title), href=address(f"{PATH}/try", operation=operation.name)),
                 Cell(
-                    say("may call") if is_open else say("not enabled"),
+                    say("may call") if is_open else other,
                     tone="good" if is_open else "bad",
                 ),
                 Cell("" if price is None else amount(say, operation.balance_unit, price), "number"),

@@ -18,7 +18,7 @@ from tollway.web.blocks import (
     Secret,
     Table,
 )
-from tollway.web.caller.home import PATH, account_id, own_account
+from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.pages import PageError
 from tollway.web.wording import exact_time, sentences
 
@@ -40,7 +40,13 @@ async def _page(context: Context, *first: Block) -> Response:
     if len(found) > PAGE_ROWS:
         grant = found[PAGE_ROWS - 1].grant
         older = address(SHOPS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
-    none = say("No shop has authorized this account yet. Make a link below and send it to a shop.")
+    account = await own_account(context)
+    may_ask = context.person.may_change and account.closed_at_s is None
+    none = say("No shop has authorized this account yet.")
+    if may_ask:
+        none = say(
+            "No shop has authorized this account yet. Make a link below and send it to a shop."
+        )
     titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
         [Column(say(each)) for each in titles],
@@ -50,8 +56,8 @@ async def _page(context: Context, *first: Block) -> Response:
         older=older,
         newest=address(SHOPS, q=text) if last else "",
     )
-    blocks: list[Block] = [*first, table]
-    if context.person.may_change:
+    blocks: list[Block] = [*closed_notice(context, account), *first, table]
+    if may_ask:
         blocks.append(_ask_form(context))
     return context.page(say("Shops"), blocks)
 

@@ -6,12 +6,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from tollway.contract.operation import Unit
-from tollway.identity.people import (
-    MEMBER_ROLES,
-    Role,
-    invite,
-    list_members,
-)
+from tollway.identity.people import Role
 from tollway.ledger.accounts import (
     Account,
     close_account,
@@ -38,37 +33,37 @@ from tollway.web.blocks import (
     Block,
     Cell,
     Column,
-    Columns,
     Empty,
     Facts,
     Field,
     Form,
     Link,
     Notice,
-    Secret,
     Table,
 )
 from tollway.web.csv_files import before_number, ledger_file
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.member_parts import (
+    REMOVED,
+    given_link,
+    invite_form,
+    invited,
+    members_table,
+    removed,
+)
 from tollway.web.operator.tables import known_account
 from tollway.web.pages import PageError
 from tollway.web.wording import Say, amount, grouped, sentence
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
+MEMBER = f"{ONE}/member"
 _SAID = {
     "opened": sentence("The account is open. Top it up, enable operations, and issue a token."),
     "topped-up": sentence("Done. The account's next call sees it."),
     "permission": sentence("Done. It acts on the next call."),
     "revoked": sentence("The token is revoked: it is refused from the next call on."),
     "closed": sentence("The account is closed."),
-    "removed": sentence("The member was removed and is signed out."),
-}
-_ROLES = {
-    Role.OWNER: sentence("owner"),
-    Role.DEVELOPER: sentence("developer"),
-    Role.READER: sentence("reader"),
-    Role.OPERATOR: sentence("operator"),
+    "removed": REMOVED,
 }
 
 
@@ -115,7 +110,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     if account.closed_at_s is None:
         blocks.append(token_form(context, f"{ONE}/token", account.id))
     blocks.append(usage_chart(context, used))
-    blocks.append(await _members(context, account))
+    blocks += await _members(context, account)
     blocks.append(
         Facts(
             [
@@ -313,71 +308,37 @@ async def close_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="closed")
 
 
-async def _members(context: Context, account: Account) -> Block:
-    say = context.say
-    members = [e for e in await list_members(context.database, account.id) if not e.removed_at_s]
-    part = list_part(members, context.query(BEGIN), ONE, {"id": account.id})
+async def _members(context: Context, account: Account) -> list[Block]:
+    say, is_open = context.say, account.closed_at_s is None
     none = say("No member can sign in yet: invite the owner of the account.")
-    rows = [
-        [
-            Cell(each.name),
-            Cell(each.login, "mono"),
-            Cell(say(_ROLES[each.role])),
-            context.time(each.added_at_s),
-        ]
-        for each in part.rows
-    ]
-    table = Table(
-        [Column(say("Member")), Column(say("Login")), Column(say("Role")), Column(say("Added"))],
-        rows,
-        Empty(none if account.closed_at_s is None else say("There is nothing here yet.")),
-        title=say("Members"),
-        older=part.next,
-        newest=part.first,
-        is_by_name=True,
+    table = await members_table(
+        context,
+        account.id,
+        path=ONE,
+        acts=MEMBER,
+        kept={"id": account.id},
+        empty=none if is_open else say("There is nothing here yet."),
     )
-    if account.closed_at_s is not None:
-        return table
-    inviting = Form(
-        f"{ONE}/invite",
-        say("Make a link"),
-        [
-            Field("name", say("Name"), is_required=True, length_max=100),
-            Field("login", say("Login"), is_required=True, length_max=100),
-            Field(
-                "role",
-                say("Role"),
-                "select",
-                Role.OWNER,
-                [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES],
-            ),
-        ],
-        hidden={"account": account.id},
-        title=say("Invite a member"),
-    )
-    return Columns([table, inviting])
+    if not is_open:
+        return [table]
+    return [table, invite_form(context, f"{ONE}/invite", Role.OWNER, {"account": account.id})]
 
 
 async def invite_act(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    role = context.form.get("role", "")
-    if role not in MEMBER_ROLES:
-        raise PageError(400, "There is no such role", "Choose one of the list.")
-    made = await invite(
-        context.database,
-        context.runtime,
-        role=Role(role),
-        name=context.form.get("name", "").strip(),
-        login=context.form.get("login", ""),
-        account_wanted=account.id,
-    )
-    link = f"{context.services.settings.public_address}{address('/account/enter', link=made.link)}"
-    shown = Secret(
-        say("Send this link to {name}", name=made.person.name),
-        link,
-        say("It signs them in once, within three days. It is not shown again."),
-    )
-    return await account_page(context, account, shown)
+    account = await find_wanted(context)
+    return await account_page(context, account, await invited(context, account.id))
+
+
+async def link_act(context: Context) -> Response:
+    account = await find_wanted(context)
+    shown = await given_link(context, account.id)
+    return shown if isinstance(shown, Response) else await account_page(context, account, shown)
+
+
+async def remove_act(context: Context) -> Response:
+    account = await find_wanted(context)
+    asked = await removed(context, account.id)
+    return asked or context.go(ONE, id=account.id, said="removed")
 
 
 async def show_ledger(context: Context) -> Response:

@@ -64,6 +64,8 @@ PAGES = (
     PageSpec(f"{accounts.ONE}/token", act=tokens.issue_act),
     PageSpec(f"{accounts.ONE}/token/revoke", tokens.revoke_act, tokens.revoke_act),
     PageSpec(f"{accounts.ONE}/invite", act=accounts.invite_act),
+    PageSpec(f"{accounts.MEMBER}/link", accounts.link_act, accounts.link_act),
+    PageSpec(f"{accounts.MEMBER}/remove", accounts.remove_act, accounts.remove_act),
     PageSpec(clients.CLIENTS, clients.show_clients),
     PageSpec(f"{clients.CLIENTS}/add", act=clients.add_act),
     PageSpec(f"{clients.CLIENTS}/revoke", clients.revoke_act, clients.revoke_act),

@@ -1,0 +1,162 @@
+"""The members of an account as operators and its owners see them: the list, who is invited, gets a
+new link, or is removed."""
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from tollway.identity.people import (
+    MEMBER_ROLES,
+    Invitation,
+    Person,
+    Role,
+    find_person,
+    invite,
+    list_members,
+    new_start,
+    remove_person,
+)
+from tollway.web.area import Context, address
+from tollway.web.blocks import Cell, Column, Empty, Field, Form, Secret, Table
+from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.pages import PageError
+from tollway.web.wording import sentence, sentences
+
+REMOVED = sentence("The member was removed and is signed out.")
+_ROLES = {
+    Role.OWNER: sentence("owner"),
+    Role.DEVELOPER: sentence("developer"),
+    Role.READER: sentence("reader"),
+}
+
+
+async def members_table(
+    context: Context,
+    account_id: str,
+    *,
+    path: str,
+    acts: str,
+    kept: Mapping[str, str],
+    empty: str = "",
+) -> Table:
+    """The members, page by page; `kept` is what names the account to an operator, and `acts` what
+    the addresses of acts begin with."""
+    say = context.say
+    members = [e for e in await list_members(context.database, account_id) if not e.removed_at_s]
+    part = list_part(members, context.query(BEGIN), path, kept)
+    named = {"account": account_id} if kept else {}
+    rows = [
+        [
+            Cell(each.name),
+            Cell(each.login, "mono"),
+            Cell(say(_ROLES[each.role])),
+            context.time(each.added_at_s),
+            *_acts(context, each, acts, named),
+        ]
+        for each in part.rows
+    ]
+    titles = sentences("Member", "Login", "Role", "Added")
+    return Table(
+        [*(Column(say(each)) for each in titles), Column(""), Column("")],
+        rows,
+        Empty(empty),
+        title=say("Members") if kept else "",
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
+    )
+
+
+def _acts(context: Context, member: Person, acts: str, named: Mapping[str, str]) -> list[Cell]:
+    if not context.person.may_invite or member.id == context.person.id:
+        return [Cell(""), Cell("")]
+    texts = {"link": context.say("New link"), "remove": context.say("Remove")}
+    return [
+        Cell(text, "time", context.question(f"{acts}/{act}", **named, member=member.id))
+        for act, text in texts.items()
+    ]
+
+
+def invite_form(context: Context, action: str, role: Role, hidden: Mapping[str, str]) -> Form:
+    say = context.say
+    roles = [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES]
+    return Form(
+        action,
+        say("Make a link"),
+        [
+            Field("name", say("Name"), is_required=True, length_max=100),
+            Field("login", say("Login"), is_required=True, length_max=100),
+            Field("role", say("Role"), "select", role, roles),
+        ],
+        hidden=dict(hidden),
+        title=say("Invite a member"),
+        is_line=True,
+    )
+
+
+async def invited(context: Context, account_id: str) -> Secret:
+    """Invites whom the form names."""
+    role = context.form.get("role", "")
+    if role not in MEMBER_ROLES:
+        raise PageError(400, "There is no such role", "Choose one of the list.")
+    made = await invite(
+        context.database,
+        context.runtime,
+        role=Role(role),
+        name=context.form.get("name", "").strip(),
+        login=context.form.get("login", ""),
+        account_wanted=account_id,
+        day_start_s=_counted_from(context),
+    )
+    return _sent(context, made)
+
+
+async def given_link(context: Context, account_id: str) -> Secret | Response:
+    """A new link for a member, once that was confirmed; what asks before."""
+    say, member = context.say, await _other(context, account_id)
+    asked = context.ask_once(
+        say(
+            "Make a new link for {name}? Behind it they choose a new password: the old one, "
+            "earlier links and their sessions end at once. A second factor stays.",
+            name=member.name,
+        ),
+        say("Make a link"),
+    )
+    if asked is not None:
+        return asked
+    made = await new_start(context.database, context.runtime, member.id, _counted_from(context))
+    return _sent(context, made)
+
+
+async def removed(context: Context, account_id: str) -> Response | None:
+    """Removes a member, once that was confirmed; what asks before."""
+    say, member = context.say, await _other(context, account_id)
+    asked = context.ask_once(
+        say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
+    )
+    if asked is None:
+        await remove_person(context.database, context.runtime, member.id)
+    return asked
+
+
+def _counted_from(context: Context) -> int | None:
+    """Since when a member's invitations are counted; those of operators are not."""
+    return context.day_start_s if context.person.account_id else None
+
+
+async def _other(context: Context, account_id: str) -> Person:
+    """A member of this very account, and not the reader: others look as if they did not exist."""
+    member = await find_person(context.database, context.form.get("member", ""))
+    is_other = member is not None and member.id != context.person.id
+    if member is None or not is_other or member.account_id != account_id or member.removed_at_s:
+        raise PageError(404, "There is no such member", "The members are listed on their page.")
+    return member
+
+
+def _sent(context: Context, made: Invitation) -> Secret:
+    say, base = context.say, context.services.settings.public_address
+    return Secret(
+        say("Send this link to {name}", name=made.person.name),
+        f"{base}{address('/account/enter', link=made.link)}",
+        say("It signs them in once, within three days. It is not shown again."),
+    )

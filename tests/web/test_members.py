@@ -1,0 +1,136 @@
+"""Members of an account who lost their link or password get a new one, and are removed."""
+
+import pytest
+
+from tests.support.browsers import Browser, shown_secret
+from tests.support.consent import PASSWORD
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
+from tests.support.stores import Store
+from tests.web.test_caller import entered, new_member
+from tests.web.test_operator_commands import confirmed
+from tests.web.test_second_factor import WRONG, Someone, is_in, send_code, send_password, set_up
+from tollway.identity.people import Role, set_person_password
+from tollway.ledger.trail import newest_acts
+
+ANOTHER = "another long password"
+
+
+@pytest.fixture
+def owner(store: Store, browser: Browser, caller: Caller) -> Browser:
+    return entered(store, browser, caller)
+
+
+def _forgetful(store: Store, account_id: str) -> Someone:
+    """A member who has a password, and will forget it."""
+    made = new_member(store, account_id, Role.DEVELOPER)
+    store.do(lambda database: set_person_password(database, made.person, PASSWORD, 0))
+    return Someone("/account", made.person.login, made.person.id)
+
+
+def _acts_on(store: Store, login: str) -> list[str]:
+    acts = store.do(lambda database: newest_acts(database, 10, of=f"member {login}"))
+    return [each.act for each in acts]
+
+
+def test_a_member_who_forgot_the_password_chooses_another_behind_a_new_link(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    who = _forgetful(store, caller.account_id)
+    other = Browser(gateway)
+    send_password(other, who)
+    assert "New link" in owner.open("/account/members").text
+    link = shown_secret(confirmed(owner, "/account/members/link", member=who.id))
+    assert not is_in(other, who)
+    assert send_password(other, who).status_code == 403
+    assert 'name="password"' in other.open(link).text
+    assert other.send("/account/enter", password=ANOTHER).url.path == "/account"
+    other.client.cookies.clear()
+    other.open("/account")
+    signed_in = other.send("/account/sign-in", login=who.login, password=ANOTHER)
+    assert signed_in.url.path == "/account" and is_in(other, who)
+    assert _acts_on(store, who.login)[0] == "member link"
+    other.client.close()
+
+
+def test_a_new_link_ends_the_invitation_that_was_lost(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    made, other = new_member(store, caller.account_id), Browser(gateway)
+    owner.open("/account/members")
+    link = shown_secret(confirmed(owner, "/account/members/link", member=made.person.id))
+    assert other.open(f"/account/enter?link={made.link}").status_code == 410
+    assert other.open(link).status_code == 200
+    other.client.close()
+
+
+def test_a_new_link_keeps_the_second_factor_and_a_password_needs_its_code(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    who, other = _forgetful(store, caller.account_id), Browser(gateway)
+    send_password(other, who)
+    device = set_up(other, who)
+    owner.open("/account/members")
+    link = shown_secret(confirmed(owner, "/account/members/link", member=who.id))
+    other.client.cookies.clear()
+    for code in ("", WRONG):
+        other.open(link)
+        refused = other.send("/account/enter", password=ANOTHER, code=code)
+        assert refused.status_code == 403 and "This code is wrong" in refused.text
+    chosen = other.send("/account/enter", password=ANOTHER, code=device.next_code())
+    assert chosen.url.path == "/account" and is_in(other, who)
+    other.client.cookies.clear()
+    other.open("/account")
+    asked = other.send("/account/sign-in", login=who.login, password=ANOTHER)
+    assert "recovery codes" in asked.text
+    assert send_code(other, who, device.recovery[0]).url.path == "/account"
+    other.client.close()
+
+
+def test_only_an_owner_makes_a_new_link_and_none_for_another_account_or_themselves(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    stranger = new_member(store, new_caller(store).account_id).person
+    for wanted in (stranger.id, "per_none"):
+        owner.open("/account/members")
+        refused = owner.send("/account/members/link", member=wanted, sure="yes")
+        assert refused.status_code == 404
+    developer = entered(store, Browser(gateway), caller, Role.DEVELOPER)
+    assert "New link" not in developer.open("/account/members").text
+    refused = developer.send("/account/members/link", member=stranger.id, sure="yes")
+    assert refused.status_code == 403
+    developer.client.close()
+
+
+def test_new_links_of_members_count_as_invitations(
+    store: Store, owner: Browser, caller: Caller
+) -> None:
+    member = new_member(store, caller.account_id).person
+    owner.open("/account/members")
+    assert shown_secret(confirmed(owner, "/account/members/link", member=member.id))
+    store.run(f"UPDATE account_day SET number = 1000 WHERE account_id = '{caller.account_id}'")
+    owner.open("/account/members")
+    assert "try again tomorrow" in confirmed(owner, "/account/members/link", member=member.id)
+
+
+def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
+    store: Store, operator: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    who, account = _forgetful(store, caller.account_id), {"account": caller.account_id}
+    other = Browser(gateway)
+    page = operator.open(f"/operator/account?id={caller.account_id}").text
+    for act in ("link", "remove"):
+        assert f"/operator/account/member/{act}?account={caller.account_id}" in page
+    path = "/operator/account/member"
+    link = shown_secret(confirmed(operator, f"{path}/link", member=who.id, **account))
+    assert 'name="password"' in other.open(link).text
+    stranger = new_member(store, new_caller(store).account_id).person
+    named = {"member": stranger.id, "sure": "yes", **account}
+    assert operator.send(f"{path}/remove", **named).status_code == 404
+    operator.open(f"/operator/account?id={caller.account_id}")
+    gone = confirmed(operator, f"{path}/remove", member=who.id, **account)
+    assert "The member was removed" in gone and who.login not in gone
+    assert other.open(link).status_code == 410
+    assert _acts_on(store, who.login)[:2] == ["member remove", "member link"]
+    assert store.do(lambda database: newest_acts(database, 1))[0].by.startswith("operator ")
+    other.client.close()
