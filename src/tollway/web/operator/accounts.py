@@ -189,7 +189,7 @@ async def top_up_act(context: Context) -> Response:
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
     before = balances.get(unit, 0)
-    once = context.form.get("once") or secrets.token_hex(16)
+    once = context.form.get("once", "")[:32] or secrets.token_hex(16)
     asked = replace(context, form={**context.form, "once": once}).ask_once(
         say(
             "{account} has {before}. After this it has {after}. Reason: {reason}",
