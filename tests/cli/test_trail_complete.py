@@ -206,6 +206,7 @@ ACTS = {
     "/account/alert": "alert set",
     "/account/analysis/pay": "",  # A call, which has a receipt.
     "/account/shops/ask": "",  # A link, which changes nothing.
+    "/account/try": "",  # The form again, which changes nothing.
     "/account/try/send": "",  # A call, which has a receipt.
     "/account/tokens/issue": "token issue",
     "/account/tokens/rotate": "token issue",

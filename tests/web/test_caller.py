@@ -69,7 +69,7 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in member.open("/account/ledger").text
     ledger = member.client.get("/account/ledger.csv?unit=calls:product_analysis").text
     log = member.client.get("/account/requests.csv").text
-    assert ledger.splitlines()[0].startswith("entry,at,kind")
+    assert ledger.startswith("\ufeffentry,at,kind") and log.startswith("\ufeffrequest_id,at")
     assert request_id in ledger and request_id in log
 
 
@@ -84,6 +84,25 @@ def test_a_file_with_a_filter_that_cannot_be_read_is_refused_as_its_page_says(
     refused = member.client.get(f"/account/requests.csv?{filters}")
     assert refused.status_code == 400 and problem in refused.text
     assert "content-disposition" not in refused.headers
+
+
+def test_calls_in_the_sandbox_have_a_receipt_but_are_not_in_the_log_and_pages_say_so(
+    member: Browser, gateway: Gateway, question: dict[str, str]
+) -> None:
+    member.open("/account/tokens")
+    issued = member.send("/account/tokens/issue", kind="test", label="try").text
+    assert "A call in the sandbox is not in the request log" in issued
+    assert "its receipt is in the request log" not in issued
+    reply = gateway.get(token=shown_secret(issued), query=question)
+    request_id = reply.headers["x-request-id"]
+    log = member.open("/account/requests").text
+    assert request_id not in log and "Calls in the sandbox are not listed here." in log
+    until = time.monotonic() + 20
+    while (found := member.open(f"/account/search?q={request_id}")).status_code == 404:
+        assert time.monotonic() < until
+    assert request_id in found.text
+    live = member.open("/account/tokens") and member.send("/account/tokens/issue", kind="live")
+    assert "its receipt is in the request log" in live.text
 
 
 def test_a_call_is_on_the_first_page_at_once(

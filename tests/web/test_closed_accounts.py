@@ -54,6 +54,7 @@ def test_a_reader_is_shown_no_act_that_is_refused(
     store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
     home = reader.open("/account").text
     assert "Issue a token" not in home and "Begin with a token" not in home
+    assert "Your first call" not in reader.open("/account/requests").text
     shops = reader.open("/account/shops").text
     assert "No shop has authorized this account yet." in shops and "below" not in shops
 

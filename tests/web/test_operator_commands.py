@@ -211,7 +211,7 @@ def test_the_ledger_of_an_account_is_a_file(operator: Browser, caller: Caller) -
     file = operator.client.get(
         f"/operator/account/ledger.csv?id={caller.account_id}&unit={unit}"
     ).text
-    assert file.startswith("entry,at,kind") and "top_up" in file
+    assert file.startswith("\ufeffentry,at,kind") and "top_up" in file
 
 
 def test_a_known_carrier_is_changed_by_the_same_form(operator: Browser, store: Store) -> None:

@@ -86,6 +86,24 @@ def test_a_live_call_shows_its_price_first_and_is_charged_once(
     assert "100 → 99" in member.open(_receipt(member)).text
 
 
+def test_going_back_from_the_price_keeps_what_was_typed(
+    member: Browser, sent: Sender, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    before = calls_left(store, caller)
+    typed = {"product_id": f" {question['product_id']}", "query_date": question["query_date"]}
+    asked = sent("product_analysis", **typed, try_data="live")
+    back = re.search(r'<button formaction="([^"]+)">Go back</button>', asked)
+    assert back is not None and back[1] == "/account/try?operation=product_analysis"
+    page = member.send(back[1]).text
+    for value in question.values():
+        assert f'value="{value}"' in page
+    assert '<option value="live" selected>' in page and "Send for" not in page
+    assert calls_left(store, caller) == before
+    # From there it is sent as from the first form.
+    assert "Send for 1 call" in member.send("/account/try/send", **question, try_data="live").text
+    assert "It succeeded and cost 1 call." in member.send("/account/try/send").text
+
+
 def test_a_live_call_is_one_row_of_the_log(
     member: Browser, sent: Sender, gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:

@@ -60,7 +60,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn."""
+    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. Back
+    leads a link, or `back_with` a button that takes what was typed along."""
 
     kind: ClassVar[str] = "form"
     action: str
@@ -76,6 +77,7 @@ class Form:
     method: str = "post"
     takes_file: bool = False
     back: Link | None = None
+    back_with: Link | None = None
 
 
 @dataclass(frozen=True)

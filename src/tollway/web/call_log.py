@@ -157,10 +157,13 @@ def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
         return Empty(say("Nothing in this part of the log. Look at older calls."))
     if is_filtered or context.query("before"):
         return Empty(say("No call matches."))
-    # Operators make no calls of their own.
+    # Operators make no calls of their own, and readers send none.
     where = "/account/try" if context.person.account_id else "/docs"
     first = Link(say("Your first call, in the sandbox"), where)
-    return Empty(say("No call was made yet."), first)
+    return Empty(
+        say("No live call was made yet. Calls in the sandbox are not listed here."),
+        first if context.person.may_change else None,
+    )
 
 
 def _row(

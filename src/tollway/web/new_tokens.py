@@ -60,12 +60,20 @@ async def _first_call(context: Context, issued: IssuedToken, operation: Operatio
     if not context.person.account_id:
         log = address("/operator/requests", account=token.account_id)
     said = say("Once it is made, its receipt is in the request log.")
+    link = Link(say("Requests"), log)
+    if not is_live:
+        # The log has no calls of the sandbox, but each has a receipt.
+        said = say(
+            "A call in the sandbox is not in the request log. To see its receipt, search for its "
+            "X-Request-Id."
+        )
+        link = Link(say("Sandbox"), "/docs/sandbox")
     if own:
         names = ", ".join(own.values())
         said = f"{say('Put a value of your own in place of {names}.', names=names)} {said}"
     return [
         Code(say("A first call with it"), [(name, text)]),
-        Notice(said, link=Link(say("Requests"), log)),
+        Notice(said, link=link),
     ]
 
 

@@ -31,7 +31,7 @@ PAGES = (
     PageSpec("/account/search", records.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
-    PageSpec(trying.TRY, trying.show_try),
+    PageSpec(trying.TRY, trying.show_try, trying.change_act),
     PageSpec(f"{trying.TRY}/send", act=trying.send_act),
     PageSpec(records.REQUESTS, records.show_requests),
     PageSpec(f"{records.REQUESTS}.csv", records.requests_csv),

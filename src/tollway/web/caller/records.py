@@ -74,7 +74,7 @@ async def requests_csv(context: Context) -> Response:
         if not before:
             break
     names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more")
-    return csv_file("requests.csv", names, rows)
+    return csv_file(context, "requests.csv", names, rows, before)
 
 
 async def show_request(context: Context) -> Response:

@@ -5,7 +5,6 @@ first, with its price."""
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +24,7 @@ from tollway.web.code_samples import samples_of
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
 from tollway.web.reference_parts import page_of, tried_fields
-from tollway.web.wording import amount, sentence
+from tollway.web.wording import CAME_FROM, amount, sentence
 
 TRY = f"{PATH}/try"
 # Those with an envelope; a file is fetched by a program.
@@ -37,6 +36,8 @@ _TEXT_MAX, _JSON_MAX = 300, 9000
 _OPERATION, _DATA, _OUTCOME = "try_operation", "try_data", "try_outcome"
 # What the question was asked with: the key that the call gets, and the cost that was shown.
 _KEY, _COST = "try_key", "try_cost"
+# What a page puts into each of its forms.
+_OF_PAGE = ("form_token", CAME_FROM)
 _MADE_KEY = re.compile("[0-9a-f]{32}")
 _LEAD = sentence(
     "Send a call from here and see its answer. The sandbox has made-up data and costs nothing; "
@@ -58,6 +59,12 @@ async def show_try(context: Context) -> Response:
     example = ALL_EXAMPLES.get(operation.name)
     request = {} if example is None else dict(example.request(today))
     return _page(context, operation, request)
+
+
+async def change_act(context: Context) -> Response:
+    """Back from the question: the form with what was typed, to be changed. It sends no call."""
+    operation = _operation(context)
+    return _page(context, operation, _typed(context, operation))
 
 
 def _page(
@@ -198,12 +205,16 @@ def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: b
     )
     if is_again:
         question = f"{say(PRICE_RAISED)} {question}"
-    shown = {_KEY: secrets.token_hex(16), _COST: str(cost), "sure": ""}
-    asked = replace(context, form={**context.form, **shown}).ask_once(
-        question, say("Send for {price}", price=price), is_harmless=True
+    sent = {name: text for name, text in context.form.items() if name not in _OF_PAGE}
+    shown = {_KEY: secrets.token_hex(16), _COST: str(cost), "sure": "yes"}
+    form = Form(
+        f"{TRY}/send",
+        say("Send for {price}", price=price),
+        hidden={**sent, **shown},
+        note=question,
+        back_with=Link(say("Go back"), address(TRY, operation=operation.name)),
     )
-    assert asked is not None
-    return asked
+    return context.page(say("Please confirm"), [form])
 
 
 async def _send(

@@ -1,0 +1,75 @@
+"""The files of a ledger and of a request log: Excel reads them, and one that is cut says so."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
+from tests.support.stores import Store
+from tests.web.test_caller import entered
+from tollway.web.csv_files import CSV_ROWS_MAX
+
+UNIT = "calls:product_analysis"
+MORE = 7
+
+
+@pytest.fixture
+def caller(own_store: Store) -> Caller:
+    """An account with more charges than one file has."""
+    made = new_caller(own_store)
+    own_store.run(
+        "INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms, "
+        "operation, request_id) "
+        f"WITH RECURSIVE numbers(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM numbers "
+        f"WHERE i <= {CSV_ROWS_MAX + MORE}) "
+        f"SELECT '{made.account_id}', '{UNIT}', i, 'charge', -1, 0, 1760000000000 + i, "
+        "'product_analysis', 'many' || (100000 + i) FROM numbers"
+    )
+    return made
+
+
+@pytest.fixture
+def member(own_store: Store, caller: Caller) -> Iterator[Browser]:
+    gateway = Gateway(own_store)
+    browser = entered(own_store, Browser(gateway), caller)
+    yield browser
+    browser.client.close()
+    assert gateway.stop() == 0
+
+
+def _read(member: Browser, address: str) -> tuple[list[list[str]], str]:
+    """The rows of a file, and what its last line says if it was cut."""
+    file = member.client.get(address)
+    assert file.content.startswith(b"\xef\xbb\xbf")
+    _, *rows = csv.reader(io.StringIO(file.content.decode("utf-8-sig")))
+    return (rows[:-1], rows[-1][0]) if len(rows[-1]) == 1 else (rows, "")
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "rest"),
+    [("/account/ledger.csv", "10008", MORE + 1), ("/account/requests.csv", "many110008", MORE)],
+)
+def test_a_file_that_is_cut_ends_with_the_address_of_the_rest(
+    member: Browser, path: str, first: str, rest: int
+) -> None:
+    rows, said = _read(member, f"{path}?unit={UNIT}&operation=product_analysis")
+    assert len(rows) == CSV_ROWS_MAX and rows[0][0] == first
+    sentence, _, address = said.partition(": http")
+    assert sentence == "This file ends here, after 10,000 rows. Older rows"
+    path = f"/{address.split('/', 3)[3]}"
+    assert "before=" in path and "operation=product_analysis" in path
+    older, said = _read(member, path)
+    assert len(older) == rest and not said
+    assert not {each[0] for each in rows} & {each[0] for each in older}
+    member.client.headers["Accept-Language"] = "zh"
+    assert _read(member, f"{path.partition('?')[0]}?unit={UNIT}")[1].startswith("文件到此为止")
+
+
+def test_a_file_that_has_just_all_rows_is_not_cut(member: Browser, own_store: Store) -> None:
+    own_store.run(f"DELETE FROM entry WHERE number <= {MORE + 1}")
+    rows, said = _read(member, f"/account/ledger.csv?unit={UNIT}")
+    assert len(rows) == CSV_ROWS_MAX and not said
