@@ -44,6 +44,9 @@ def test_a_closed_account_offers_its_members_nothing_that_is_refused(
     for path, act in (("members", "Invite a"), ("shops", "Ask a shop")):
         page = member.open(f"/account/{path}").text
         assert CLOSED in page and act not in page and "below" not in page
+    for path in ("try", "analysis"):
+        page = member.open(f"/account/{path}").text
+        assert CLOSED in page and '<button class="act"' not in page
 
 
 def test_a_reader_is_shown_no_act_that_is_refused(

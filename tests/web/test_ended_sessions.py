@@ -89,7 +89,7 @@ def test_a_refused_sign_in_keeps_the_question(
     browser.open(link_of(gateway, asker, person))
     wrong = sent_as_shown(browser, "/owner/sign-in", login=person.login, password="wrong")
     assert wrong.status_code == 403
-    # Loaded again by its address, as a browser does after the language was switched.
+    # Loaded again by its address.
     assert "An account asks for access" in browser.open(str(wrong.url)).text
     right = browser.sign_in(person.login)
     assert right.url.path == "/authorize" and "asks for access" in right.text

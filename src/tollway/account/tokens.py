@@ -26,6 +26,7 @@ from tollway.ledger.token_limits import (
     read_limits,
 )
 from tollway.ledger.tokens import (
+    LIFETIME_MAX_S,
     IssuedToken,
     Token,
     issue_token,
@@ -162,7 +163,8 @@ def _make(parts: AccountParts) -> Handler:
         lifetimes = [request.expires_days and request.expires_days * _DAY_S]
         if call.token_expires_at_s is not None:
             # Or a token that leaks could be prolonged for ever.
-            lifetimes.append(max(1, call.token_expires_at_s - int(call.at_s)))
+            left_s = call.token_expires_at_s - int(call.at_s)
+            lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
         return await issue_token(
             parts.database,
             parts.runtime,

@@ -13,6 +13,8 @@ from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import CarrierArgument, RejectsOption, option
+from tollway.consent.owners import find_owner
+from tollway.contract.operation import OwnerKind
 
 # Of many, these show what is wrong; all of them are in the file of rejects.
 _SHOWN_MAX = 10
@@ -59,6 +61,9 @@ async def add(
     rejects_path = rejects or (rejects_beside(file) if file else None)
     reasons: list[RejectedNumber] = []
     database = await session.open()
+    if shop:
+        # Numbers of a shop that does not exist could never be taken, nor loaded again.
+        await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, stack) if rejects_path else None
         size = file.stat().st_size if file else 0

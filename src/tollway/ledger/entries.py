@@ -13,7 +13,7 @@ from tollway.contract.language import Sentence
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.trail import newest_acts, record_act
+from tollway.ledger.trail import newest_acts_on, record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import balance, entry
@@ -197,7 +197,7 @@ async def top_up(
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:
     """Whether a top-up of this name is among the last acts on the account."""
-    acts = await newest_acts(reader, _ACTS_SEEN, of=f"account {account_id}")
+    acts = await newest_acts_on(reader, f"account {account_id}", _ACTS_SEEN)
     named = f'"once":"{once}"'
     return any(each.after is not None and named in each.after for each in acts)
 

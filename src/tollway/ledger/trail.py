@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import Integer, bindparam, or_, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
@@ -68,6 +68,17 @@ _NEWEST_OF = Query(
 )
 
 
+# Along an index: acts by the same hand, which `_NEWEST_OF` also finds, are in no order.
+_NEWEST_ON = Query(
+    lambda: (
+        select(*_COLUMNS)
+        .where(operator_act.c.subject == bindparam("subject"))
+        .order_by(operator_act.c.number.desc())
+        .limit(bindparam("most", type_=Integer))
+    )
+)
+
+
 async def record_act(
     transaction: Transaction,
     runtime: Runtime,
@@ -109,6 +120,12 @@ async def note_act(
     await database.write(
         lambda transaction: record_act(transaction, runtime, act, subject, after=after)
     )
+
+
+async def newest_acts_on(reader: Reader, subject: str, most: int) -> Sequence[OperatorAct]:
+    """The newest acts on a subject; a transaction that has locked something may ask."""
+    rows = await reader.fetch_all(_NEWEST_ON, subject=subject, most=most)
+    return [OperatorAct(*row) for row in rows]
 
 
 async def newest_acts(

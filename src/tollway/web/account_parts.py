@@ -99,7 +99,8 @@ def balance_figures(
                 note = say("lasts for years at this pace")
             tone = "bad" if days < 1 else "soon" if days < 3 else "good"
         if balance.held:
-            note += ", " + say("{amount} held", amount=grouped(balance.held))
+            held = say("{amount} held", amount=grouped(balance.held))
+            note = f"{note}, {held}" if note else held
         figures.append(
             Figure(
                 headed(unit_name(context, balance.unit)),

@@ -187,9 +187,9 @@ class Entrance:
             raise PageError(*_UNUSABLE)
         who = await self.sessions.area.password(self.database, found.login)
         who = who or StoredPassword(found.kind, found.id, "")
-        attempt = self.sessions.attempt(request, found.login)
         if needs_code:
-            return await self.second_factor.let_in(attempt, who, self.home)
+            return await self.second_factor.let_in_with_code(request, found, who, self.home)
+        attempt = self.sessions.attempt(request, found.login)
         return await self.second_factor.finish(visit, attempt, who, self.home)
 
     @property

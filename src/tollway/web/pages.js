@@ -47,19 +47,18 @@ document.addEventListener("click", (event) => {
 
 for (const button of document.querySelectorAll("[data-copy], [data-print]")) button.hidden = false;
 
-// A live part is fetched again until its page has none: then the work is done. The page may be the
-// answer to a form, so it names its own address.
+// A live part is fetched again from the page's own address, until the page has none: its work is done.
 const live = document.querySelector("[data-live]");
 if (live) {
   setInterval(async () => {
     if (document.hidden || live.contains(document.activeElement)) return;
     try {
-      const answer = await fetch(live.dataset.from, { headers: { "X-Live": "1" } });
+      const answer = await fetch(location.href, { headers: { "X-Live": "1" } });
       if (!answer.ok || answer.redirected) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const part = page.querySelector("[data-live]");
       if (part) live.replaceChildren(...part.childNodes);
-      else location.replace(live.dataset.from);
+      else location.reload();
     } catch { /* The next attempt follows. */ }
   }, Number(live.dataset.live) * 1000);
 }

@@ -21,7 +21,7 @@ from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError, StoreError
-from tollway.web.blocks import Block, Form, Link, Notice, Secret
+from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.sign_in import Sessions, Visit
 from tollway.web.wording import (
     CAME_FROM,
@@ -203,9 +203,9 @@ class Web(Generic[P]):
         live_s: int = 0,
         is_printable: bool = False,
     ) -> Response:
-        """A page that is made of blocks. A secret is shown once, so a page with one stays."""
-        if any(isinstance(block, Secret) for block in blocks):
-            live_s = 0
+        """A page that is made of blocks. The answer to a form stays as it is: it may show a secret,
+        or what was typed, and its address is that of the act."""
+        live_s = 0 if visit.view.is_answer else live_s
         return self.render(
             "page.html",
             visit,

@@ -139,6 +139,14 @@ class SecondFactorPages(Generic[P]):
         await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
         return response
 
+    async def let_in_with_code(
+        self, request: Request, person: Someone, found: StoredPassword, path: str
+    ) -> Response:
+        """Signs in a person whose code came with a form: the browser is known from now on."""
+        factor_at_s = await self._factor_at_s(_holder(person))
+        attempt = self._sessions.attempt(request, person.login, factor_at_s)
+        return await self.let_in(attempt, found, path, factor_at_s)
+
     def _ask(self, visit: Visit[P], ticket: str, status: int = 200, problem: str = "") -> Response:
         say = visit.view.say
         form = Form(

@@ -22,7 +22,14 @@ from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
-from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, shown_cost
+from tollway.web.caller.home import (
+    PATH,
+    PRICE_RAISED,
+    account_id,
+    closed_notice,
+    own_account,
+    shown_cost,
+)
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
 from tollway.web.wording import amount
@@ -102,7 +109,9 @@ def _wanted(context: Context) -> Wanted:
 async def show_analysis(context: Context) -> Response:
     wanted = _wanted(context)
     if not wanted.product or not wanted.days:
-        first: list[Block] = [_form(context, wanted), await _paid_for(context)]
+        closed = closed_notice(context, await own_account(context))
+        first: list[Block] = [*closed] if closed else [_form(context, wanted)]
+        first.append(await _paid_for(context))
         return context.page(context.say("Product analysis"), first)
     kept = await _kept(context, wanted)
     unpaid = _unpaid(wanted, kept)

@@ -78,9 +78,8 @@ async def show_home(context: Context) -> Response:
         if not used and context.person.may_change:
             blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
         blocks += _low(context, balances, alerts)
-    # At no pace: a closed account is charged for nothing.
-    pace = [] if is_closed else used
-    blocks.append(balance_figures(context, balances, pace, f"{PATH}/ledger"))
+    ledger = f"{PATH}/ledger"
+    blocks.append(balance_figures(context, balances, used, ledger, has_pace=not is_closed))
     blocks.append(usage_chart(context, used))
     units = [each.unit for each in balances]
     operations = _operations(context, prices, is_closed=is_closed)

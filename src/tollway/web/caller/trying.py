@@ -19,7 +19,14 @@ from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
-from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, shown_cost
+from tollway.web.caller.home import (
+    PATH,
+    PRICE_RAISED,
+    account_id,
+    closed_notice,
+    own_account,
+    shown_cost,
+)
 from tollway.web.code_samples import samples_of
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
@@ -54,6 +61,8 @@ def _operation(context: Context) -> Operation:
 
 
 async def show_try(context: Context) -> Response:
+    if closed := closed_notice(context, await own_account(context)):
+        return context.page(context.say("Try an operation"), closed)
     operation = _operation(context)
     today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
     example = ALL_EXAMPLES.get(operation.name)

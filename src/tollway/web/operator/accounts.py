@@ -93,10 +93,8 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
         blocks.append(Notice(said, "good"))
     is_closed = account.closed_at_s is not None
     blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
-    if account.closed_at_s is None:
-        blocks.append(_top_up_form(context, account))
-    if account.closed_at_s is None:
-        blocks += await _permissions(context, account)
+    if not is_closed:
+        blocks += [_top_up_form(context, account), *await _permissions(context, account)]
     blocks.append(
         await tokens_table(
             context,

@@ -54,8 +54,8 @@ FIELDS = frozenset(
         *("url", "wp code"),
     )
 )
-# Those whose values are words of the pages.
 _TOKEN_KINDS = {"test": sentence("sandbox")}
+# Those whose values are words of the pages.
 _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 
 
