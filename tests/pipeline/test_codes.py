@@ -203,7 +203,8 @@ def test_401_is_the_same_for_every_bad_credential(
     gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:
     revoked, closed = new_caller(store), new_caller(store)
-    expired = new_caller(store, lifetime_s=0)
+    expired = new_caller(store, lifetime_s=60)
+    store.run(f"UPDATE token SET expires_at_s = issued_at_s WHERE id = '{expired.token_id}'")
     store.do(lambda database: revoke_token(database, RUNTIME, revoked.token_id))
     store.do(lambda database: close_account(database, RUNTIME, closed.account_id))
     unknown = "tw_live_" + "0" * 32
