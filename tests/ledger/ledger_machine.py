@@ -14,7 +14,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.ledger.ledger_calls import UNHEARD, Asked, Crash, Outcome, Wanted
+from tests.ledger.ledger_calls import SHORT, UNHEARD, Asked, Crash, Outcome, Wanted
 from tests.ledger.ledger_draws import (
     PRICES,
     START_MS,
@@ -105,6 +105,13 @@ class BooksMachine(RuleBasedStateMachine):
         if crash is not None:
             self.real.database.plan(crash)
         outcomes = self.run(self.real.answer(wanted))
+        if crash is not None:
+            # What is remembered of a balance may be more than it holds. Then the shortage is found
+            # in the commit that crashed, and its caller hears nothing either.
+            expected = [
+                UNHEARD if (heard, was) == (UNHEARD, SHORT) else was
+                for heard, was in zip(outcomes, expected, strict=True)
+            ]
         assert outcomes == expected
         for call, outcome in zip(wanted, outcomes, strict=True):
             if outcome is UNHEARD:
