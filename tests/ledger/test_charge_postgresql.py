@@ -6,6 +6,7 @@ The same random batches go to both engines. A function that is wrong must be see
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from time import monotonic_ns
 from typing import NamedTuple
 
 import asyncpg
@@ -286,6 +287,11 @@ def test_an_act_beyond_the_limit_is_not_done(store: Store) -> None:
         Charge(name, "credits", 0, "waybills", f"{name}.{number}", "tok_x", 0, act, limit=1)
         for number in range(2)
     ]
+    before_ns = monotonic_ns()
     results = store.do(lambda database: database.write(lambda tx: post_acts(tx, charges)))
-    assert isinstance(results[0], ActResult) and isinstance(results[1], OverLimitError)
+    refused = results[1]
+    assert isinstance(results[0], ActResult) and isinstance(refused, OverLimitError)
+    wait_ns = round(refused.wait_s * 1_000_000) * 1000
+    assert 0 < wait_ns <= 1_000_000_000
+    assert before_ns + wait_ns <= refused.until_ns <= monotonic_ns() + wait_ns
     assert done == [f"{name}.0"]

@@ -2,9 +2,13 @@
 
 import pytest
 
+from tests.support.stores import Store
 from tollway.ledger import shared_windows
 from tollway.ledger.charges import Charge
+from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.shared_windows import SharedWindows, new_ring
+from tollway.store.database import Database
+from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 
@@ -38,6 +42,17 @@ def test_workers_count_together_and_a_second_is_a_second() -> None:
     # Another account, and what is not counted.
     assert admit(other, charges(20, "another"), SECOND_NS + SECOND_NS // 2) == 10
     assert admit(other, charges(20, limit=None), SECOND_NS + SECOND_NS // 2) == 20
+
+
+@pytest.mark.parametrize("has_workers", [True, False], ids=["several", "one"])
+def test_charges_name_their_limit_where_workers_count_together(
+    store: Store, has_workers: bool
+) -> None:
+    async def counts(database: Database) -> bool:
+        windows = SharedWindows(new_ring()) if has_workers else None
+        return ChargeBatcher(database, Metrics(), 60, lambda *_: None, windows).counts_calls
+
+    assert store.do(counts) is has_workers
 
 
 def test_a_worker_that_comes_later_knows_the_last_second() -> None:

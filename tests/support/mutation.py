@@ -61,12 +61,17 @@ _ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": (_CHARGING, _ON_SHARED, _MACHINE, _KEYS),
+    "ledger/charging.py": (
+        (*_CHARGING, "tests/ledger/test_shared_windows.py"),
+        _ON_SHARED,
+        _MACHINE,
+        _KEYS,
+    ),
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
     "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
-    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),
+    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
     "ledger/idempotency.py": (
         _MACHINE,
         _KEYS,
