@@ -14,6 +14,7 @@ from tests.support.consent import allow, new_asker, new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.identity.people import Role, invite
+from tollway.store.database import Database
 from tollway.web.area import PAGE_ROWS
 from tollway.web.list_parts import list_part
 
@@ -27,7 +28,8 @@ def test_the_pages_of_a_list_have_every_row_once(count: int, most: int) -> None:
         seen += part.rows
         if not part.next:
             break
-        begin = re.fullmatch(r"/list\?id=7&row=(\d+)", part.next)[1]  # type: ignore[index]
+        path, _, begin = part.next.partition("&row=")
+        assert path == "/list?id=7"
     assert seen == list(rows)
 
 
@@ -51,7 +53,7 @@ def _people(store: Store, role: Role, account_id: str | None, count: int) -> str
     """Invites so many people; the beginning of their logins."""
     prefix = f"listed{time.time_ns()}n"
 
-    async def work(database):  # type: ignore[no-untyped-def]
+    async def work(database: Database) -> None:
         for number in range(count):
             await invite(
                 database,

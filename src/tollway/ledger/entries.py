@@ -14,7 +14,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
@@ -149,12 +149,7 @@ async def top_up(
             raise LedgerError(
                 "Account {account} is closed: its ledger can only be read.", account=account_wanted
             )
-        if amount > 0:
-            row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
-        else:
-            row = await transaction.fetch_one(
-                _TAKE_BACK, of_account=found.id, of_unit=unit, total=-amount, count=1
-            )
+        row = await _change_balance(transaction, found.id, unit, amount)
         if row is None:
             raise LedgerError(
                 "Account {account} has less than {amount} {unit}.",
@@ -193,6 +188,17 @@ async def top_up(
         return added
 
     return await database.write(work)
+
+
+async def _change_balance(
+    transaction: Transaction, account_id: str, unit: str, amount: int
+) -> Row | None:
+    """The balance and the number of its new entry; None if it would be less than zero."""
+    if amount > 0:
+        return await transaction.fetch_one(_ADD, account_id=account_id, unit=unit, amount=amount)
+    return await transaction.fetch_one(
+        _TAKE_BACK, of_account=account_id, of_unit=unit, total=-amount, count=1
+    )
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:

@@ -1,6 +1,7 @@
 """One shop or user: its owner's login, the consents it gave, and giving one in its name."""
 
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from starlette.responses import Response
@@ -98,31 +99,33 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
             newest=part.first,
         ),
     ]
-    scopes = _scopes(shop.kind)
-    if scopes:
-        blocks.append(
-            Form(
-                f"{SHOP}/consent",
-                say("Give consent"),
-                [
-                    Field("account", say("Account"), is_required=True, length_max=100),
-                    Field("scope", say("What"), "select", choices=[(e, e) for e in scopes]),
-                    Field(
-                        "days",
-                        say("Days"),
-                        "number",
-                        placeholder=str(context.services.settings.consent_days),
-                    ),
-                ],
-                hidden=named,
-                title=say("Give a consent in the owner's name"),
-                note=say("For example one that was signed on paper. The owner sees it."),
-                is_line=True,
-                is_folded=True,
-            )
-        )
+    if scopes := _scopes(shop.kind):
+        blocks.append(_consent_form(context, scopes, named))
     return context.page(
         shop.name, blocks, crumbs=[Link(say("Shops"), PATH)], live_s=5 if is_erasing else 0
+    )
+
+
+def _consent_form(context: Context, scopes: Sequence[str], named: Mapping[str, str]) -> Form:
+    say = context.say
+    return Form(
+        f"{SHOP}/consent",
+        say("Give consent"),
+        [
+            Field("account", say("Account"), is_required=True, length_max=100),
+            Field("scope", say("What"), "select", choices=[(e, e) for e in scopes]),
+            Field(
+                "days",
+                say("Days"),
+                "number",
+                placeholder=str(context.services.settings.consent_days),
+            ),
+        ],
+        hidden=named,
+        title=say("Give a consent in the owner's name"),
+        note=say("For example one that was signed on paper. The owner sees it."),
+        is_line=True,
+        is_folded=True,
     )
 
 
