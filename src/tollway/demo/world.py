@@ -23,7 +23,8 @@ from tollway.demo.owners import (
     new_password,
 )
 from tollway.demo.saved import DemoWorld, demo_file, save_world
-from tollway.identity.people import Person, Role, invite, set_person_password
+from tollway.identity.people import Person, Role, set_person_password
+from tollway.identity.sign_in_links import invite
 from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
