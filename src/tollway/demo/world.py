@@ -170,9 +170,13 @@ def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
 
 async def fill_all(target: DemoTarget) -> None:
     """Every subject's part of a demo world."""
-    for subject in SUBJECTS:
-        if subject.demo is not None:
-            await subject.demo.fill(target)
+    filling = [each.demo.fill(target) for each in SUBJECTS if each.demo is not None]
+    try:
+        for part in filling:
+            await part
+    finally:
+        for part in filling:
+            part.close()
 
 
 def world_records() -> int:
