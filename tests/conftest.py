@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import tollway
 from tests.support.engines import ENGINES, Engine, use
@@ -73,6 +73,10 @@ settings.register_profile(
     "tollway", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", deadline=None, max_examples=5000)
+# For who only wants to know that it fails: the shortest example may take minutes to find.
+settings.register_profile(
+    "any_failure", settings.get_profile("tollway"), phases=[Phase.generate], database=None
+)
 settings.load_profile("tollway")
 
 

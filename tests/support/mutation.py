@@ -19,7 +19,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ _KILLED_MIN = 0.9
 _UNCHANGED_TIMEOUT_S = 600
 _TIMES_UNCHANGED = 3
 _TIMEOUT_MIN_S = 60
+# The slowest of the tests takes 7 s alone.
+_TEST_TIMEOUT_S = 45
 # The libraries are loaded before the forks.
 _LOADED = "ignore::pytest.PytestAssertRewriteWarning"
 _CHARGING = (
@@ -125,6 +127,18 @@ class Record:
                 file.write(f"{trial.digest} {trial}\n")
 
 
+class TestTimeout:
+    """Ends the process if one test takes too long: most such mutants wait for what never comes."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        signal.alarm(_TEST_TIMEOUT_S)
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
+
+
 class Copy:
     """A copy of the sources in which one mutant after the other is tried."""
 
@@ -165,7 +179,7 @@ class Copy:
         shutil.rmtree(self._scratch, ignore_errors=True)
         self.trial = None
         # On a busy machine this is no proof: it is shown.
-        if pid == 0:
+        if pid == 0 or status == signal.SIGALRM:
             sys.stdout.write(f"\ntoo slow, and so taken for killed: {trial}\n")
         return pid == 0 or status != 0
 
@@ -197,9 +211,9 @@ class Copy:
         for output in (1, 2):
             os.dup2(silence, output)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED]
-        options += ["--engine", _engine(trial.module)]
+        options += ["--engine", _engine(trial.module), "--hypothesis-profile", "any_failure"]
         for chosen in _TESTS[trial.module]:
-            if status := pytest.main([*options, *chosen]):
+            if status := pytest.main([*options, *chosen], plugins=[TestTimeout()]):
                 return int(status)
         return 0
 
