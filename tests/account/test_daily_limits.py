@@ -9,7 +9,8 @@ import pytest
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
-from tollway.identity.people import Role, invite
+from tollway.identity.people import Role
+from tollway.identity.sign_in_links import invite
 from tollway.ledger.agent_sessions import Reservation, reserve
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token

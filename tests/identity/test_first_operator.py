@@ -3,7 +3,8 @@
 import asyncio
 
 from tests.support.stores import Store
-from tollway.identity.people import Person, ensure_operator, list_operators
+from tollway.identity.people import Person, list_operators
+from tollway.identity.sign_in_links import ensure_operator
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 

@@ -7,7 +7,8 @@ from tests.support.consent import PASSWORD
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.owners import Owner, add_owner, credential_of_login, put_password
-from tollway.identity.people import OPERATOR, Role, invite, new_link, password_of, use_link
+from tollway.identity.people import OPERATOR, Role, password_of
+from tollway.identity.sign_in_links import invite, new_link, use_link
 from tollway.store.database import Database
 
 # At the same moment: whether two transactions meet is a matter of luck.

@@ -9,7 +9,7 @@ from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
-from tollway.identity.people import Invitation, ensure_operator, new_link
+from tollway.identity.sign_in_links import Invitation, ensure_operator, new_link
 from tollway.store.database import Database
 
 HEADERS = {

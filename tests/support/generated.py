@@ -31,7 +31,7 @@ from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.demo.owners import SHOP, USER
-from tollway.identity.people import ensure_operator, new_link
+from tollway.identity.sign_in_links import ensure_operator, new_link
 from tollway.ledger.tokens import issue_token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS

@@ -10,7 +10,8 @@ from tests.support.consent import PASSWORD, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
-from tollway.identity.people import Role, invite, set_person_password
+from tollway.identity.people import Role, set_person_password
+from tollway.identity.sign_in_links import invite
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import list_tokens
 

@@ -15,7 +15,8 @@ from tests.support.browsers import Browser, shown_secret
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
-from tollway.identity.people import Invitation, Role, invite
+from tollway.identity.people import Role
+from tollway.identity.sign_in_links import Invitation, invite
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime

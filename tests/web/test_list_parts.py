@@ -13,7 +13,8 @@ from tests.support.browsers import Browser
 from tests.support.consent import allow, new_asker, new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
-from tollway.identity.people import Role, invite
+from tollway.identity.people import Role
+from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database
 from tollway.web.area import PAGE_ROWS
 from tollway.web.list_parts import list_part

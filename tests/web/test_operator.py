@@ -21,7 +21,8 @@ from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import Owner, add_owner
-from tollway.identity.people import Role, invite
+from tollway.identity.people import Role
+from tollway.identity.sign_in_links import invite
 from tollway.ledger.accounts import open_account
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import first_id, time_of

@@ -20,9 +20,10 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.consent.owners import set_password
-from tollway.identity.people import Role, invite, new_link, set_person_password
+from tollway.identity.people import Role, set_person_password
 from tollway.identity.second_factor import STEP_S, code_at
 from tollway.identity.sign_in_limits import Attempt, count_attempt
+from tollway.identity.sign_in_links import invite, new_link
 from tollway.ledger.trail import newest_acts
 
 WRONG = "000000"

@@ -8,16 +8,8 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import argument, option
-from tollway.identity.people import (
-    Invitation,
-    Person,
-    Role,
-    ensure_operator,
-    invite,
-    list_operators,
-    new_link,
-    remove_person,
-)
+from tollway.identity.people import Person, Role, list_operators, remove_person
+from tollway.identity.sign_in_links import Invitation, ensure_operator, invite, new_link
 from tollway.ledger import LedgerError
 from tollway.store.database import Database
 

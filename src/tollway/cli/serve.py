@@ -22,7 +22,8 @@ from tollway.demo.saved import (
     saved_world,
     world_path,
 )
-from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
+from tollway.identity.people import an_operator_has_a_password
+from tollway.identity.sign_in_links import ensure_operator, new_link
 from tollway.ledger.accounts import search_accounts
 from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError

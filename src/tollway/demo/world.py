@@ -23,7 +23,8 @@ from tollway.demo.owners import (
     new_password,
 )
 from tollway.demo.saved import DemoWorld, demo_file, save_world
-from tollway.identity.people import Person, Role, invite, set_person_password
+from tollway.identity.people import Person, Role, set_person_password
+from tollway.identity.sign_in_links import invite
 from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
@@ -169,9 +170,13 @@ def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
 
 async def fill_all(target: DemoTarget) -> None:
     """Every subject's part of a demo world."""
-    for subject in SUBJECTS:
-        if subject.demo is not None:
-            await subject.demo.fill(target)
+    filling = [each.demo.fill(target) for each in SUBJECTS if each.demo is not None]
+    try:
+        for part in filling:
+            await part
+    finally:
+        for part in filling:
+            part.close()
 
 
 def world_records() -> int:

@@ -1,34 +1,25 @@
-"""Operators and the members of accounts: added, found, invited by link, removed.
+"""Operators and the members of accounts: found, listed, removed, given a password.
 
-A person is invited by a link that works once and expires. Behind it they sign in and may choose a
-password. Only hashes of links and passwords are stored.
+Of passwords only hashes are stored.
 """
 
-import hashlib
-import secrets
 from enum import StrEnum
 
 import msgspec
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, func, select
 
-from tollway.contract.language import Sentence
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
-from tollway.identity.second_factor import find_factor, remove_factor
+from tollway.identity.second_factor import remove_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import find_account
-from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.identity import person, sign_in_link
+from tollway.store.schema.identity import person
 
 OPERATOR = "operator"
 MEMBER = "member"
-LINK_HOURS = 72
-_NAME_MAX = 100
-_LOGIN_MIN = 3
 
 
 class Role(StrEnum):
@@ -64,57 +55,39 @@ class Person(msgspec.Struct, frozen=True):
         return self.role in (Role.OPERATOR, Role.OWNER)
 
 
-class Invitation(msgspec.Struct, frozen=True):
-    """A person, and the text of the link that signs them in; shown once."""
-
-    person: Person
-    link: str
-    expires_at_s: int
-
-
-_COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
-_INSERT = Query(
-    lambda: person.insert().values({name: bindparam(name) for name in Person.__struct_fields__})
-)
-_FIND = Query(lambda: select(*_COLUMNS).where(person.c.id == bindparam("wanted")))
-_IN_FORCE = person.c.removed_at_s.is_(None)
-_BY_LOGIN = Query(
-    lambda: select(*_COLUMNS, person.c.password_hash).where(
-        person.c.kind == bindparam("of_kind"), person.c.login == bindparam("wanted"), _IN_FORCE
+PERSON_COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
+_FIND = Query(lambda: select(*PERSON_COLUMNS).where(person.c.id == bindparam("wanted")))
+IS_PRESENT = person.c.removed_at_s.is_(None)
+BY_LOGIN = Query(
+    lambda: select(*PERSON_COLUMNS, person.c.password_hash).where(
+        person.c.kind == bindparam("of_kind"), person.c.login == bindparam("wanted"), IS_PRESENT
     )
 )
 _OPERATORS = Query(
     lambda: (
-        select(*_COLUMNS)
+        select(*PERSON_COLUMNS)
         .where(person.c.kind == OPERATOR)
         .order_by(person.c.added_at_s, person.c.id)
     )
 )
 _MEMBERS = Query(
     lambda: (
-        select(*_COLUMNS)
+        select(*PERSON_COLUMNS)
         .where(person.c.account_id == bindparam("of_account"))
         .order_by(person.c.added_at_s, person.c.id)
     )
 )
-_SET_PASSWORD = Query(
+SET_PASSWORD = Query(
     lambda: (
         person.update()
         .where(person.c.id == bindparam("wanted"))
         .values(password_hash=bindparam("new_hash"))
     )
 )
-_SET_FIRST_PASSWORD = Query(
-    lambda: (
-        person.update()
-        .where(person.c.id == bindparam("wanted"), person.c.password_hash.is_(None))
-        .values(password_hash=bindparam("new_hash"))
-    )
-)
 _REMOVE = Query(
     lambda: (
         person.update()
-        .where(person.c.id == bindparam("wanted"), _IN_FORCE)
+        .where(person.c.id == bindparam("wanted"), IS_PRESENT)
         .values(removed_at_s=bindparam("now_s"))
     )
 )
@@ -122,201 +95,9 @@ _HAS_PASSWORD = Query(
     lambda: (
         select(func.count())
         .select_from(person)
-        .where(person.c.kind == OPERATOR, _IN_FORCE, person.c.password_hash.is_not(None))
+        .where(person.c.kind == OPERATOR, IS_PRESENT, person.c.password_hash.is_not(None))
     )
 )
-_ADD_LINK = Query(
-    lambda: sign_in_link.insert().values(
-        {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
-    )
-)
-_holds = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
-_OPEN_LINK = Query(
-    lambda: (
-        select(*_COLUMNS, person.c.password_hash)
-        .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
-        .where(sign_in_link.c.hash == bindparam("wanted"), _IN_FORCE, *_holds)
-    )
-)
-_USE_LINK = Query(
-    lambda: (
-        sign_in_link.update()
-        .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
-        .values(used_at_s=bindparam("now_s"))
-    )
-)
-_VOID_LINKS = Query(
-    lambda: sign_in_link.delete().where(
-        sign_in_link.c.person_id == bindparam("wanted"), sign_in_link.c.used_at_s.is_(None)
-    )
-)
-_SWEEP_LINKS = Query(
-    lambda: sign_in_link.delete().where(
-        or_(
-            sign_in_link.c.expires_at_s < bindparam("before_s"),
-            sign_in_link.c.used_at_s < bindparam("before_s"),
-        )
-    )
-)
-
-
-async def invite(
-    database: Database,
-    runtime: Runtime,
-    *,
-    role: Role,
-    name: str,
-    login: str,
-    account_wanted: str | None = None,
-    day_start_s: int | None = None,
-) -> Invitation:
-    """Adds a person, and makes the link by which they sign in first. One whom a member invites
-    counts in the day that began then."""
-    login = folded_login(login)
-    for what, text, least in (("name", name.strip(), 1), ("login", login, _LOGIN_MIN)):
-        if not least <= len(text) <= _NAME_MAX or not text.isprintable():
-            raise LedgerError(
-                "A {what} has {least} to {most} printable characters.",
-                what=Sentence(what),
-                least=least,
-                most=_NAME_MAX,
-            )
-
-    async def work(transaction: Transaction) -> Invitation:
-        account_id = None
-        if account_wanted is not None:
-            found = await find_account(transaction, account_wanted)
-            if found.closed_at_s is not None:
-                raise LedgerError(
-                    "Account {account} is closed: it can have no new member.", account=found.name
-                )
-            account_id = found.id
-            if day_start_s is not None:
-                await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
-        kind = OPERATOR if account_id is None else MEMBER
-        if await transaction.fetch_one(_BY_LOGIN, of_kind=kind, wanted=login):
-            raise LedgerError("The login {login} is taken: choose another.", login=login)
-        added = Person(
-            runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
-        )
-        await transaction.execute(_INSERT, **msgspec.structs.asdict(added))
-        made = await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
-        await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
-        return made
-
-    return await database.write(work)
-
-
-async def new_link(
-    database: Database, runtime: Runtime, person_id: str, lifetime_s: int = LINK_HOURS * 3600
-) -> Invitation:
-    """Another link for a person who has lost theirs; a password that they have stays."""
-
-    async def work(transaction: Transaction) -> Invitation:
-        found = await _present(transaction, person_id)
-        made = await _make_link(transaction, runtime, found, lifetime_s)
-        subject = f"{found.kind} {found.login}"
-        await record_act(transaction, runtime, f"{found.kind} link", subject)
-        return made
-
-    return await database.write(work)
-
-
-async def new_start(
-    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None = None
-) -> Invitation:
-    """A link for a member who has lost theirs, or their password: behind it they choose another.
-    The old password and all earlier links end, and so do their sessions; a second factor stays. One
-    that a member makes counts as an invitation, in the day that began then."""
-
-    async def work(transaction: Transaction) -> Invitation:
-        found = await _present(transaction, person_id)
-        if day_start_s is not None and found.account_id is not None:
-            await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
-        await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=None)
-        # Without the password, a link that was sent to a wrong place could choose the next one.
-        await transaction.execute(_VOID_LINKS, wanted=found.id)
-        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
-        made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
-        subject = f"{found.kind} {found.login}"
-        await record_act(transaction, runtime, f"{found.kind} link", subject)
-        return made
-
-    return await database.write(work)
-
-
-async def _present(reader: Reader, person_id: str) -> Person:
-    found = await find_person(reader, person_id)
-    if found is None or found.removed_at_s is not None:
-        raise LedgerError("There is no such person.")
-    return found
-
-
-async def _make_link(
-    transaction: Transaction, runtime: Runtime, found: Person, lifetime_s: int
-) -> Invitation:
-    text, now_s = secrets.token_urlsafe(24), runtime.at_s()
-    await transaction.execute(_SWEEP_LINKS, before_s=now_s - LINK_HOURS * 3600)
-    await transaction.execute(
-        _ADD_LINK,
-        hash=_hash(text),
-        person_id=found.id,
-        made_at_s=now_s,
-        expires_at_s=now_s + lifetime_s,
-    )
-    return Invitation(found, text, now_s + lifetime_s)
-
-
-class OpenedSignInLink(msgspec.Struct, frozen=True):
-    """Whose link it is, whether they may choose a password, which those who have one may not, and
-    whether a code of their second factor has to come with it."""
-
-    person: Person
-    may_choose_password: bool
-    needs_code: bool
-
-
-async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
-    """Whom a link signs in; None if it was used, has expired, or never was one."""
-    row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
-    if row is None:
-        return None
-    found = _person(row[:-1])
-    has_factor = await find_factor(reader, found.kind, found.id) is not None
-    return OpenedSignInLink(found, row[-1] is None, has_factor)
-
-
-async def use_link(
-    database: Database,
-    text: str,
-    password_hash: str | None,
-    now_s: float,
-    *,
-    has_shown_code: bool = False,
-) -> Person | None:
-    """Uses a link up, and sets the password if one was chosen; None if it does not hold, or may not
-    set one: a person may have set up a second factor since the link was opened."""
-
-    async def work(transaction: Transaction) -> Person | None:
-        opened = await open_link(transaction, text, now_s)
-        if opened is None:
-            return None
-        may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
-        if password_hash is not None and not may_choose:
-            return None
-        if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
-            return None
-        found = opened.person
-        if password_hash is not None:
-            # Another link of the same person may be used at this moment: the first one counts.
-            if not await transaction.execute(
-                _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
-            ):
-                return None
-            await end_sessions(transaction, found.kind, found.id, now_s)
-        return found
-
-    return await database.write(work)
 
 
 async def set_person_password(
@@ -326,17 +107,24 @@ async def set_person_password(
     new_hash = hash_password(password)
 
     async def work(transaction: Transaction) -> None:
-        await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=new_hash)
+        await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=new_hash)
         await end_sessions(transaction, found.kind, found.id, now_s)
 
     await database.write(work)
+
+
+async def present_person(reader: Reader, person_id: str) -> Person:
+    found = await find_person(reader, person_id)
+    if found is None or found.removed_at_s is not None:
+        raise LedgerError("There is no such person.")
+    return found
 
 
 async def remove_person(database: Database, runtime: Runtime, person_id: str) -> Person:
     """Takes a person's access away, at once. The last operator stays."""
 
     async def work(transaction: Transaction) -> Person:
-        found = await _present(transaction, person_id)
+        found = await present_person(transaction, person_id)
         if found.kind == OPERATOR:
             left = [each for each in await list_operators(transaction) if not each.removed_at_s]
             if len(left) == 1:
@@ -351,29 +139,6 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
     return await database.write(work)
 
 
-async def ensure_operator(database: Database, runtime: Runtime) -> Person:
-    """The first operator, made now if there is none yet."""
-    first = await _first_operator(database)
-    if first is not None:
-        return first
-    try:
-        made = await invite(
-            database, runtime, role=Role.OPERATOR, name="Operator", login="operator"
-        )
-    except (LedgerError, StoreError):
-        # Another node that started at the same moment may have made it.
-        first = await _first_operator(database)
-        if first is None:
-            raise
-        return first
-    return made.person
-
-
-async def _first_operator(database: Database) -> Person | None:
-    operators = await list_operators(database)
-    return next((each for each in operators if each.removed_at_s is None), None)
-
-
 async def an_operator_has_a_password(reader: Reader) -> bool:
     row = await reader.fetch_one(_HAS_PASSWORD)
     return row is not None and row[0] > 0
@@ -381,27 +146,23 @@ async def an_operator_has_a_password(reader: Reader) -> bool:
 
 async def find_person(reader: Reader, person_id: str) -> Person | None:
     row = await reader.fetch_one(_FIND, wanted=person_id)
-    return None if row is None else _person(row)
+    return None if row is None else person_of(row)
 
 
 async def password_of(reader: Reader, kind: str, login: str) -> StoredPassword | None:
-    row = await reader.fetch_one(_BY_LOGIN, of_kind=kind, wanted=folded_login(login))
+    row = await reader.fetch_one(BY_LOGIN, of_kind=kind, wanted=folded_login(login))
     if row is None or row[-1] is None:
         return None
     return StoredPassword(kind, row[0], row[-1])
 
 
 async def list_operators(reader: Reader) -> list[Person]:
-    return [_person(row) for row in await reader.fetch_all(_OPERATORS)]
+    return [person_of(row) for row in await reader.fetch_all(_OPERATORS)]
 
 
 async def list_members(reader: Reader, account_id: str) -> list[Person]:
-    return [_person(row) for row in await reader.fetch_all(_MEMBERS, of_account=account_id)]
+    return [person_of(row) for row in await reader.fetch_all(_MEMBERS, of_account=account_id)]
 
 
-def _person(row: tuple[object, ...]) -> Person:
+def person_of(row: tuple[object, ...]) -> Person:
     return msgspec.convert(dict(zip(Person.__struct_fields__, row, strict=True)), Person)
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()

@@ -5,10 +5,7 @@ once, that loads a file in about half the time. For a small file, starting the p
 longer than it saves.
 """
 
-import gc
-import multiprocessing
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -17,11 +14,10 @@ from tollway.contract.language import Sentence
 from tollway.intake.files import read_records
 from tollway.intake.loading import CheckedChunk, RecordKind, Reject, checked_chunks
 from tollway.intake.raw_records import IntakeError
+from tollway.intake.second_process import SecondProcess
 from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
-# So many new objects are searched for garbage at once: several chunks of rows.
-_SEARCHED_AT_ONCE = 50_000
 
 
 class _SentChunk(msgspec.Struct):
@@ -30,7 +26,6 @@ class _SentChunk(msgspec.Struct):
     good: msgspec.Raw
     rejects: list[Reject]
     at_byte: int
-    is_last: bool = False
     problem: Sentence | None = None
 
 
@@ -56,52 +51,23 @@ def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Ite
 def _received(
     kind: RecordKind, path: Path, database_url: str, key_file: str
 ) -> Iterator[CheckedChunk]:
-    # Spawned, not forked: this process has threads, which a fork would leave half behind.
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    arguments = (sender, kind, path, database_url, key_file)
-    reader = context.Process(target=_send, args=arguments, daemon=True)
-    reader.start()
-    sender.close()
-    usual_thresholds = gc.get_threshold()
-    _spare_garbage_collector()
+    reader = SecondProcess(_sent, kind, path, database_url, key_file)
     rows = msgspec.msgpack.Decoder(list[kind.row_type])  # type: ignore[name-defined]
     try:
-        while True:
-            # The reader can be one chunk ahead: the pipe holds less than the next one.
-            sent = _decoder.decode(receiver.recv_bytes())
-            if sent.problem is not None:
-                raise IntakeError.of(sent.problem)
-            if sent.is_last:
-                return
-            yield CheckedChunk(rows.decode(sent.good), sent.rejects, sent.at_byte)
+        for piece in reader.pieces():
+            chunk = _decoder.decode(piece)
+            if chunk.problem is not None:
+                raise IntakeError.of(chunk.problem)
+            yield CheckedChunk(rows.decode(chunk.good), chunk.rejects, chunk.at_byte)
     except EOFError:
         raise IntakeError("Reading {name} ended half-way: load it again.", name=path.name) from None
-    finally:
-        gc.set_threshold(*usual_thresholds)
-        receiver.close()
-        reader.join()
 
 
-def _send(
-    sender: Connection, kind: RecordKind, path: Path, database_url: str, key_file: str
-) -> None:
-    """Runs in the second process: sends chunk after chunk, then the end or a problem."""
-    _spare_garbage_collector()
-    end = _SentChunk(msgspec.Raw(b"\xc0"), [], 0, is_last=True)
+def _sent(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[bytes]:
+    """Runs in the second process: chunk after chunk, and a problem at the end."""
     try:
         for chunk in _read(kind, path, database_url, key_file):
             good = msgspec.Raw(_encoder.encode(chunk.good))
-            sender.send_bytes(_encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte)))
+            yield _encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte))
     except IntakeError as error:
-        end.problem = error.sentence
-    except (BrokenPipeError, KeyboardInterrupt):
-        return
-    sender.send_bytes(_encoder.encode(end))
-
-
-def _spare_garbage_collector() -> None:
-    """Exempts the imported modules, and lets rows pass, none of which is part of a cycle: to search
-    them for garbage again and again would take a tenth of the time."""
-    gc.freeze()
-    gc.set_threshold(_SEARCHED_AT_ONCE)
+        yield _encoder.encode(_SentChunk(msgspec.Raw(b"\xc0"), [], 0, error.sentence))

@@ -2,16 +2,17 @@
 much of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tollway.intake.loading import Loader, store_records
-from tollway.store.database import Database
+from tollway.intake.second_process import SecondProcess
+from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
 DEMO_SEED = 20260101
@@ -136,6 +137,7 @@ PRODUCTS = tuple(
 SANDBOX_PRODUCTS = 3
 
 Progress = Callable[[int], None]
+_Row = TypeVar("_Row")
 
 
 def no_progress(_: int) -> None:
@@ -175,9 +177,10 @@ class DemoTarget(msgspec.Struct, frozen=True):
 
 
 class DemoPart(msgspec.Struct, frozen=True):
-    """One subject's part of the demo world, and how many records it will report as progress."""
+    """One subject's part of the demo world, and how many records it will report as progress. Once
+    `fill` is called, a part may begin to make its records; what it returns stores them."""
 
-    fill: Callable[[DemoTarget], Awaitable[None]]
+    fill: Callable[[DemoTarget], Coroutine[Any, Any, None]]
     world_records: Callable[[], int] = lambda: 0
 
 
@@ -203,6 +206,28 @@ async def store_all(
         progress(len(chunk))
     if storing is not None:
         await storing
+
+
+def made_aside(row_type: type[_Row], make: Callable[[], Iterable[_Row]]) -> Iterator[_Row]:
+    """Rows that a second process makes, from now on."""
+    decoder = msgspec.msgpack.Decoder(list[row_type])  # type: ignore[valid-type]
+    return _received(SecondProcess(_packed_chunks, make), decoder)
+
+
+def _received(
+    process: SecondProcess, decoder: msgspec.msgpack.Decoder[list[_Row]]
+) -> Iterator[_Row]:
+    try:
+        for piece in process.pieces():
+            yield from decoder.decode(piece)
+    except EOFError:
+        raise StoreError("Making the demo data ended half-way: run the command again.") from None
+
+
+def _packed_chunks(make: Callable[[], Iterable[object]]) -> Iterator[bytes]:
+    rows = iter(make())
+    while chunk := list(islice(rows, _CHUNK_RECORDS)):
+        yield msgspec.msgpack.encode(chunk)
 
 
 def midnight_s(day: date, zone: ZoneInfo) -> int:

@@ -40,11 +40,16 @@ class Sealer:
     """Seals with the current key, and opens with the key that a value names."""
 
     def __init__(self, keys: dict[int, bytes], current: int) -> None:
+        self._keys = keys
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
         self._current = self._ciphers[current]
         self._prefix = bytes([current])
         self.current = current
         self.newest = max(keys)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A second process seals too; a cipher cannot be sent to it.
+        return Sealer, (self._keys, self.current)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)

@@ -9,16 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword, hash_password
-from tollway.identity.people import (
-    MEMBER,
-    OPERATOR,
-    Person,
-    find_person,
-    open_link,
-    password_of,
-    use_link,
-)
+from tollway.identity.people import MEMBER, OPERATOR, Person, find_person, password_of
 from tollway.identity.sign_in_limits import TooManyAttemptsError
+from tollway.identity.sign_in_links import open_link, use_link
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
 from tollway.web.pages import PageError, Web

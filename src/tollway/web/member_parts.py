@@ -7,15 +7,13 @@ from starlette.responses import Response
 
 from tollway.identity.people import (
     MEMBER_ROLES,
-    Invitation,
     Person,
     Role,
     find_person,
-    invite,
     list_members,
-    new_start,
     remove_person,
 )
+from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Form, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part

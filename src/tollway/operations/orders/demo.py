@@ -1,7 +1,8 @@
 """The orders of the demo world, made up in `made_orders.py`, and their rows in the database."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from itertools import chain, count, repeat
 from time import time_ns
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from tollway.operations.demo_data import (
     PRODUCTS,
     DemoTarget,
     Progress,
+    made_aside,
     no_progress,
     store_all,
 )
@@ -267,11 +269,9 @@ _MOVE_PICTURES_IN_MONTHS = Query(
 )
 
 
-async def fill(target: DemoTarget) -> None:
+def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
     per_year, days = SANDBOX if target.is_sandbox else WORLD
-    if target.made_site not in (None, target.site):
-        await _move_pictures(target.database, f"{target.made_site}/demo/", f"{target.site}/demo/")
-    await fill_orders(
+    filling = fill_orders(
         target.database,
         target.sealer,
         per_year=per_year,
@@ -282,10 +282,18 @@ async def fill(target: DemoTarget) -> None:
         products=target.products,
         site=target.site,
         progress=target.progress,
+        in_second_process=not target.is_sandbox and target.made_days_ago is None,
     )
+    return _with_pictures(target, filling)
 
 
-async def fill_orders(
+async def _with_pictures(target: DemoTarget, filling: Coroutine[Any, Any, None]) -> None:
+    if target.made_site not in (None, target.site):
+        await _move_pictures(target.database, f"{target.made_site}/demo/", f"{target.site}/demo/")
+    await filling
+
+
+def fill_orders(
     database: Database,
     sealer: Sealer,
     *,
@@ -296,12 +304,25 @@ async def fill_orders(
     products: int = len(PRODUCTS),
     site: str = "",
     progress: Progress = no_progress,
+    in_second_process: bool = False,
+) -> Coroutine[Any, Any, None]:
+    """Stores the orders from a day until now, and updates those that are stored already. A second
+    process begins to make them now."""
+    make = partial(_make_rows, sealer, per_year, first, now_s, zone, products, site)
+    rows = made_aside(OrderRow, make) if in_second_process else make()
+    return _store(database, sealer, rows, progress)
+
+
+def _make_rows(sealer: Sealer, *which: Any) -> Iterator[OrderRow]:
+    return RowMaker(sealer).rows(make_days(DEMO_SEED, *which))
+
+
+async def _store(
+    database: Database, sealer: Sealer, rows: Iterable[OrderRow], progress: Progress
 ) -> None:
-    """Stores the orders from a day until now, and updates those that are stored already."""
-    made = make_days(DEMO_SEED, per_year, first, now_s, zone, products, site)
     is_first = await database.fetch_one(_ANY) is None
     loader = _FirstOrders(sealer) if is_first else OrderLoader(sealer)
-    await store_all(database, loader, RowMaker(sealer).rows(made), progress)
+    await store_all(database, loader, rows, progress)
 
 
 async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:

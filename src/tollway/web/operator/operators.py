@@ -2,15 +2,8 @@
 
 from starlette.responses import Response
 
-from tollway.identity.people import (
-    Invitation,
-    Person,
-    Role,
-    invite,
-    list_operators,
-    new_link,
-    remove_person,
-)
+from tollway.identity.people import Person, Role, list_operators, remove_person
+from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part

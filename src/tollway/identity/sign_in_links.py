@@ -1,0 +1,273 @@
+"""Links that sign people in: a new person's first, and another for who has lost theirs.
+
+A link works once and expires. Behind it a person signs in and may choose a password. Only hashes of
+links are stored.
+"""
+
+import hashlib
+import secrets
+
+import msgspec
+from sqlalchemy import bindparam, or_, select
+
+from tollway.contract.language import Sentence
+from tollway.identity.passwords import folded_login
+from tollway.identity.people import (
+    BY_LOGIN,
+    IS_PRESENT,
+    MEMBER,
+    OPERATOR,
+    PERSON_COLUMNS,
+    SET_PASSWORD,
+    Person,
+    Role,
+    list_operators,
+    person_of,
+    present_person,
+)
+from tollway.identity.second_factor import find_factor
+from tollway.identity.sessions import end_sessions
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import find_account
+from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.identity import person, sign_in_link
+
+LINK_HOURS = 72
+_NAME_MAX = 100
+_LOGIN_MIN = 3
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """A person, and the text of the link that signs them in; shown once."""
+
+    person: Person
+    link: str
+    expires_at_s: int
+
+
+_INSERT = Query(
+    lambda: person.insert().values({name: bindparam(name) for name in Person.__struct_fields__})
+)
+_SET_FIRST_PASSWORD = Query(
+    lambda: (
+        person.update()
+        .where(person.c.id == bindparam("wanted"), person.c.password_hash.is_(None))
+        .values(password_hash=bindparam("new_hash"))
+    )
+)
+_ADD_LINK = Query(
+    lambda: sign_in_link.insert().values(
+        {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
+    )
+)
+_holds = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
+_OPEN_LINK = Query(
+    lambda: (
+        select(*PERSON_COLUMNS, person.c.password_hash)
+        .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
+        .where(sign_in_link.c.hash == bindparam("wanted"), IS_PRESENT, *_holds)
+    )
+)
+_USE_LINK = Query(
+    lambda: (
+        sign_in_link.update()
+        .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
+        .values(used_at_s=bindparam("now_s"))
+    )
+)
+_VOID_LINKS = Query(
+    lambda: sign_in_link.delete().where(
+        sign_in_link.c.person_id == bindparam("wanted"), sign_in_link.c.used_at_s.is_(None)
+    )
+)
+_SWEEP_LINKS = Query(
+    lambda: sign_in_link.delete().where(
+        or_(
+            sign_in_link.c.expires_at_s < bindparam("before_s"),
+            sign_in_link.c.used_at_s < bindparam("before_s"),
+        )
+    )
+)
+
+
+async def invite(
+    database: Database,
+    runtime: Runtime,
+    *,
+    role: Role,
+    name: str,
+    login: str,
+    account_wanted: str | None = None,
+    day_start_s: int | None = None,
+) -> Invitation:
+    """Adds a person, and makes the link by which they sign in first. One whom a member invites
+    counts in the day that began then."""
+    login = folded_login(login)
+    for what, text, least in (("name", name.strip(), 1), ("login", login, _LOGIN_MIN)):
+        if not least <= len(text) <= _NAME_MAX or not text.isprintable():
+            raise LedgerError(
+                "A {what} has {least} to {most} printable characters.",
+                what=Sentence(what),
+                least=least,
+                most=_NAME_MAX,
+            )
+
+    async def work(transaction: Transaction) -> Invitation:
+        account_id = None
+        if account_wanted is not None:
+            found = await find_account(transaction, account_wanted)
+            if found.closed_at_s is not None:
+                raise LedgerError(
+                    "Account {account} is closed: it can have no new member.", account=found.name
+                )
+            account_id = found.id
+            if day_start_s is not None:
+                await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
+        kind = OPERATOR if account_id is None else MEMBER
+        if await transaction.fetch_one(BY_LOGIN, of_kind=kind, wanted=login):
+            raise LedgerError("The login {login} is taken: choose another.", login=login)
+        added = Person(
+            runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
+        )
+        await transaction.execute(_INSERT, **msgspec.structs.asdict(added))
+        made = await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
+        await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
+        return made
+
+    return await database.write(work)
+
+
+async def new_link(
+    database: Database, runtime: Runtime, person_id: str, lifetime_s: int = LINK_HOURS * 3600
+) -> Invitation:
+    """Another link for a person who has lost theirs; a password that they have stays."""
+
+    async def work(transaction: Transaction) -> Invitation:
+        found = await present_person(transaction, person_id)
+        made = await _make_link(transaction, runtime, found, lifetime_s)
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        return made
+
+    return await database.write(work)
+
+
+async def new_start(
+    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None = None
+) -> Invitation:
+    """A link for a member who has lost theirs, or their password: behind it they choose another.
+    The old password and all earlier links end, and so do their sessions; a second factor stays. One
+    that a member makes counts as an invitation, in the day that began then."""
+
+    async def work(transaction: Transaction) -> Invitation:
+        found = await present_person(transaction, person_id)
+        if day_start_s is not None and found.account_id is not None:
+            await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
+        await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
+        # Without the password, a link that was sent to a wrong place could choose the next one.
+        await transaction.execute(_VOID_LINKS, wanted=found.id)
+        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+        made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        return made
+
+    return await database.write(work)
+
+
+async def _make_link(
+    transaction: Transaction, runtime: Runtime, found: Person, lifetime_s: int
+) -> Invitation:
+    text, now_s = secrets.token_urlsafe(24), runtime.at_s()
+    await transaction.execute(_SWEEP_LINKS, before_s=now_s - LINK_HOURS * 3600)
+    await transaction.execute(
+        _ADD_LINK,
+        hash=_hash(text),
+        person_id=found.id,
+        made_at_s=now_s,
+        expires_at_s=now_s + lifetime_s,
+    )
+    return Invitation(found, text, now_s + lifetime_s)
+
+
+class OpenedSignInLink(msgspec.Struct, frozen=True):
+    """Whose link it is, whether they may choose a password, which those who have one may not, and
+    whether a code of their second factor has to come with it."""
+
+    person: Person
+    may_choose_password: bool
+    needs_code: bool
+
+
+async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
+    """Whom a link signs in; None if it was used, has expired, or never was one."""
+    row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
+    if row is None:
+        return None
+    found = person_of(row[:-1])
+    has_factor = await find_factor(reader, found.kind, found.id) is not None
+    return OpenedSignInLink(found, row[-1] is None, has_factor)
+
+
+async def use_link(
+    database: Database,
+    text: str,
+    password_hash: str | None,
+    now_s: float,
+    *,
+    has_shown_code: bool = False,
+) -> Person | None:
+    """Uses a link up, and sets the password if one was chosen; None if it does not hold, or may not
+    set one: a person may have set up a second factor since the link was opened."""
+
+    async def work(transaction: Transaction) -> Person | None:
+        opened = await open_link(transaction, text, now_s)
+        if opened is None:
+            return None
+        may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
+        if password_hash is not None and not may_choose:
+            return None
+        if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
+            return None
+        found = opened.person
+        if password_hash is not None:
+            # Another link of the same person may be used at this moment: the first one counts.
+            if not await transaction.execute(
+                _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
+            ):
+                return None
+            await end_sessions(transaction, found.kind, found.id, now_s)
+        return found
+
+    return await database.write(work)
+
+
+async def ensure_operator(database: Database, runtime: Runtime) -> Person:
+    """The first operator, made now if there is none yet."""
+    first = await _first_operator(database)
+    if first is not None:
+        return first
+    try:
+        made = await invite(
+            database, runtime, role=Role.OPERATOR, name="Operator", login="operator"
+        )
+    except (LedgerError, StoreError):
+        # Another node that started at the same moment may have made it.
+        first = await _first_operator(database)
+        if first is None:
+            raise
+        return first
+    return made.person
+
+
+async def _first_operator(database: Database) -> Person | None:
+    operators = await list_operators(database)
+    return next((each for each in operators if each.removed_at_s is None), None)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
