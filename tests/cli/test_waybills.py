@@ -56,13 +56,19 @@ def test_from_a_carrier_to_a_label_and_back(
     assert "nonsense" in (workplace / loaded["rejects"]).read_text("utf-8")
     again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
     assert "0 loaded, 3 rejected" in again.out and "loaded before" in again.out
+    same = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--rejects", "numbers.txt")
+    assert same.status == 2 and "is the file to be loaded" in same.err
+    assert "nonsense" in Path("numbers.txt").read_text("utf-8")
+    Path("numbers.txt").write_text("YT0000000000003\n", "utf-8")
+    assert tollway("pool", "add", "YTO", "--file", "numbers.txt").status == 0
+    assert not (workplace / loaded["rejects"]).exists()
 
     issue(ledger_store, "YTO", "order-0001")
     number = "YT0000000000001"
     (listed,) = tollway("waybill", "list", "--json").json
     assert (listed["number"], listed["state"], listed["price"]) == (number, "issued", 10)
     (pool,) = tollway("pool", "list", "--json").json
-    assert (pool["left"], pool["taken"]) == (1, 1)
+    assert (pool["left"], pool["taken"]) == (2, 1)
 
     sheet = tollway("waybill", "show", number, "--json").json
     assert sheet["label"]["recipient"]["name"] == "王小明"

@@ -141,7 +141,7 @@ async def routes(
     found: list[Route] = []
     rejected: list[Rejected] = []
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack)
+        reject_file = RejectFile(rejects_path, file, stack)
         for record in read_records(file):
             try:
                 found.append(_read_route(record))

@@ -1,5 +1,6 @@
-"""Files of a command. What it writes never replaces another file, is never half written, and is on
-disk when the command ends; a damaged database is refused."""
+"""Files of a command. What it makes never replaces another file, is never half written, and is on
+disk when the command ends; a damaged database is refused. Rejected records are a report: the next
+load replaces it."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from tollway.cli.command import CommandError
+from tollway.cli.command import CommandError, UsageError
 from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
 
@@ -47,9 +48,15 @@ def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
 
 
 class RejectFile:
-    """The records that are wrong; opened with the first, so that a clean file leaves none."""
+    """The records of a source that are wrong; opened with the first, so that a clean one leaves no
+    such file."""
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
+    def __init__(self, path: Path, source: Path | None, stack: ExitStack) -> None:
+        if source is not None and path.exists() and source.exists() and path.samefile(source):
+            raise UsageError(f"{path} is the file to be loaded: name another one with --rejects.")
+        # Those of an earlier load would be taken for this one's. A device stays what it is.
+        if path.is_file():
+            path.unlink()
         self._path = path
         self._stack = stack
         self._file: BinaryIO | None = None

@@ -65,7 +65,7 @@ async def add(
         # Numbers of a shop that does not exist could never be taken, nor loaded again.
         await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack) if rejects_path else None
+        reject_file = RejectFile(rejects_path, file, stack) if rejects_path else None
         size = file.stat().st_size if file else 0
         advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 
