@@ -73,6 +73,10 @@ def test_from_a_carrier_to_a_label_and_back(
     sheet = tollway("waybill", "show", number, "--json").json
     assert sheet["label"]["recipient"]["name"] == "王小明"
     assert "王小明" in tollway("waybill", "show", number).out
+    refused = tollway("waybill", "label", number, "--out", "none/label.pdf")
+    assert refused.status == 1 and "folder of none/label.pdf does not exist" in refused.err
+    # Printed, its receiver could not be changed any more.
+    assert tollway("waybill", "show", number, "--json").json["waybill"]["printed_at_s"] is None
     for suffix in ("pdf", "png", "zpl"):
         made = tollway("waybill", "label", number, "--out", f"label.{suffix}", "--json").json
         assert made["bytes"] == (workplace / f"label.{suffix}").stat().st_size
