@@ -86,7 +86,11 @@ WRONG_USAGE = (
     ("token issue acme --expires-days 0", "--expires-days"),
     ("ledger show", "either an account or, with --request, one call"),
     ("ledger show acme --request 1", "either an account or, with --request, one call"),
+    ("ledger show --request 1 --unit credits", "--unit goes with an account"),
     ("ledger show acme --limit 0", "--limit"),
+    ("reconcile --carrier YTO", "--carrier goes with --decide"),
+    ("carrier routes YTO --replace", "--replace and --rejects go with a FILE"),
+    ("mcp http://127.0.0.1:1 --database sqlite:///a.db", "No such option: --database"),
 )
 
 

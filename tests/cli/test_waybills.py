@@ -97,6 +97,7 @@ def test_from_a_carrier_to_a_label_and_back(
         ("carrier add N! 新快递", 1, "letters, digits"),
         ("carrier add YTO 圆通 --served 广东 --not-served 西藏", 2, "not both"),
         ("pool add YTO", 2, "either in a --file or"),
+        ("pool add YTO --numbers YT0000000000009 --shop=", 1, "There is no shop"),
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),
         ("pool add YTO --shop 7 --numbers YT0000000000001", 1, "shop 7"),
         ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),

@@ -133,6 +133,8 @@ async def routes(
     A row has province, city, district, route_code, consolidation and consolidation_code. Without a
     district it is for all of the city, without a city for all of the province.
     """
+    if file is None and (replace or rejects is not None):
+        raise UsageError("--replace and --rejects go with a FILE: name it.")
     database = await session.open()
     await known_carrier(database, carrier)
     if file is None:

@@ -61,7 +61,7 @@ async def add(
     rejects_path = rejects or (rejects_beside(file) if file else None)
     reasons: list[RejectedNumber] = []
     database = await session.open()
-    if shop:
+    if shop is not None:
         # Numbers of a shop that does not exist could never be taken, nor loaded again.
         await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:

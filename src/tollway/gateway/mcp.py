@@ -187,18 +187,17 @@ class AgentTools:
                 f"more.",
                 is_error=True,
             )
-        # Without an answer it is not known whether the call was charged: then nothing is given back.
+        # Without an answer it is not known what the call took: then nothing is given back.
         result, reason = await self._perform(operation, params.arguments or {}, request)
-        if await self._may_be_charged(result, reason):
-            return result
-        charged = _charged(operation, result, price)
+        may_be_charged = await self._may_be_charged(result, reason)
+        charged = price if may_be_charged else _charged(operation, result, price)
         if charged < price:
             await give_back(self._database, account_id, budget.session, price - charged)
         return result
 
     async def _may_be_charged(self, result: types.CallToolResult, reason: str) -> bool:
-        """Whether a call that was refused may still be charged. A waybill that waits for its carrier
-        is charged to the call that began it, and not to those that asked for it again."""
+        """Whether a refused call may still be charged. A waybill that waits for its carrier is
+        charged to the call that began it, and not to those that asked for it again."""
         if reason != Reason.CARRIER_SILENT.name:
             return reason in MAY_BE_CHARGED
         request_id = (result.structured_content or {})["request_id"]
