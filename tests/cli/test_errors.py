@@ -100,6 +100,15 @@ def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) 
 
 
 @pytest.mark.sqlite
+def test_a_demo_world_that_cannot_be_read_is_named(
+    tollway: Command, ledger_store: Store, workplace: Path
+) -> None:
+    assert ledger_store.path.is_file()
+    (workplace / "ledger.db.demo.json").write_text('{"base_url": "http://127')
+    assert_one_sentence(tollway("operator", "link"), 1, "ledger.db.demo.json", "remove")
+
+
+@pytest.mark.sqlite
 def test_a_missing_database_is_named_and_not_made(process: Command, workplace: Path) -> None:
     answer = process("account", "list")
     assert_one_sentence(answer, 1, "ledger.db", "`tollway migrate`", "`tollway serve --demo`")
