@@ -48,6 +48,7 @@ _CHARGING = (
     "tests/ledger/test_holds.py",
     "tests/ledger/test_entries.py",
 )
+_QUEUE = ("tests/ledger/test_charge_queue.py", "tests/ledger/test_charge_queue_waits.py")
 _MACHINE = (
     "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
 )
@@ -63,12 +64,8 @@ _ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": (
-        (*_CHARGING, "tests/ledger/test_shared_windows.py"),
-        _ON_SHARED,
-        _MACHINE,
-        _KEYS,
-    ),
+    "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",), _CHARGING),
+    "ledger/charge_queue.py": (_QUEUE, _CHARGING, _ON_SHARED),
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
