@@ -33,18 +33,19 @@ def test_calls_that_come_during_a_commit_share_the_next_batches(on_queue: OnQueu
     on_queue(test, batch_max=3)
 
 
+@pytest.mark.parametrize("kind", [None, act, JOINT], ids=["plain", "alone", "joint"])
 def test_a_batch_that_waits_for_its_turn_takes_along_as_many_as_it_can_hold(
-    on_queue: OnQueue,
+    on_queue: OnQueue, kind: Act | None
 ) -> None:
     async def test(bench: QueueBench) -> None:
         bench.turn.clear()
-        calls = bench.settle_all(range(2))
+        calls = [bench.settle(name, kind) for name in "ab"]
         await bench.at(0)
-        calls += bench.settle_all(range(2, 5))
+        calls += [bench.settle(name, kind) for name in "cde"]
         await bench.at(0)
         bench.turn.set()
         await asyncio.gather(*calls)
-        assert bench.batches == [["0", "1", "2"], ["3", "4"]]
+        assert bench.batches == [["a", "b", "c"], ["d", "e"]]
 
     on_queue(test, batch_max=3)
 
