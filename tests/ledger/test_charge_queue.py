@@ -197,6 +197,7 @@ def test_a_call_whose_batch_has_not_begun_is_withdrawn_and_the_others_stay(
         await bench.at(1)
         assert not early.done()
         await bench.at(1.25)
+        assert early.done() and not late.done()
         with pytest.raises(StoreBusyError, match=TOO_LATE):
             await early
         bench.turn.set()
@@ -219,7 +220,7 @@ def test_a_call_whose_batch_has_begun_waits_two_seconds_more_and_is_then_in_doub
         await bench.at(3)
         assert not early.done()
         await bench.at(3.25)
-        assert not late.done()
+        assert early.done() and not late.done()
         with pytest.raises(StoreDoubtError, match=IN_DOUBT):
             await early
         bench.commit.set()
