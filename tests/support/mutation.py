@@ -59,13 +59,11 @@ _CALLS = (
     "tests/operations/test_remote_receipts.py",
 )
 _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
-# What comes last counts: these run on the other engine. Only there does a batch wait for more.
-_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",), _CHARGING),
-    "ledger/charge_queue.py": (_QUEUE, _CHARGING, _ON_SHARED),
+    "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",),),
+    "ledger/charge_queue.py": (_QUEUE,),
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
