@@ -57,21 +57,31 @@ _CALLS = (
     "tests/operations/test_remote_waybills.py",
     "tests/operations/test_remote_receipts.py",
 )
+# Of the modules that charge, without a server.
+_POSTING = (
+    "tests/ledger/test_charges.py",
+    "tests/ledger/test_acts.py",
+    "tests/ledger/test_joint_acts.py",
+    "tests/ledger/test_charge_transaction.py",
+    "tests/ledger/test_shared_windows.py",
+)
 _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
 # What comes last counts: these run on the other engine. Only there does a batch wait for more.
 _ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "ledger/charges.py": _ON_EMBEDDED,
+    "ledger/charges.py": (_POSTING, _MACHINE),
     "ledger/charging.py": (
         (*_CHARGING, "tests/ledger/test_shared_windows.py"),
         _ON_SHARED,
         _MACHINE,
         _KEYS,
     ),
-    "ledger/pending_charge.py": _ON_EMBEDDED,
-    "ledger/charge_transaction.py": _ON_EMBEDDED,
-    "ledger/joint_acts.py": _ON_EMBEDDED,
+    "ledger/pending_charge.py": (
+        ("tests/ledger/test_pending_charge.py", "tests/ledger/test_shared_windows.py"),
+    ),
+    "ledger/charge_transaction.py": (_POSTING, _MACHINE),
+    "ledger/joint_acts.py": (_POSTING, _MACHINE),
     "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
     "ledger/idempotency.py": (
