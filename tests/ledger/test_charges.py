@@ -137,6 +137,15 @@ def test_an_act_has_succeeded_if_its_answer_was_paid_now_or_before(
     assert result.is_success is is_success
 
 
+def test_the_answer_of_an_act_is_kept_under_the_key_of_its_charge(account: Account) -> None:
+    first = keyed(account.charge("1", act(PAID)))
+    again = keyed(account.charge("2", act(PAID)))
+    results = account.post(first, again)
+    assert results[0] == PAID and isinstance(results[1], AlreadyAnswered)
+    assert account.kept() == KeptAnswer(first.request_id, b"\1f", b"sealed answer")
+    assert account.charged() == [("1", 90)]
+
+
 def test_a_charge_with_a_key_is_paid_once_and_its_answer_kept(account: Account) -> None:
     first = keyed(account.charge("1"), b"answer")
     assert account.post(first) == {0: PAID}
@@ -148,15 +157,6 @@ def test_a_charge_with_a_key_is_paid_once_and_its_answer_kept(account: Account) 
     # What a log shows of it is not the answer.
     assert str(found[0]) == first.request_id
     assert account.charged() == [("1", 90), ("3", 80)]
-
-
-def test_the_answer_of_an_act_is_kept_under_the_key_of_its_charge(account: Account) -> None:
-    first = keyed(account.charge("1", act(PAID)))
-    again = keyed(account.charge("2", act(PAID)))
-    results = account.post(first, again)
-    assert results[0] == PAID and isinstance(results[1], AlreadyAnswered)
-    assert account.kept() == KeptAnswer(first.request_id, b"\1f", b"sealed answer")
-    assert account.charged() == [("1", 90)]
 
 
 def test_an_act_that_has_not_succeeded_leaves_its_key_free(account: Account) -> None:
