@@ -75,9 +75,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
     "ledger/idempotency.py": (
-        _MACHINE,
-        _KEYS,
-        ("tests/ledger/test_upkeep_pieces.py", "tests/gateway/test_sweeping.py"),
+        ("tests/ledger/test_kept_answers.py", "tests/pipeline/test_replay.py"),
+        ("--engine", "postgresql", "tests/ledger/test_kept_answers.py"),
     ),
     "ledger/charge_postgresql.py": (
         (
@@ -88,8 +87,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         _KEYS,
     ),
-    "pipeline/settle.py": (_MACHINE, _KEYS, _CALLS),
-    "pipeline/replay.py": (_MACHINE, _KEYS),
+    "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
+    "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }
 
 
