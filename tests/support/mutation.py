@@ -94,13 +94,13 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tests/ledger/test_upkeep_pieces.py", "tests/gateway/test_sweeping.py"),
     ),
     "ledger/charge_postgresql.py": (
+        ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
         (
             "tests/ledger/test_charge_postgresql.py",
             "tests/ledger/test_charge_postgresql_busy.py",
             "tests/ledger/test_shared_limit.py",
             "tests/ledger/test_joint_acts.py",
         ),
-        _KEYS,
     ),
     "pipeline/settle.py": (_MACHINE, _KEYS, _CALLS),
     "pipeline/replay.py": (_MACHINE, _KEYS),
