@@ -72,8 +72,22 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
-    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
-    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
+    "ledger/entries.py": (
+        ("tests/ledger/test_top_ups.py", "tests/ledger/test_entries.py"),
+        # On a server, entries are added in another way.
+        ("--engine", "postgresql", "tests/ledger/test_entries.py"),
+        _MACHINE,
+    ),
+    "ledger/holds.py": (
+        (
+            "tests/ledger/test_hold_calls.py",
+            "tests/ledger/test_open_holds.py",
+            "tests/ledger/test_holds.py",
+        ),
+        # Only there are rows locked.
+        ("--engine", "postgresql", "tests/ledger/test_open_holds.py"),
+        _MACHINE,
+    ),
     "ledger/idempotency.py": (
         _MACHINE,
         _KEYS,
