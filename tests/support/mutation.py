@@ -72,20 +72,34 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
-    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
-    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
+    "ledger/entries.py": (
+        ("tests/ledger/test_top_ups.py", "tests/ledger/test_entries.py"),
+        # On a server, entries are added in another way.
+        ("--engine", "postgresql", "tests/ledger/test_entries.py"),
+        _MACHINE,
+    ),
+    "ledger/holds.py": (
+        (
+            "tests/ledger/test_hold_calls.py",
+            "tests/ledger/test_open_holds.py",
+            "tests/ledger/test_holds.py",
+        ),
+        # Only there are rows locked.
+        ("--engine", "postgresql", "tests/ledger/test_open_holds.py"),
+        _MACHINE,
+    ),
     "ledger/idempotency.py": (
         ("tests/ledger/test_kept_answers.py", "tests/pipeline/test_replay.py"),
         ("--engine", "postgresql", "tests/ledger/test_kept_answers.py"),
     ),
     "ledger/charge_postgresql.py": (
+        ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
         (
             "tests/ledger/test_charge_postgresql.py",
             "tests/ledger/test_charge_postgresql_busy.py",
             "tests/ledger/test_shared_limit.py",
             "tests/ledger/test_joint_acts.py",
         ),
-        _KEYS,
     ),
     "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
     "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
