@@ -89,9 +89,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         _MACHINE,
     ),
     "ledger/idempotency.py": (
-        _MACHINE,
-        _KEYS,
-        ("tests/ledger/test_upkeep_pieces.py", "tests/gateway/test_sweeping.py"),
+        ("tests/ledger/test_kept_answers.py", "tests/pipeline/test_replay.py"),
+        ("--engine", "postgresql", "tests/ledger/test_kept_answers.py"),
     ),
     "ledger/charge_postgresql.py": (
         ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
@@ -102,8 +101,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
             "tests/ledger/test_joint_acts.py",
         ),
     ),
-    "pipeline/settle.py": (_MACHINE, _KEYS, _CALLS),
-    "pipeline/replay.py": (_MACHINE, _KEYS),
+    "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
+    "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }
 
 
