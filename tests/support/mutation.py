@@ -52,26 +52,30 @@ _MACHINE = (
     "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
 )
 _KEYS = ("tests/operations/test_idempotency_key.py", "tests/operations/test_reserved_keys.py")
-_CALLS = (
-    "tests/pipeline/test_token_limits.py",
-    "tests/operations/test_remote_waybills.py",
-    "tests/operations/test_remote_receipts.py",
+# Of the modules that charge, without a server.
+_POSTING = (
+    "tests/ledger/test_charges.py",
+    "tests/ledger/test_acts.py",
+    "tests/ledger/test_joint_acts.py",
+    "tests/ledger/test_charge_transaction.py",
+    "tests/ledger/test_shared_windows.py",
 )
-_ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
 # What comes last counts: these run on the other engine. Only there does a batch wait for more.
 _ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "ledger/charges.py": _ON_EMBEDDED,
+    "ledger/charges.py": (_POSTING, _MACHINE),
     "ledger/charging.py": (
         (*_CHARGING, "tests/ledger/test_shared_windows.py"),
         _ON_SHARED,
         _MACHINE,
         _KEYS,
     ),
-    "ledger/pending_charge.py": _ON_EMBEDDED,
-    "ledger/charge_transaction.py": _ON_EMBEDDED,
-    "ledger/joint_acts.py": _ON_EMBEDDED,
+    "ledger/pending_charge.py": (
+        ("tests/ledger/test_pending_charge.py", "tests/ledger/test_shared_windows.py"),
+    ),
+    "ledger/charge_transaction.py": (_POSTING, _MACHINE),
+    "ledger/joint_acts.py": (_POSTING, _MACHINE),
     "ledger/entries.py": (
         ("tests/ledger/test_top_ups.py", "tests/ledger/test_entries.py"),
         # On a server, entries are added in another way.
