@@ -1,4 +1,4 @@
-"""A charge on its way: it ends once, and whoever waits for it goes on with what became of it."""
+"""A charge on its way: it ends once, and the call that waits goes on with what became of it."""
 
 import asyncio
 import traceback
@@ -148,7 +148,7 @@ def test_a_stage_does_not_go_on_if_its_charge_has_failed() -> None:
     assert seen == []
 
 
-def test_who_waits_gets_the_result_when_it_ends() -> None:
+def test_a_call_that_waits_gets_the_result_when_it_ends() -> None:
     async def test() -> None:
         waiting = pending()
         task = await begun(waiting)
@@ -160,7 +160,7 @@ def test_who_waits_gets_the_result_when_it_ends() -> None:
     asyncio.run(test())
 
 
-def test_who_waits_gets_the_error_when_it_fails() -> None:
+def test_a_call_that_waits_gets_the_error_when_it_fails() -> None:
     async def test() -> None:
         waiting = pending()
         task = await begun(waiting)
