@@ -40,6 +40,7 @@ _ALONE = {
     "test_breaker.py",
     "test_charge_batcher.py",
     "test_charge_queue.py",
+    "test_charge_queue_timeouts.py",
     "test_charge_queue_waits.py",
     "test_connector.py",
     "test_drift.py",
