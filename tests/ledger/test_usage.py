@@ -18,6 +18,7 @@ from tollway.ledger.usage import (
     _BY_DAY,
     _LOCK,
     _SUMMED,
+    midnight_s,
     roll_up,
     usage_by_day,
     usage_of_account,
@@ -168,3 +169,11 @@ def test_usage_reads_no_entry_that_is_in_the_sums(own_store: Store) -> None:
         steps = [row[3] for row in plan if row[3].startswith(("SEARCH entry", "SCAN"))]
     read = "SEARCH entry USING PRIMARY KEY (account_id=? AND unit=? AND number>?)"
     assert steps == [f"{read} LEFT-JOIN"]
+
+
+def test_a_day_whose_midnight_comes_twice_begins_once() -> None:
+    """Where clocks are set back from one to midnight, a day has 25 hours and one beginning."""
+    zone = ZoneInfo("Atlantic/Azores")
+    first = int(datetime(2026, 10, 25, tzinfo=zone).timestamp())
+    assert {midnight_s(first + hours * 3600, zone) for hours in range(25)} == {first}
+    assert midnight_s(first + 25 * 3600, zone) == first + 25 * 3600
