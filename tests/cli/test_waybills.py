@@ -50,19 +50,23 @@ def test_from_a_carrier_to_a_label_and_back(
 ) -> None:
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
     Path("numbers.txt").write_text("YT0000000000001\n\nnonsense\nYT0000000000002\n", "utf-8")
-    loaded = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json").json
+    answer = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json")
+    assert answer.status == 1, "one was rejected"
+    loaded = answer.json
     assert (loaded["read"], loaded["loaded"], loaded["rejected"]) == (3, 2, 1)
     assert loaded["rejects"] == "numbers.txt.rejected.jsonl"
     assert "nonsense" in (workplace / loaded["rejects"]).read_text("utf-8")
     again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
-    assert "0 loaded, 3 rejected" in again.out and "loaded before" in again.out
+    assert again.status == 1 and "0 loaded, 3 rejected" in again.out
+    assert "loaded before" in again.out
+    assert tollway("pool", "add", "YTO", "--numbers", "YT0000000000003").status == 0
 
     issue(ledger_store, "YTO", "order-0001")
     number = "YT0000000000001"
     (listed,) = tollway("waybill", "list", "--json").json
     assert (listed["number"], listed["state"], listed["price"]) == (number, "issued", 10)
     (pool,) = tollway("pool", "list", "--json").json
-    assert (pool["left"], pool["taken"]) == (1, 1)
+    assert (pool["left"], pool["taken"]) == (2, 1)
 
     sheet = tollway("waybill", "show", number, "--json").json
     assert sheet["label"]["recipient"]["name"] == "王小明"

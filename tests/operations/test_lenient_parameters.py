@@ -14,6 +14,7 @@ from tests.support.all_operations import all_operations_caller, ask, good_reques
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
+from tests.support.waybills import without_charge
 from tollway.contract.operation import Operation
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
@@ -118,8 +119,28 @@ def test_a_filter_under_the_answers_own_name_is_a_filter(asking: Asker) -> None:
     assert by_answers == by_wire_name
     assert by_answers["pageSize"] == 5 and by_answers["totalElements"] < shown["totalElements"]
     wrong = asking("waybills", shop_code="no-such-code")
-    assert wrong.code == 100 and "shopCode" in wrong.msg
+    assert (wrong.code, wrong.headers["x-tollway-reason"]) == (100, "SHOP_CODE_WRONG")
     assert asking("waybills", order_sn=..., orderSn="WIRE-0000001").data["orderSn"]
+
+
+def _in_the_other_case(name: str) -> str:
+    first, *others = name.split("_")
+    if others:
+        return first + "".join(each.capitalize() for each in others)
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_every_parameter_is_taken_in_the_other_case(
+    asking: Asker, today: date, operation: Operation
+) -> None:
+    sent = good_request(operation, today)
+    plain = asking(operation.name, **sent)
+    changed = {_in_the_other_case(name): value for name, value in sent.items()}
+    # Those of one word have one spelling, and are sent as they are.
+    reply = asking(operation.name, **{**dict.fromkeys(sent, ...), **changed})
+    assert reply.code == 0 and "x-ignored-parameters" not in reply.headers
+    assert without_charge(reply.data) == without_charge(plain.data)
 
 
 def test_100_one_parameter_under_two_names_with_two_values(asking: Asker) -> None:
@@ -176,7 +197,8 @@ def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     day = today - timedelta(days=1)
     whole = asking("orders", start_time=f"{day}", pageSize="1").data
     assert 0 < whole["totalElements"] < asking("orders", pageSize="1").data["totalElements"]
-    for written in (f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00"):
+    in_utc = f"{day - timedelta(days=1)}T16:00:00Z"
+    for written in (f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00", in_utc):
         assert asking("orders", start_time=written, pageSize="1").data == whole
     # The window begins two days ago.
     plain, start = asking("coupon_claims").data, today - timedelta(days=2)
@@ -208,6 +230,7 @@ def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: 
         posted(served, caller, orders, gzip.compress(form), Content_Encoding="gzip"),
     ):
         assert again.data == plain.data
+    as_form = urlencode(json.loads(text), encoding="gbk").encode()
     # What curl -d declares, what a script without a library sends, and what Windows saves.
     for again in (
         posted(served, caller, waybills, text.encode(), Content_Type=FORM),
@@ -221,6 +244,7 @@ def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: 
             text.encode("gbk"),
             Content_Type="application/json;charset=GBK",
         ),
+        posted(served, caller, waybills, as_form, Content_Type=f"{FORM}; charset=GBK"),
         posted(served, caller, waybills, gzip.compress(text.encode()), Content_Encoding="gzip"),
     ):
         assert again.data["waybillCode"] == issued.data["waybillCode"]
