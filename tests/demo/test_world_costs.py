@@ -68,10 +68,14 @@ def part_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "WORLD", claims.Size(1000, 10))
     monkeypatch.setattr(orders, "WORLD", orders.Size(200_000, 60))
     monkeypatch.setattr(waybills, "WORLD", 2000)
+    # What a second process would make, here: its calls count too.
+    monkeypatch.setattr(orders, "made_aside", lambda _, make: make())
 
 
 @pytest.mark.sqlite
-def test_a_record_takes_few_function_calls_and_few_steps(own_store: Store) -> None:
+def test_a_record_takes_few_function_calls_and_few_steps(tmp_path: Path) -> None:
+    # A new one, as for a newcomer: where there are records already, all take another way.
+    store = Store(tmp_path / "tollway.db")
     steps = statements = 0
 
     def ran(event: dict[str, Any]) -> None:
@@ -85,14 +89,14 @@ def test_a_record_takes_few_function_calls_and_few_steps(own_store: Store) -> No
     made = Made()
     apsw.connection_hooks.append(traced)
     try:
-        made.fill(own_store)
+        made.fill(store)
     finally:
         apsw.connection_hooks.remove(traced)
-    # As counted, and a little more: 20.2 calls, 126 steps, a statement for 18 records. The general
-    # loader of orders, which looks for those that are stored, would take 22.2 calls.
-    assert made.calls < 21.3 * made.records
-    assert steps < 150 * made.records
-    assert statements < made.records // 15
+    # As counted, which is the same every time: 19.8 calls, 123 steps, a statement for 18.6 records.
+    # One call more for each claim, the fewest of the records, would be 19.98.
+    assert made.calls < 19.9 * made.records
+    assert steps < 125 * made.records
+    assert statements < made.records / 18
 
 
 @pytest.fixture
@@ -111,8 +115,8 @@ def test_a_server_gets_many_new_rows_in_few_statements(
     made = Made()
     made.fill(store)
     asked = server.asked()
-    # As counted, and a little more: 47 calls for a record, 400 statements in all.
-    assert made.calls < 52 * made.records
-    assert len(asked.reads) + len(asked.others) < 500
+    # As counted: 47.37 calls for a record, give or take a hundred in all, and 391 statements.
+    assert made.calls < 47.5 * made.records
+    assert len(asked.reads) + len(asked.others) < 400
     stored = [each for each in asked.others if re.match(r'(INSERT INTO|COPY) "?shop_order"?', each)]
     assert stored and all(each.startswith("COPY") for each in stored)
