@@ -190,6 +190,10 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     window = {"startTime": start_s, "endTime": start_s + 30 * 86_400, "sid": "chan-1", "type": 4}
     made = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
     assert (made.data["records"], made.data["withholding_money"]) == (250, 3)
+    # The same window, written out.
+    window |= {"startTime": "2026-01-15", "endTime": "2026-02-13T16:00Z"}
+    again = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
+    assert again.data["records"] == 250
     headers = {"Authorization": f"Bearer {claimer.token}"}
     query = {"export_id": made.data["export_id"]}
     whole = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)

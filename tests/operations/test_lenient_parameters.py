@@ -10,13 +10,20 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.all_operations import (
+    SHANGHAI,
+    all_operations_caller,
+    ask,
+    good_request,
+    small_world,
+)
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
 from tests.support.waybills import without_charge
 from tollway.contract.operation import Operation
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.demo_data import midnight_s
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -193,18 +200,26 @@ def test_many_names_that_are_not_known_are_listed_shortly(asking: Asker) -> None
     assert reply.code == 0 and len(listed) == 11 and listed[-1] == "..."
 
 
+def _spellings(day: date) -> list[str]:
+    """The beginning of a day: alone, to the minute, to the second, with an offset."""
+    in_utc = f"{day - timedelta(days=1)}T16:00:00Z"
+    return [f"{day}", f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00", in_utc]
+
+
 def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     day = today - timedelta(days=1)
-    whole = asking("orders", start_time=f"{day}", pageSize="1").data
-    assert 0 < whole["totalElements"] < asking("orders", pageSize="1").data["totalElements"]
-    in_utc = f"{day - timedelta(days=1)}T16:00:00Z"
-    for written in (f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00", in_utc):
-        assert asking("orders", start_time=written, pageSize="1").data == whole
-    # The window begins two days ago.
-    plain, start = asking("coupon_claims").data, today - timedelta(days=2)
+    every = asking("orders", pageSize="1").data["totalElements"]
+    for end in ("start_time", "end_time"):
+        plain = asking("orders", pageSize="1", **{end: str(midnight_s(day, SHANGHAI))}).data
+        assert 0 < plain["totalElements"] < every
+        for written in _spellings(day):
+            assert asking("orders", pageSize="1", **{end: written}).data == plain
+    # The window begins two days ago, and ends a day ago.
+    plain = asking("coupon_claims").data
     assert plain["total"] > 0
-    assert asking("coupon_claims", startTime=f"{start}").data == plain
-    assert asking("coupon_claims", startTime=f"{start}T00:00+08:00").data == plain
+    for end, day in (("startTime", today - timedelta(days=2)), ("endTime", day)):
+        for written in _spellings(day):
+            assert asking("coupon_claims", **{end: written}).data == plain
 
 
 def posted(
