@@ -217,8 +217,8 @@ def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     # The window begins two days ago, and ends a day ago.
     plain = asking("coupon_claims").data
     assert plain["total"] > 0
-    for end, day in (("startTime", today - timedelta(days=2)), ("endTime", day)):
-        for written in _spellings(day):
+    for end, begins in (("startTime", today - timedelta(days=2)), ("endTime", day)):
+        for written in _spellings(begins):
             assert asking("coupon_claims", **{end: written}).data == plain
 
 
