@@ -265,3 +265,14 @@ def test_0_a_test_export_is_known_to_all_workers(tmp_path: Path) -> None:
             statuses.add(file.headers["content-type"])
     assert statuses == {"application/gzip"}
     assert served.stop() == 0
+
+
+def test_0_a_file_under_an_idempotency_key_comes_whole_each_time(served: Gateway) -> None:
+    shopper = new_shopper(served.store)
+    export_id = export(served, shopper.token).data["export_id"]
+    headers = {"Authorization": f"Bearer {shopper.token}", "Idempotency-Key": "file-1"}
+    query = {"owner_id": OWNER, "export_id": export_id}
+    for _ in range(2):
+        response = served.client.get(ORDERS_FILE.path, params=query, headers=headers)
+        assert response.headers["content-type"] == "application/gzip", response.text
+        assert len(numbers_in(response.content)) == _COUNT
