@@ -27,6 +27,7 @@ from tollway.carriers.pending import (
     end_refused,
     is_pending,
     list_pending,
+    pending_of_order,
     ref_of,
 )
 from tollway.carriers.vault import Vault
@@ -204,10 +205,8 @@ class Reconciler:
     async def _undecided(self, order_sn: str, wp_code: str | None) -> StoredWaybill:
         found = [
             stored
-            for carrier in await carriers_pending(self._database)
-            if wp_code in (None, carrier)
-            for stored in await list_pending(self._database, carrier, None, _AT_ONCE_MAX)
-            if stored.waybill.order_sn == order_sn
+            for stored in await pending_of_order(self._database, order_sn)
+            if wp_code in (None, stored.waybill.wp_code)
         ]
         if not found:
             raise CarrierError(
