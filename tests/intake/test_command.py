@@ -81,3 +81,11 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence_and_status_1(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert answer.err.count("\n") == 1 and "cannot be read" in answer.err
+
+
+def test_the_file_itself_is_never_taken_for_the_rejects(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tollway(str(file), "--rejects", f"../{file.parent.name}/{file.name}") == 1
+    assert "is the file that is read" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == CONTENT

@@ -31,7 +31,7 @@ from tollway.carriers.carriers import (
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.files import RejectFile, rejects_of
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, RejectsOption, argument, option
 from tollway.intake.files import read_records
@@ -137,7 +137,7 @@ async def routes(
     await known_carrier(database, carrier)
     if file is None:
         return _shown_routes(await list_routes(database, carrier))
-    rejects_path = rejects or rejects_beside(file)
+    rejects_path = rejects_of(file, rejects)
     found: list[Route] = []
     rejected: list[Rejected] = []
     with ExitStack() as stack:

@@ -60,6 +60,9 @@ class RejectFile:
         self._file.write(msgspec.json.encode(reject) + b"\n")
 
 
-def rejects_beside(file: Path) -> Path:
-    """Where the rejected records of a file go, unless an option says otherwise."""
-    return file.with_name(f"{file.name}.rejected.jsonl")
+def rejects_of(file: Path, chosen: Path | None) -> Path:
+    """Where the rejected records of a file go: beside it, unless an option says otherwise."""
+    path = chosen or file.with_name(f"{file.name}.rejected.jsonl")
+    if path.resolve() == file.resolve():
+        raise CommandError(f"{path} is the file that is read: choose another one for the rejects.")
+    return path

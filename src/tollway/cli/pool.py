@@ -10,7 +10,7 @@ import typer
 
 from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
 from tollway.cli.command import Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.files import RejectFile, rejects_of
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import CarrierArgument, RejectsOption, option
 from tollway.consent.owners import find_owner
@@ -58,7 +58,7 @@ async def add(
     """Load numbers; those that do not fit the carrier or were loaded before are rejected."""
     if (file is None) == (numbers is None):
         raise UsageError("Give the numbers either in a --file or with --numbers.")
-    rejects_path = rejects or (rejects_beside(file) if file else None)
+    rejects_path = rejects_of(file, rejects) if file else rejects
     reasons: list[RejectedNumber] = []
     database = await session.open()
     if shop:
