@@ -152,9 +152,7 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
 
 
 @pytest.mark.parametrize("listed", ["x", ["x"], [{"branchAccountCols": "x"}], [{}]])
-def test_branches_of_another_form_are_none(
-    listed: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async def exchange(*_: object) -> bytes:
         return json.dumps({"success": True, "waybillApplySubscriptionCols": listed}).encode()
 

@@ -32,6 +32,7 @@ from tollway.carriers.pending import (
 )
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
+from tollway.contract.language import Phrase
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, sure_ms
@@ -286,6 +287,17 @@ def _finding(
     return msgspec.structs.replace(finding, is_overdue=is_overdue)
 
 
+class CancelDeclinedError(CarrierError):
+    """The carrier was asked to cancel a waybill, and does not."""
+
+    @property
+    def why(self) -> str | Phrase:
+        """In the carrier's own words, or ours if it gave none."""
+        reason = self.sentence.values["why"]
+        assert isinstance(reason, str | Phrase)
+        return Declined(reason).clause
+
+
 async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
     """Has a remote carrier cancel its waybill; no carrier knows one from a pool.
 
@@ -311,7 +323,7 @@ async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Way
             why=error.sentence,
         ) from None
     if isinstance(answer, Declined):
-        raise CarrierError(
+        raise CancelDeclinedError(
             "Carrier {wp_code} does not cancel {number}: {why}",
             wp_code=of.wp_code,
             number=of.number,
