@@ -83,9 +83,12 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence_and_status_1(
     assert answer.err.count("\n") == 1 and "cannot be read" in answer.err
 
 
-def test_the_file_itself_is_never_taken_for_the_rejects(
-    file: Path, capsys: pytest.CaptureFixture[str]
+def test_the_file_to_be_loaded_is_not_taken_for_its_rejects(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tollway(str(file), "--rejects", f"../{file.parent.name}/{file.name}") == 1
-    assert "is the file that is read" in capsys.readouterr().err
+    same = tmp_path / "same.csv"
+    same.symlink_to(file)
+    for rejects in (file, same):
+        assert tollway(str(file), "--rejects", str(rejects)) == 2
+        assert "is the file to be loaded" in capsys.readouterr().err
     assert file.read_text(encoding="utf-8") == CONTENT

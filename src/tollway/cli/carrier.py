@@ -31,7 +31,7 @@ from tollway.carriers.carriers import (
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_of
+from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, RejectsOption, argument, option
 from tollway.intake.files import read_records
@@ -133,15 +133,17 @@ async def routes(
     A row has province, city, district, route_code, consolidation and consolidation_code. Without a
     district it is for all of the city, without a city for all of the province.
     """
+    if file is None and (replace or rejects is not None):
+        raise UsageError("--replace and --rejects go with a FILE: name it.")
     database = await session.open()
     await known_carrier(database, carrier)
     if file is None:
         return _shown_routes(await list_routes(database, carrier))
-    rejects_path = rejects_of(file, rejects)
+    rejects_path = rejects or rejects_beside(file)
     found: list[Route] = []
     rejected: list[Rejected] = []
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack)
+        reject_file = RejectFile(rejects_path, file, stack)
         for record in read_records(file):
             try:
                 found.append(_read_route(record))

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
-from tollway.cli.files import RejectFile, rejects_of
+from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, Time, progress_bar
 from tollway.cli.parameters import RejectsOption, argument, option
 from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, load
@@ -183,13 +183,11 @@ async def _import(
     rejects: Path | None,
 ) -> Output:
     database = await session.open()
-    rejects_path = rejects_of(file, rejects)
-    # Those of an earlier load would be taken for this one's.
-    rejects_path.unlink(missing_ok=True)
+    rejects_path = rejects or rejects_beside(file)
     subject = f"records {kind.name}"
-    await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack)
+        reject_file = RejectFile(rejects_path, file, stack)
+        await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
         progress = stack.enter_context(_progress(file))
         result = await load(database, loader, chunks, reject_file.write, progress)
     done = {"file": str(file), **msgspec.to_builtins(result)}

@@ -10,7 +10,7 @@ import typer
 
 from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
 from tollway.cli.command import Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_of
+from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import CarrierArgument, RejectsOption, option
 from tollway.consent.owners import find_owner
@@ -58,14 +58,14 @@ async def add(
     """Load numbers; those that do not fit the carrier or were loaded before are rejected."""
     if (file is None) == (numbers is None):
         raise UsageError("Give the numbers either in a --file or with --numbers.")
-    rejects_path = rejects_of(file, rejects) if file else rejects
+    rejects_path = rejects or (rejects_beside(file) if file else None)
     reasons: list[RejectedNumber] = []
     database = await session.open()
-    if shop:
+    if shop is not None:
         # Numbers of a shop that does not exist could never be taken, nor loaded again.
         await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack) if rejects_path else None
+        reject_file = RejectFile(rejects_path, file, stack) if rejects_path else None
         size = file.stat().st_size if file else 0
         advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 
