@@ -103,7 +103,10 @@ def main() -> None:
         bare_cpu, bare_taken, rows = bare(folder / "demo.db", folder / "bare.db")
         print(f"{rows:,} rows")
         print(f"bare insert:  {bare_cpu:5.1f} s of CPU, {bare_taken:5.1f} s")
-        print(f"tollway demo: {cpu:5.1f} s of CPU, {taken:5.1f} s: {cpu / bare_cpu:.1f} times")
+        print(
+            f"tollway demo: {cpu:5.1f} s of CPU, {taken:5.1f} s: "
+            f"{cpu / bare_cpu:.1f} times the CPU, {taken / bare_taken:.1f} times as long"
+        )
         if chosen.postgresql:
             cpu, shared = load(chosen.postgresql, folder)
             print(

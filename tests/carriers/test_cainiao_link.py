@@ -20,6 +20,7 @@ from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.carrier_links import CAINIAO_LINK, CarrierLink, OpenedCarrierLink, connect
 from tollway.carriers.carriers import add_carrier
+from tollway.carriers.connectors import cainiao_link
 from tollway.carriers.connectors.cainiao_link import (
     CainiaoConnector,
     digest,
@@ -198,6 +199,15 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
     assert branch.addresses == ["浙江省杭州市余杭区良睦路 1 号"]
 
 
+@pytest.mark.parametrize("listed", ["x", ["x"], [{"branchAccountCols": "x"}], [{}]])
+def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def exchange(*_: object) -> bytes:
+        return json.dumps({"success": True, "waybillApplySubscriptionCols": listed}).encode()
+
+    monkeypatch.setattr(cainiao_link, "exchange", exchange)
+    assert ask(opened("https://link.example/"), lambda to: to.subscriptions()) == []
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -208,6 +218,7 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
         b"<response>",
         b'<!DOCTYPE r [<!ENTITY a "b">]><r><success>true</success></r>',
         b"<r>" * 40 + b"</r>" * 40,
+        b"[" * 30_000,
         "<成功>".encode("gbk"),
     ],
 )

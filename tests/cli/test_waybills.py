@@ -59,7 +59,12 @@ def test_from_a_carrier_to_a_label_and_back(
     again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
     assert again.status == 1 and "0 loaded, 3 rejected" in again.out
     assert "loaded before" in again.out
-    assert tollway("pool", "add", "YTO", "--numbers", "YT0000000000003").status == 0
+    same = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--rejects", "numbers.txt")
+    assert same.status == 2 and "is the file to be loaded" in same.err
+    assert "nonsense" in Path("numbers.txt").read_text("utf-8")
+    Path("numbers.txt").write_text("YT0000000000003\n", "utf-8")
+    assert tollway("pool", "add", "YTO", "--file", "numbers.txt").status == 0
+    assert not (workplace / loaded["rejects"]).exists()
 
     issue(ledger_store, "YTO", "order-0001")
     number = "YT0000000000001"
@@ -71,6 +76,10 @@ def test_from_a_carrier_to_a_label_and_back(
     sheet = tollway("waybill", "show", number, "--json").json
     assert sheet["label"]["recipient"]["name"] == "王小明"
     assert "王小明" in tollway("waybill", "show", number).out
+    refused = tollway("waybill", "label", number, "--out", "none/label.pdf")
+    assert refused.status == 1 and "folder of none/label.pdf does not exist" in refused.err
+    # Printed, its receiver could not be changed any more.
+    assert tollway("waybill", "show", number, "--json").json["waybill"]["printed_at_s"] is None
     for suffix in ("pdf", "png", "zpl"):
         made = tollway("waybill", "label", number, "--out", f"label.{suffix}", "--json").json
         assert made["bytes"] == (workplace / f"label.{suffix}").stat().st_size
@@ -91,6 +100,7 @@ def test_from_a_carrier_to_a_label_and_back(
         ("carrier add N! 新快递", 1, "letters, digits"),
         ("carrier add YTO 圆通 --served 广东 --not-served 西藏", 2, "not both"),
         ("pool add YTO", 2, "either in a --file or"),
+        ("pool add YTO --numbers YT0000000000009 --shop=", 1, "There is no shop"),
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),
         ("pool add YTO --shop 7 --numbers YT0000000000001", 1, "shop 7"),
         ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),

@@ -95,3 +95,14 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence_and_status_1(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert answer.err.count("\n") == 1 and "cannot be read" in answer.err
+
+
+def test_the_file_to_be_loaded_is_not_taken_for_its_rejects(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = tmp_path / "same.csv"
+    same.symlink_to(file)
+    for rejects in (file, same):
+        assert tollway(str(file), "--rejects", str(rejects)) == 2
+        assert "is the file to be loaded" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == CONTENT

@@ -260,6 +260,26 @@ def test_nothing_is_busy_where_nothing_is_locked(pair: Pair) -> None:
     assert check(pair, RICH, [(NO_LOCKS, MIXED)] * 2) == 0
 
 
+def test_while_a_whole_table_is_locked_all_are_busy(store: Store) -> None:
+    name = f"table {next(_runs)}"
+
+    async def work(database: Database) -> ChargeResults:
+        charges = charges_of(name, 0, [ChargeSpec("a", "credits", 0, None, None)] * 2)
+        connection = await asyncpg.connect(store.url)
+        try:
+            async with connection.transaction():
+                await connection.execute("LOCK TABLE admission IN ACCESS EXCLUSIVE MODE")
+                return await post_unless_locked(database, charges)
+        finally:
+            await connection.close()
+
+    results = store.do(work)
+    assert {place: type(result) for place, result in results.items()} == {
+        0: BusyError,
+        1: BusyError,
+    }
+
+
 @pytest.mark.parametrize(
     "fault",
     [

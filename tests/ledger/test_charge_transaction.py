@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -135,6 +136,31 @@ def test_a_transaction_that_does_it_wrong_turns_the_check_red(store: Store, sabo
     store.do(lambda database: check(database, {BALANCES[0]: 5}, [batch]))
     with pytest.raises(AssertionError):
         store.do(lambda database: check(database, {BALANCES[0]: 5}, [batch], sabotage))
+
+
+class CountsDebits(Overdraws):
+    """A transaction that does it right, and counts the debits."""
+
+    def __init__(self, inner: Transaction) -> None:
+        super().__init__(inner)
+        self.debits = 0
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        self.debits += query is TAKE
+        return await self._inner.fetch_one(query, **values)
+
+
+def test_the_calls_of_each_balance_are_one_debit(store: Store) -> None:
+    counting: list[CountsDebits] = []
+
+    def wrap(transaction: Transaction) -> Any:
+        counting.append(CountsDebits(transaction))
+        return counting[-1]
+
+    batch = [(BALANCES[nth % 2], 1) for nth in range(8)]
+    openings = {BALANCES[0]: 4, BALANCES[1]: 4}
+    store.do(lambda database: check(database, openings, [batch], wrap))
+    assert [each.debits for each in counting] == [2]
 
 
 def test_a_call_too_dear_does_not_stop_a_cheaper_one_behind_it(store: Store) -> None:

@@ -13,6 +13,8 @@ from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import (
     AMOUNT_MAX,
+    Balance,
+    Entry,
     amount_left,
     entries_of_request,
     list_balances,
@@ -103,6 +105,10 @@ def test_units_are_balances_of_their_own(store: Store, new_name: Callable[[], st
         await top_up(database, RUNTIME, account, "calls:orders", 7)
         balances = [(b.unit, b.amount) for b in await list_balances(database, account)]
         assert balances == [("calls:orders", 7), ("credits", 5)]
+        assert await amount_left(database, account, "calls:orders") == 7
+        assert await amount_left(database, account, "calls:waybills") == 0
+        (entry,) = await newest_entries(database, account, "credits", 10)
+        assert (entry.number, entry.amount) == (1, 5)
 
     store.do(work)
 
@@ -123,7 +129,11 @@ def test_entries_are_paged_from_the_newest_back_and_found_by_request(
         second = await newest_entries(database, account, "credits", 4, first[-1].number)
         assert [e.number for e in (*first, *second)] == [10, 9, 8, 7, 6, 5, 4, 3]
         (entry,) = await entries_of_request(database, f"{name}.3")
-        assert (entry.account_id, entry.amount, entry.at_ms) == (account, -1, 3)
+        assert entry == Entry(
+            account, "credits", 5, "charge", -1, 96, 3, "orders", f"{name}.3", "tok_x"
+        )
         assert await entries_of_request(database, "nothing") == []
+        balance = Balance("credits", amount=91, held=0, posted=9, entries=10)
+        assert await list_balances(database, account) == [balance]
 
     store.do(work)

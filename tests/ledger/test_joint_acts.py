@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import func, select
 
 from tests.ledger.charging_bench import Bench
-from tests.ledger.test_acts import DO, Outcome, act, is_done
+from tests.ledger.test_acts import DO, KEY, Outcome, act, is_done
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import open_account
@@ -21,7 +22,9 @@ from tollway.ledger.charges import (
     Together,
 )
 from tollway.ledger.entries import newest_entries, top_up
+from tollway.ledger.joint_acts import alone, is_joint
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import DayCap
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 
@@ -31,15 +34,24 @@ RUNTIME = Runtime()
 class Group:
     """Does what is asked for by name; how often it was called, and with how many."""
 
-    def __init__(self, *, left_out: Sequence[str] = (), error: Exception | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        left_out: Sequence[str] = (),
+        unpaid: Sequence[str] = (),
+        error: Exception | None = None,
+    ) -> None:
         self.sizes: list[int] = []
         self._left_out = left_out
+        self._unpaid = unpaid
         self._error = error
 
     async def together(
         self, transaction: Transaction, charges: Sequence[Charge]
     ) -> list[ActResult | None]:
         self.sizes.append(len(charges))
+        # So that a group that is tried for ever fails.
+        assert len(self.sizes) < 10
         results: list[ActResult | None] = []
         for charge in charges:
             assert isinstance(charge.act, JointAct)
@@ -48,7 +60,7 @@ class Group:
                 results.append(None)
                 continue
             await transaction.execute(DO, product_id=name)
-            results.append(ActResult(b"together", is_paid=True))
+            results.append(ActResult(b"together", is_paid=name not in self._unpaid))
         if self._error is not None:
             raise self._error
         return results
@@ -111,6 +123,41 @@ def test_one_that_is_left_out_is_done_alone(store: Store, new_name: Callable[[],
     assert all(is_done(store, name) for name in names)
 
 
+def test_one_that_is_not_to_be_paid_is_done_for_nothing(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names = [new_name() for _ in range(3)]
+    group = Group(unpaid=names[1:2])
+    outcome = Outcome(store, names[0], 20, [group.act(name) for name in names])
+    assert group.sizes == [3]
+    assert [outcome.results[nth] for nth in range(3)] == [
+        ActResult(b"together", is_paid) for is_paid in (True, False, True)
+    ]
+    assert (outcome.left, outcome.charged) == (0, [f"{names[0]}.0", f"{names[0]}.2"])
+    assert outcome.is_sound()
+    assert all(is_done(store, name) for name in names)
+
+
+def test_one_with_a_key_or_a_cap_is_done_alone() -> None:
+    group = Group()
+    charge = Charge("acc", "credits", 10, "waybills", "request", "tok_x", 0, group.act("name"))
+    cap = DayCap(credits_max=9, calls_max=None, day_at_ms=0)
+    assert is_joint(charge)
+    assert not is_joint(replace(charge, idempotency_key=KEY))
+    assert not is_joint(replace(charge, cap=cap))
+    assert not is_joint(replace(charge, idempotency_key=KEY, cap=cap))
+    assert not is_joint(replace(charge, act=act("name")))
+    assert not is_joint(replace(charge, act=None))
+
+
+def test_one_that_is_to_be_done_alone_has_only_its_own_act() -> None:
+    joint = Group().act("name")
+    charge = Charge("acc", "credits", 10, "waybills", "request", "tok_x", 0, joint)
+    assert alone(charge) == replace(charge, act=joint.alone)
+    for other in (replace(charge, act=act("name")), replace(charge, act=None)):
+        assert alone(other) is other
+
+
 @pytest.mark.parametrize(
     ("error", "is_logged"),
     [(ValueError("no such place"), True), (Refusal(Reason.CARRIER_UNKNOWN), False)],
@@ -128,8 +175,8 @@ def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
     outcome = Outcome(store, names[0], 100, acts)
     assert outcome.results[1] is error
     # With its trace, unless it is a refusal: otherwise a group that always fails is only slow.
-    traces = [record.exc_info[1] for record in caplog.records if record.exc_info]
-    assert traces == [error] * is_logged
+    traces = [(each.message, each.exc_info[1]) for each in caplog.records if each.exc_info]
+    assert traces == [("3 acts could not be done together", error)] * is_logged
     assert outcome.left == 80 and outcome.is_sound()
     assert [is_done(store, name) for name in names] == [True, False, True]
 
@@ -278,11 +325,11 @@ def test_on_a_server_no_transaction_does_more_than_a_few_of_those_that_are_left_
         bench = await _bench(database, names[0])
 
         def noted(nth: int) -> JointAct:
-            async def alone(_: Transaction, __: Charge) -> ActResult:
+            async def work(_: Transaction, __: Charge) -> ActResult:
                 done.append((bench.database.commits, nth))
                 return ActResult(b"{}", is_paid=True)
 
-            return JointAct(alone, group.together, names[nth])
+            return JointAct(work, group.together, names[nth])
 
         bench.database.slow_commit.clear()
         many = [bench.settle(nth, act=noted(nth)) for nth in range(40)]

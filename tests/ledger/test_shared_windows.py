@@ -1,10 +1,11 @@
 """The windows that the workers of one file share, by themselves."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.stores import Store
 from tollway.ledger import shared_windows
-from tollway.ledger.charges import Charge
+from tollway.ledger.charges import Charge, OverLimitError
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.shared_windows import SharedWindows, new_ring
 from tollway.store.database import Database
@@ -35,13 +36,38 @@ def test_workers_count_together_and_a_second_is_a_second() -> None:
     assert admit(other, charges(6), SECOND_NS // 2) == 4
     assert admit(one, charges(1), SECOND_NS - 1) == 0
     refused = one.refuse(charges(1), SECOND_NS - 1)[0]
-    assert refused.until_ns == SECOND_NS
+    assert (refused.wait_s, refused.until_ns) == (1e-9, SECOND_NS)
     # The first six are a second old; the four of the other worker are not.
     assert admit(one, charges(20), SECOND_NS) == 6
     assert admit(other, charges(20), SECOND_NS + SECOND_NS // 2) == 4
     # Another account, and what is not counted.
     assert admit(other, charges(20, "another"), SECOND_NS + SECOND_NS // 2) == 10
     assert admit(other, charges(20, limit=None), SECOND_NS + SECOND_NS // 2) == 20
+
+
+def test_a_call_that_is_hardly_over_the_limit_waits_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments_ns = iter([0, SECOND_NS // 2, SECOND_NS - 1000, SECOND_NS, *[2 * SECOND_NS - 1] * 2])
+    monkeypatch.setattr(shared_windows, "monotonic_ns", lambda: next(moments_ns))
+    (charge,) = charges(1, limit=1)
+
+    async def work(database: Database) -> None:
+        windows = SharedWindows(new_ring())
+        batcher = ChargeBatcher(database, Metrics(), 60, lambda *_: None, windows)
+        free = replace(charge, amount=0)
+        await batcher.settle(free)
+        with pytest.raises(OverLimitError) as refused:
+            await batcher.settle(free)
+        assert (refused.value.wait_s, refused.value.until_ns) == (0.5, SECOND_NS)
+        # It is tried again a second after the first, and has its place.
+        await batcher.settle(free)
+        # When this one is tried again, it is still too early.
+        with pytest.raises(OverLimitError):
+            await batcher.settle(free)
+        assert next(moments_ns, None) is None
+
+    store.do(work)
 
 
 @pytest.mark.parametrize("has_workers", [True, False], ids=["several", "one"])

@@ -8,6 +8,7 @@ import pytest
 from tests.support.all_operations import small_world
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
+from tests.support.till import OnTill, tills_over
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +23,8 @@ def served(world: Store) -> Iterator[Gateway]:
     gateway = Gateway(world)
     yield gateway
     assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="package")
+def on_till(tmp_path_factory: pytest.TempPathFactory, engine: str) -> OnTill:
+    return tills_over(Store(tmp_path_factory.mktemp("till") / "tollway.db"))

@@ -57,6 +57,9 @@ def mutants_of(source: str) -> Iterator[Mutant]:
         change()
         # Of a long statement, the lines that differ tell enough.
         now = ast.unparse(ast.fix_missing_locations(parent))
+        # `while True` can be given no condition that holds more often.
+        if now == was:
+            continue
         yield Mutant(parent.lineno, *_difference(was, now), ast.unparse(tree))
 
 

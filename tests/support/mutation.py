@@ -40,56 +40,63 @@ _TIMEOUT_MIN_S = 60
 _TEST_TIMEOUT_S = 45
 # The libraries are loaded before the forks.
 _LOADED = "ignore::pytest.PytestAssertRewriteWarning"
-_CHARGING = (
-    "tests/ledger/test_charge_transaction.py",
-    "tests/ledger/test_charging.py",
-    "tests/ledger/test_acts.py",
-    "tests/ledger/test_joint_acts.py",
-    "tests/ledger/test_holds.py",
-    "tests/ledger/test_entries.py",
-)
 _MACHINE = (
     "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
 )
-_KEYS = ("tests/operations/test_idempotency_key.py", "tests/operations/test_reserved_keys.py")
-_CALLS = (
-    "tests/pipeline/test_token_limits.py",
-    "tests/operations/test_remote_waybills.py",
-    "tests/operations/test_remote_receipts.py",
+_QUEUE = (
+    "tests/ledger/test_charge_queue.py",
+    "tests/ledger/test_charge_queue_timeouts.py",
+    "tests/ledger/test_charge_queue_waits.py",
 )
-_ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
-# What comes last counts: these run on the other engine. Only there does a batch wait for more.
-_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
+# Of the modules that charge, without a server.
+_POSTING = (
+    "tests/ledger/test_charges.py",
+    "tests/ledger/test_acts.py",
+    "tests/ledger/test_joint_acts.py",
+    "tests/ledger/test_charge_transaction.py",
+    "tests/ledger/test_shared_windows.py",
+)
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": (
-        (*_CHARGING, "tests/ledger/test_shared_windows.py"),
-        _ON_SHARED,
-        _MACHINE,
-        _KEYS,
+    "ledger/charges.py": (_POSTING, _MACHINE),
+    "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",),),
+    "ledger/charge_queue.py": (_QUEUE,),
+    "ledger/pending_charge.py": (
+        ("tests/ledger/test_pending_charge.py", "tests/ledger/test_shared_windows.py"),
     ),
-    "ledger/pending_charge.py": _ON_EMBEDDED,
-    "ledger/charge_transaction.py": _ON_EMBEDDED,
-    "ledger/joint_acts.py": _ON_EMBEDDED,
-    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
-    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS, ("tests/web/test_operator_work.py",)),
-    "ledger/idempotency.py": (
+    "ledger/charge_transaction.py": (_POSTING, _MACHINE),
+    "ledger/joint_acts.py": (_POSTING, _MACHINE),
+    "ledger/entries.py": (
+        ("tests/ledger/test_top_ups.py", "tests/ledger/test_entries.py"),
+        # On a server, entries are added in another way.
+        ("--engine", "postgresql", "tests/ledger/test_entries.py"),
         _MACHINE,
-        _KEYS,
-        ("tests/ledger/test_upkeep_pieces.py", "tests/gateway/test_sweeping.py"),
+    ),
+    "ledger/holds.py": (
+        (
+            "tests/ledger/test_hold_calls.py",
+            "tests/ledger/test_open_holds.py",
+            "tests/ledger/test_holds.py",
+        ),
+        # Only there are rows locked.
+        ("--engine", "postgresql", "tests/ledger/test_open_holds.py"),
+        _MACHINE,
+    ),
+    "ledger/idempotency.py": (
+        ("tests/ledger/test_kept_answers.py", "tests/pipeline/test_replay.py"),
+        ("--engine", "postgresql", "tests/ledger/test_kept_answers.py"),
     ),
     "ledger/charge_postgresql.py": (
+        ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
         (
             "tests/ledger/test_charge_postgresql.py",
             "tests/ledger/test_charge_postgresql_busy.py",
             "tests/ledger/test_shared_limit.py",
             "tests/ledger/test_joint_acts.py",
         ),
-        _KEYS,
     ),
-    "pipeline/settle.py": (_MACHINE, _KEYS, _CALLS),
-    "pipeline/replay.py": (_MACHINE, _KEYS),
+    "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
+    "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }
 
 

@@ -27,6 +27,7 @@ MUTANTS = {
     "n += 1": ["pass", "n -= 1", "n += 2"],
     "a.b = min(c)": ["pass", "a.b = max(c)"],
     "del a[0]": ["pass", "del a[1]"],
+    "while True:\n    pass": ["while False:", "while False:"],
     "def f(a: int = 1) -> int:\n    return g(a)": ["return None"],
     "QUERY = 'SELECT a'": ["QUERY = 'SELECT aX'"],
     "raise ValueError('a text')": ["pass"],

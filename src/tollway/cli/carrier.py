@@ -131,6 +131,8 @@ async def routes(
     A row has province, city, district, route_code, consolidation and consolidation_code. Without a
     district it is for all of the city, without a city for all of the province.
     """
+    if file is None and (replace or rejects is not None):
+        raise UsageError("--replace and --rejects go with a FILE: name it.")
     database = await session.open()
     await known_carrier(database, carrier)
     if file is None:
@@ -139,7 +141,7 @@ async def routes(
     found: list[Route] = []
     rejected: list[Rejected] = []
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack)
+        reject_file = RejectFile(rejects_path, file, stack)
         for record in read_records(file):
             try:
                 found.append(_read_route(record))

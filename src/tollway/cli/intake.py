@@ -184,19 +184,17 @@ async def _import(
 ) -> Output:
     database = await session.open()
     rejects_path = rejects or rejects_beside(file)
-    # Those of an earlier load would be taken for this one's.
-    rejects_path.unlink(missing_ok=True)
     subject = f"records {kind.name}"
-    await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
     reasons: list[str] = []
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack)
+        reject_file = RejectFile(rejects_path, file, stack)
 
         def set_aside(reject: Reject) -> None:
             if len(reasons) < REJECTED_SHOWN:
                 reasons.append(f"  Line {reject.line}: {reject.reason}")
             reject_file.write(reject)
 
+        await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
         progress = stack.enter_context(_progress(file))
         result = await load(database, loader, chunks, set_aside, progress)
     done = {"file": str(file), **msgspec.to_builtins(result)}

@@ -58,11 +58,11 @@ async def add(
     rejects_path = rejects or (rejects_beside(file) if file else None)
     reasons: list[RejectedNumber] = []
     database = await session.open()
-    if shop:
+    if shop is not None:
         # Numbers of a shop that does not exist could never be taken, nor loaded again.
         await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:
-        reject_file = RejectFile(rejects_path, stack) if rejects_path else None
+        reject_file = RejectFile(rejects_path, file, stack) if rejects_path else None
         size = file.stat().st_size if file else 0
         advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 

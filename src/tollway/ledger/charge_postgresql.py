@@ -73,9 +73,9 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
         try:
             return await database.write_statement(_CHARGE, **await _packed(run), waits=False)
         except StoreLockedError:
-            # Nothing was done. The only lock that SKIP LOCKED cannot see is that of a key under
-            # which another transaction is storing an answer: so the charges without a key are tried
-            # again; those with a key come last.
+            # Nothing was done. The only lock of a row that SKIP LOCKED cannot see is that of a key
+            # under which another transaction is storing an answer: so the charges without a key are
+            # tried again; those with a key come last. Without any, a whole table is locked.
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
             rows = await ask(others) if others else ()

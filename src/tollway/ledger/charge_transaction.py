@@ -56,8 +56,7 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
         use_of(grant, charge.request_id, charge.at_ms, charge.operation, replay_of, records)
         for grant, charge, replay_of, records in _done_under_grants(charges, results)
     ]
-    if uses:
-        await add_uses(transaction, uses)
+    await add_uses(transaction, uses)
     return results
 
 
@@ -110,26 +109,27 @@ async def _post_alone(
     transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
 ) -> ActResult | Exception:
     """Acts, charges and stores the answer, or does nothing; the rest of the batch is unaffected."""
-    entries_before = len(entries)
     is_second = False
     try:
         while True:
             reserved_by = await _look_for_kept(transaction, charge)
+            added: list[tuple[object, ...]] = []
             try:
                 async with transaction.savepoint():
-                    return await _act(transaction, charge, entries, reserved_by)
+                    result = await _act(transaction, charge, added, reserved_by)
             except _KeptMeanwhileError:
-                del entries[entries_before:]
+                pass  # What the other has kept is found now.
             except KnownRowError as error:
                 # If another transaction has stored the row meanwhile, the act finds it now.
                 if is_second:
                     raise KnownRowError(str(error)) from error
                 is_second = True
-                del entries[entries_before:]
+            else:
+                entries.extend(added)
+                return result
     except StoreError:
         raise
     except Exception as error:
-        del entries[entries_before:]
         return error
 
 

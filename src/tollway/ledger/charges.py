@@ -106,7 +106,6 @@ class ShortageError(Exception):
     """A charge was refused, because the balance does not cover it."""
 
     def __init__(self, left: int) -> None:
-        super().__init__(left)
         self.left = left
 
 
@@ -118,7 +117,6 @@ class OverLimitError(Exception):
     """
 
     def __init__(self, wait_s: float, until_ns: int) -> None:
-        super().__init__(wait_s)
         self.wait_s = wait_s
         self.until_ns = until_ns
 

@@ -23,7 +23,6 @@ class _RefusedError(Exception):
     """Some calls of a group were refused: by their position in it."""
 
     def __init__(self, refused: Mapping[int, ActResult | Exception]) -> None:
-        super().__init__()
         self.refused = refused
 
 

@@ -36,15 +36,11 @@ class Settle:
         batcher = call.side.batcher
         is_recorded = call.grant is not None and not call.caller.is_test
         is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
-        cap = None if call.caller.limits is None else self._cap(call)
+        cap = day_cap(call, self._zone)
         if is_free and cap is None and not batcher.counts_calls:
             return None
         call.charged = call.price
-        charge = _charge(call, batcher)
-        return batcher.settle(charge if cap is None else replace(charge, cap=cap))
-
-    def _cap(self, call: Call) -> DayCap | None:
-        return None if call.caller.is_test else day_cap(call, self._zone)
+        return batcher.settle(_charge(call, batcher, cap))
 
     def counts(self, call: Call) -> bool:
         """Whether a call that was not charged must be counted: it was admitted here, and nodes
@@ -66,15 +62,13 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        records = None if grant is None else _counted(call, answer)
+        records = _counted(call, answer)
         return batcher.settle(
             replace(counted, grant=grant, limit=limit, replay_of=replay_of, records=records)
         )
 
     def _act(self, call: Call) -> PendingCharge:
-        charge = _charge(call, call.side.batcher)
-        if call.caller.limits is not None:
-            charge = replace(charge, cap=self._cap(call))
+        charge = _charge(call, call.side.batcher, day_cap(call, self._zone))
         pending = call.side.batcher.settle(charge)
         pending.then = partial(self._acted, call, charge)
         return pending
@@ -127,7 +121,9 @@ def _answer(call: Call, result: ActResult) -> None:
     call.charged = call.price if result.is_paid else result.captured or 0
 
 
-def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False) -> Charge:
+def _charge(
+    call: Call, batcher: ChargeBatcher, cap: DayCap | None = None, *, is_counted_only: bool = False
+) -> Charge:
     """What a call is charged; a call that only counts against the limit takes and stores nothing,
     and may have failed before it had an answer."""
     key = None if is_counted_only else call.idempotency_key
@@ -146,6 +142,7 @@ def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False
         call.grant if is_recorded else None,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
+        cap=cap,
         records=_records(call) if is_recorded and call.act is None else None,
         count_records=call.operation.count_records,
     )
@@ -158,4 +155,4 @@ def _records(call: Call) -> int | None:
 
 def _counted(call: Call, answer: bytes) -> int | None:
     count = call.operation.count_records
-    return None if call.grant is None or count is None else count(answer)
+    return None if count is None else count(answer)

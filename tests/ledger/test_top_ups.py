@@ -1,0 +1,137 @@
+"""Top-ups as operators make them: bounded, in the trail, and once for a form that is sent twice."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import open_account
+from tollway.ledger.entries import Balance, list_balances, newest_entries, top_up
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import newest_acts_on, note_act
+from tollway.store.database import Database
+from tollway.store.versions import Versions
+
+OPERATOR = Runtime(now_s=lambda: 1_767_225_600, by="operator li")
+OnAccount = Callable[[Callable[[Database, str], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def on_account(store: Store, new_name: Callable[[], str]) -> OnAccount:
+    """Runs a test on an account of its own, which has nothing."""
+
+    def run(test: Callable[[Database, str], Awaitable[None]]) -> None:
+        async def work(database: Database) -> None:
+            await test(database, (await open_account(database, OPERATOR, new_name())).id)
+
+        store.do(work)
+
+    return run
+
+
+async def trail(database: Database, account: str) -> Sequence[tuple[str, object, object]]:
+    """The acts on an account, without the one that opened it."""
+    acts = await newest_acts_on(database, f"account {account}", 100)
+    return [(each.act, read(each.before), read(each.after)) for each in reversed(acts)][1:]
+
+
+def read(text: str | None) -> object:
+    return None if text is None else json.loads(text)
+
+
+def test_the_largest_amount_can_be_added_and_taken_back(on_account: OnAccount) -> None:
+    most = 1_000_000_000_000_000
+
+    async def work(database: Database, account: str) -> None:
+        assert (await top_up(database, OPERATOR, account, "credits", most)).balance_after == most
+        for amount in (most + 1, -most - 1, 0):
+            with pytest.raises(LedgerError, match="up to 1,000,000,000,000,000, and not 0"):
+                await top_up(database, OPERATOR, account, "credits", amount)
+        assert (await top_up(database, OPERATOR, account, "credits", -most)).balance_after == 0
+
+    on_account(work)
+
+
+def test_one_is_the_smallest_top_up_and_the_smallest_correction(on_account: OnAccount) -> None:
+    async def work(database: Database, account: str) -> None:
+        assert (await top_up(database, OPERATOR, account, "credits", 1)).kind == "top_up"
+        assert (await top_up(database, OPERATOR, account, "credits", -1)).kind == "correction"
+        # A correction is no charge.
+        balance = Balance("credits", amount=0, held=0, posted=0, entries=2)
+        assert await list_balances(database, account) == [balance]
+        with pytest.raises(LedgerError, match="has less than 1 credits"):
+            await top_up(database, OPERATOR, account, "credits", -1)
+
+    on_account(work)
+
+
+def test_the_trail_has_the_balance_before_and_after(on_account: OnAccount) -> None:
+    async def work(database: Database, account: str) -> None:
+        await top_up(database, OPERATOR, account, "credits", 5, "invoice 7")
+        await top_up(database, OPERATOR, account, "calls:orders", 8)
+        await top_up(database, OPERATOR, account, "credits", -2, once="a1")
+        with pytest.raises(LedgerError):
+            await top_up(database, OPERATOR, account, "credits", -4)
+        assert await trail(database, account) == [
+            (
+                "credit add",
+                {"unit": "credits", "amount": 0},
+                {"unit": "credits", "amount": 5, "note": "invoice 7"},
+            ),
+            (
+                "credit add",
+                {"unit": "calls:orders", "amount": 0},
+                {"unit": "calls:orders", "amount": 8, "note": None},
+            ),
+            (
+                "credit add",
+                {"unit": "credits", "amount": 5},
+                {"unit": "credits", "amount": 3, "note": None, "once": "a1"},
+            ),
+        ]
+
+    on_account(work)
+
+
+def test_a_form_that_is_sent_twice_is_entered_once_whatever_was_done_between(
+    on_account: OnAccount,
+) -> None:
+    async def work(database: Database, account: str) -> None:
+        await top_up(database, OPERATOR, account, "credits", 5, once="a1")
+        await top_up(database, OPERATOR, account, "credits", 7, once="b2")
+        await top_up(database, OPERATOR, account, "credits", 9)
+        # An act that leaves nothing to be shown.
+        await note_act(database, OPERATOR, "account invite", f"account {account}")
+        before = await list_balances(database, account), await trail(database, account)
+        for once in ("a1", "b2"):
+            with pytest.raises(LedgerError, match="entered already"):
+                await top_up(database, OPERATOR, account, "credits", 5, once=once)
+        assert (await list_balances(database, account), await trail(database, account)) == before
+        entries = await newest_entries(database, account, "credits", 100)
+        assert [(each.number, each.amount) for each in entries] == [(3, 9), (2, 7), (1, 5)]
+
+    on_account(work)
+
+
+def test_forms_of_two_accounts_may_have_the_same_name(on_account: OnAccount) -> None:
+    async def work(database: Database, account: str) -> None:
+        added = await top_up(database, OPERATOR, account, "credits", 5, once="c3")
+        assert added.balance_after == 5
+
+    on_account(work)
+    on_account(work)
+
+
+def test_a_running_gateway_notices_a_top_up(on_account: OnAccount) -> None:
+    async def work(database: Database, account: str) -> None:
+        versions = Versions(database)
+        await versions.refresh()
+        before = versions.directory
+        await top_up(database, OPERATOR, account, "credits", 5)
+        assert not versions.is_fresh()
+        await versions.refresh()
+        assert versions.directory > before
+
+    on_account(work)
