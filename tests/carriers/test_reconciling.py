@@ -1,5 +1,6 @@
 """Reconciliation beside calls: a waybill that is never answered for shuts no carrier."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -150,5 +151,20 @@ def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_w
             asked.append(finding.waybill.object_id)
         assert len(set(asked)) == PENDING
         assert asked[:PENDING] == asked[PENDING:]
+
+    _beside(own_store, carrier, work)
+
+
+def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(parts: Parts) -> None:
+        monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
+        age = "UPDATE waybill SET asked_at_s = asked_at_s - 1000"
+        await asyncio.to_thread(own_store.run, age)
+        newest = "SELECT order_sn FROM waybill ORDER BY asked_at_s DESC, object_id DESC LIMIT 1"
+        ((order_sn,),) = await asyncio.to_thread(own_store.run, newest)
+        finding = await parts.reconciler.decide(order_sn, None, None, RUNTIME)
+        assert (finding.waybill.order_sn, finding.outcome) == (order_sn, Outcome.GIVEN_UP)
 
     _beside(own_store, carrier, work)

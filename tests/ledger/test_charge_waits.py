@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
-from tollway.ledger import charging
+from tollway.ledger import charge_queue
 from tollway.ledger.core_shortage import CoreShortage
 
 # Calls that wait here are let go after less than a second, on a machine that is not busy.
@@ -49,7 +49,7 @@ def test_a_batch_waits_no_longer_than_the_last_one_took_nor_than_the_setting(
 ) -> None:
     now_s = 1000.0
     monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
-    monkeypatch.setattr(charging, "monotonic", lambda: now_s)
+    monkeypatch.setattr(charge_queue, "monotonic", lambda: now_s)
 
     async def test(bench: Bench) -> None:
         nonlocal now_s

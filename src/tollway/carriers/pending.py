@@ -42,6 +42,7 @@ _AFTER = Query(
         .limit(bindparam("most"))
     )
 )
+_OF_ORDER = Query(lambda: WHOLE.where(_is_pending, waybill.c.order_sn == bindparam("of_order")))
 _GIVEN = Query(
     lambda: select(waybill.c.object_id).where(
         waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
@@ -168,6 +169,11 @@ async def list_pending(
             each for each in map(stored_waybill, oldest) if each.waybill.object_id not in seen
         ]
     return pending
+
+
+async def pending_of_order(reader: Reader, order_sn: str) -> Sequence[StoredWaybill]:
+    """The waybills of an order that wait for their carriers, of whichever account."""
+    return [stored_waybill(row) for row in await reader.fetch_all(_OF_ORDER, of_order=order_sn)]
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:

@@ -164,10 +164,7 @@ class ReceiverChanges:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s) from None
         if isinstance(answer, Declined):
             await self._release(stored, reserved)
-            en, zh = (answer.said(each).rstrip(".。") for each in ("en", "zh"))
-            # The carrier's own text stays as it is, also if it has braces.
-            why = en if en == zh else Phrase(en, zh)
-            raise Refusal(Reason.WAYBILL_FINAL, why=why)
+            raise Refusal(Reason.WAYBILL_FINAL, why=answer.clause)
         return await self._database.write(
             lambda tx: self._store(tx, stored, to, answer, until_s=reserved.until_s)
         )

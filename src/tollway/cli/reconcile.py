@@ -57,6 +57,8 @@ async def reconcile(
         raise UsageError(
             "Name an order with --decide, and one of --number, --not-issued and --receiver-kept."
         )
+    if carrier is not None and decide is None:
+        raise UsageError("--carrier goes with --decide: without it, all carriers are asked.")
     database = await session.open()
     if decide is not None and receiver_kept:
         kept = await decide_kept(database, decide, carrier, session.runtime)
