@@ -199,6 +199,10 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     rest = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)
     assert len(gzip.decompress(rest.content).splitlines()) == 100
     assert credits_left(served.store, claimer) == 7
+    # The same window, written out.
+    window |= {"startTime": "2026-01-15", "endTime": "2026-02-13T16:00Z"}
+    again = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
+    assert again.data["records"] == 250
 
 
 def test_0_claims_stored_after_an_export_are_not_free(served: Gateway, claimer: Caller) -> None:

@@ -95,6 +95,13 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
             "tests/ledger/test_joint_acts.py",
         ),
     ),
+    "ledger/shared_windows.py": (("tests/ledger/test_shared_windows.py",),),
+    "ledger/consent_uses.py": (
+        ("tests/ledger/test_consent_uses.py",),
+        # On a server, uses are added in another way.
+        ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
+    ),
+    "ledger/core_shortage.py": (("tests/ledger/test_core_shortage.py",),),
     "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
     "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }
