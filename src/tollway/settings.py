@@ -83,12 +83,12 @@ class Settings:
         may_be_empty=True,
     )
     consent_link_minutes: int = _setting(
-        60, "how long the link of an answer 302 can be opened", least=1
+        60, "how long the link of an answer 302 can be opened", least=1, most=52_560_000
     )
     oauth_token_minutes: int = _setting(
         120, "how long a token holds that a client obtains at /oauth/token", least=1, most=43_200
     )
-    consent_days: int = _setting(365, "how long an owner's approval holds", least=1)
+    consent_days: int = _setting(365, "how long an owner's approval holds", least=1, most=36_500)
     receipt_days: int = _setting(
         90, "how long the receipts of calls that were not charged are kept", least=1, most=36_500
     )

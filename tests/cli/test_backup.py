@@ -1,5 +1,6 @@
 """A backup is the whole database at one moment, taken while others write to it."""
 
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import Command, charge_calls
 from tests.support.stores import Store
+from tollway.cli.command import CommandError
+from tollway.cli.files import new_file
 from tollway.store.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.sqlite
@@ -79,6 +82,23 @@ def test_an_existing_file_is_never_written_over(
     (workplace / "precious").write_text("mine")
     assert tollway("backup", "precious").status == 1
     assert (workplace / "precious").read_text() == "mine"
+
+
+def test_a_command_that_makes_the_same_file_at_the_same_time_is_refused(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = workplace / "copy.db"
+    abandoned = workplace / "copy.db.4194305.unfinished"
+    abandoned.write_text("of a process that is gone")
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(new_file(path)).write_text("whole")
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        second.enter_context(new_file(path)).write_text("ha")
+        first.close()
+        assert path.read_text() == "whole"
+        with pytest.raises(CommandError, match="exists already"):
+            second.close()
+    assert [each.name for each in workplace.glob("copy.db*")] == ["copy.db"]
 
 
 def test_what_is_not_committed_is_not_copied_and_not_waited_for(

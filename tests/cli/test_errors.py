@@ -86,13 +86,26 @@ WRONG_USAGE = (
     ("token issue acme --expires-days 0", "--expires-days"),
     ("ledger show", "either an account or, with --request, one call"),
     ("ledger show acme --request 1", "either an account or, with --request, one call"),
+    ("ledger show --request 1 --unit credits", "--unit goes with an account"),
     ("ledger show acme --limit 0", "--limit"),
+    ("reconcile --carrier YTO", "--carrier goes with --decide"),
+    ("carrier routes YTO --replace", "--replace and --rejects go with a FILE"),
+    ("mcp http://127.0.0.1:1 --database sqlite:///a.db", "No such option: --database"),
 )
 
 
 @pytest.mark.parametrize(("line", "part"), WRONG_USAGE)
 def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) -> None:
     assert_one_sentence(tollway(*line.split()), 2, part)
+
+
+@pytest.mark.sqlite
+def test_a_demo_world_that_cannot_be_read_is_named(
+    tollway: Command, ledger_store: Store, workplace: Path
+) -> None:
+    assert ledger_store.path.is_file()
+    (workplace / "ledger.db.demo.json").write_text('{"base_url": "http://127')
+    assert_one_sentence(tollway("operator", "link"), 1, "ledger.db.demo.json", "remove")
 
 
 @pytest.mark.sqlite

@@ -102,7 +102,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
     ("carrier list", [CARRIER | {"link"}]),
     ("carrier disconnect YTO", {"wp_code"}),
-    ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
+    ("pool add YTO --numbers YT0000000000001", POOL_CHANGE),
     ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
     ("waybill list", []),
     ("source add market --shop 7001", {"source", "secret"}),

@@ -1,5 +1,6 @@
 """A backup becomes the database again only if nothing is wrong with it; else nothing changes."""
 
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -75,6 +76,18 @@ def test_what_is_restored_is_what_was_backed_up(
     # What was sealed is opened again.
     assert tollway("source", "rotate", "market", *INTO).status == 0
     assert list(backup.parent.glob("*.restoring*")) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+def test_a_database_that_root_replaces_keeps_its_owner_and_mode(
+    tollway: Command, backup: Path
+) -> None:
+    database = backup.with_name("ledger.db")
+    os.chown(database, 12_345, 12_346)
+    database.chmod(0o640)
+    assert tollway("restore", "copy.db", "--replace").status == 0
+    found = database.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12_345, 12_346, 0o640)
 
 
 def test_an_existing_database_is_replaced_only_on_request_and_kept(

@@ -102,6 +102,9 @@ def test_a_mistyped_variable_is_named_with_what_was_meant(
         ("colour = 'red'", "tollway.toml sets colour, which is not a setting."),
         ("port = ", "tollway.toml is not valid TOML"),
         ("timezone = 'Mars/Olympus'", "Mars/Olympus is not a known time zone"),
+        ("timezone = 'America'", "America is not a known time zone"),
+        ("public_url = 'http://[::1'", "Setting public_url must look like https://"),
+        ("consent_days = 5_000_000", "Setting consent_days (from tollway.toml) must be a whole"),
     ],
 )
 def test_a_wrong_file_is_reported_in_a_sentence(

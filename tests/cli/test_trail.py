@@ -61,6 +61,7 @@ def test_every_command_that_changes_something_is_recorded(
     assert acts[4]["after"] == {"amount": 100, "note": None, "unit": "credits"}
     assert acts[-1]["after"]["closed_at_s"] is not None
     assert issued["text"] not in json.dumps(acts)
+    assert tollway("trail", "show", "--of", "account x").out == "There is no act of account x.\n"
     of_account = acts_of(tollway, "--of", f"account {account}")
     assert {each["subject"] for each in of_account} == {f"account {account}"}
     assert tollway("audit").status == 0

@@ -50,23 +50,36 @@ def test_from_a_carrier_to_a_label_and_back(
 ) -> None:
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
     Path("numbers.txt").write_text("YT0000000000001\n\nnonsense\nYT0000000000002\n", "utf-8")
-    loaded = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json").json
+    answer = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json")
+    assert answer.status == 1, "one was rejected"
+    loaded = answer.json
     assert (loaded["read"], loaded["loaded"], loaded["rejected"]) == (3, 2, 1)
     assert loaded["rejects"] == "numbers.txt.rejected.jsonl"
     assert "nonsense" in (workplace / loaded["rejects"]).read_text("utf-8")
     again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
-    assert "0 loaded, 3 rejected" in again.out and "loaded before" in again.out
+    assert again.status == 1 and "0 loaded, 3 rejected" in again.out
+    assert "loaded before" in again.out
+    same = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--rejects", "numbers.txt")
+    assert same.status == 2 and "is the file to be loaded" in same.err
+    assert "nonsense" in Path("numbers.txt").read_text("utf-8")
+    Path("numbers.txt").write_text("YT0000000000003\n", "utf-8")
+    assert tollway("pool", "add", "YTO", "--file", "numbers.txt").status == 0
+    assert not (workplace / loaded["rejects"]).exists()
 
     issue(ledger_store, "YTO", "order-0001")
     number = "YT0000000000001"
     (listed,) = tollway("waybill", "list", "--json").json
     assert (listed["number"], listed["state"], listed["price"]) == (number, "issued", 10)
     (pool,) = tollway("pool", "list", "--json").json
-    assert (pool["left"], pool["taken"]) == (1, 1)
+    assert (pool["left"], pool["taken"]) == (2, 1)
 
     sheet = tollway("waybill", "show", number, "--json").json
     assert sheet["label"]["recipient"]["name"] == "王小明"
     assert "王小明" in tollway("waybill", "show", number).out
+    refused = tollway("waybill", "label", number, "--out", "none/label.pdf")
+    assert refused.status == 1 and "folder of none/label.pdf does not exist" in refused.err
+    # Printed, its receiver could not be changed any more.
+    assert tollway("waybill", "show", number, "--json").json["waybill"]["printed_at_s"] is None
     for suffix in ("pdf", "png", "zpl"):
         made = tollway("waybill", "label", number, "--out", f"label.{suffix}", "--json").json
         assert made["bytes"] == (workplace / f"label.{suffix}").stat().st_size
@@ -87,6 +100,7 @@ def test_from_a_carrier_to_a_label_and_back(
         ("carrier add N! 新快递", 1, "letters, digits"),
         ("carrier add YTO 圆通 --served 广东 --not-served 西藏", 2, "not both"),
         ("pool add YTO", 2, "either in a --file or"),
+        ("pool add YTO --numbers YT0000000000009 --shop=", 1, "There is no shop"),
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),
         ("pool add YTO --shop 7 --numbers YT0000000000001", 1, "shop 7"),
         ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),

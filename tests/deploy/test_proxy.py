@@ -11,27 +11,40 @@ from tests.deploy.proxies import PROXIES, TIMEOUT_S, FakeNode, proxy
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.gateway.token_request import TOKEN_PATH
+from tollway.gateway.mcp import MCP_PATH
+from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
+from tollway.web.entrance import ACCOUNT_PATH
 from tollway.web.owner import OWNER_PATH
-from tollway.web.routes import TEMPLATES_PATH
+from tollway.web.pages import VIEW_PATH
+from tollway.web.reference_parts import DOCS_PATH
+from tollway.web.routes import ASSETS, TEMPLATES_PATH
 
 pytestmark = pytest.mark.sqlite
 PUBLIC = [
     *(operation.path for operation in OPERATIONS),
     f"{RECEIPTS_PATH}req_1",
+    *(operation.path for operation in ACCOUNT_OPERATIONS),
     TOKEN_PATH,
+    ORIGINAL_TOKEN_PATH,
+    MCP_PATH,
+    DOCS_PATH,
+    f"{DOCS_PATH}/codes",
     "/openapi.json",
     "/push/orders",
     AUTHORIZE_PATH,
     OWNER_PATH,
     f"{OWNER_PATH}/grants",
-    "/pages.css",
+    ACCOUNT_PATH,
+    f"{ACCOUNT_PATH}/tokens",
+    VIEW_PATH,
+    *(f"/{name}" for name in ASSETS),
     f"{TEMPLATES_PATH}/1",
 ]
-PROBES = ["/metrics", "/readyz", "/healthz"]
+PROBES = ["/metrics", "/readyz", "/healthz", "/operator", "/operator/system"]
 
 
 def test_what_is_for_others_is_let_through_and_probes_are_not() -> None:

@@ -18,9 +18,12 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.engines import Engine
+from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, credits_left, new_caller
+from tests.support.remote import PATIENT, connected_carrier
 from tests.support.stores import Store
+from tests.support.waybills import PRICE, new_customer, request
 from tollway.demo.owners import SHOP
 from tollway.ledger.daily_limits import Counted
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -186,6 +189,34 @@ def test_a_failed_call_takes_nothing_of_the_budget(agents: Gateway) -> None:
     assert unknown.is_error and unknown.structured_content["code"] == 103
     assert not good.is_error
     assert spent.is_error and spent.structured_content is None
+
+
+def test_what_a_silent_carrier_may_still_take_stays_in_the_budget(
+    agents: Gateway, tmp_path: Path
+) -> None:
+    customer = new_customer(agents.store, credits_=100)
+    carrier = FakeCarrier(tmp_path)
+    wp_code = connected_carrier(agents.store, carrier, **PATIENT)
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
+
+    asked = request(wp_code)
+
+    async def work() -> list[Any]:
+        budget = str(2 * PRICE)
+        async with _connected(agents, customer.token, budget=budget, session="s") as client:
+            return [
+                await client.call_tool("waybills", each)
+                # Asked for again, it is the same waybill, and takes nothing more.
+                for each in (asked, asked, request(wp_code), request(wp_code))
+            ]
+
+    held, still_held, issued, refused = asyncio.run(work())
+    assert carrier.stop() == 0
+    for each in (held, still_held):
+        assert each.is_error and "are held" in each.structured_content["msg"]
+    assert not issued.is_error
+    assert refused.is_error and "budget of this session is spent" in refused.content[0].text
+    assert credits_left(agents.store, customer) == 100 - 2 * PRICE
 
 
 def test_what_is_not_allowed_is_a_clear_text(agents: Gateway) -> None:

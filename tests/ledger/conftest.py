@@ -2,11 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
+from tests.ledger.queue_bench import OnQueue, QueueBench
+from tests.support.fake_time import FakeTimeLoop, in_fake_time
 from tests.support.stores import Store
+from tollway.ledger import charge_queue
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
@@ -46,5 +50,21 @@ def on_bench(store: Store, new_name: Callable[[], str]) -> OnBench:
                 bench.database.slow_commit.set()
 
         store.do(work)
+
+    return run
+
+
+@pytest.fixture
+def on_queue(monkeypatch: pytest.MonkeyPatch) -> OnQueue:
+    """Runs a test on a queue without a database."""
+
+    def run(test: Callable[[QueueBench], Awaitable[None]], **options: Any) -> None:
+        loop = FakeTimeLoop()
+        monkeypatch.setattr(charge_queue, "monotonic", loop.time)
+
+        async def work() -> None:
+            await test(QueueBench(loop, **options))
+
+        in_fake_time(loop, work())
 
     return run

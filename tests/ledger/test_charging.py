@@ -9,7 +9,7 @@ import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
 from tests.support.stores import Store
-from tollway.ledger import charging
+from tollway.ledger import charge_queue
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import IdempotencyKey, ShortageError
 from tollway.ledger.entries import newest_entries, top_up
@@ -236,7 +236,7 @@ def test_a_call_whose_batch_is_being_posted_too_long_is_in_doubt_and_charged_onc
         waiting = [bench.settle(number) for number in range(3)]
         await asyncio.to_thread(bench.database.has_worked.wait)
         # The batch has begun: only now a minute passes.
-        monkeypatch.setattr(charging, "monotonic", lambda: monotonic() + 60)
+        monkeypatch.setattr(charge_queue, "monotonic", lambda: monotonic() + 60)
         outcomes = await asyncio.wait_for(
             asyncio.gather(*waiting, return_exceptions=True), LET_GO_WITHIN_S
         )

@@ -109,6 +109,19 @@ def test_an_export_that_is_too_old_is_not_paid_again_unasked(
     assert partial.exists() and credits_left(world.store, signed_in) == before
 
 
+def test_an_export_that_was_refused_leaves_nothing_to_be_finished(
+    signed_in: Caller, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, begin = tmp_path / "orders.jsonl", "--start_time=2020-01-01"
+    command = ["download", "orders", str(file), f"--owner_id={SHOP.id}", begin]
+    with pytest.raises(SystemExit):
+        main([*command, "--end_time=2019-01-01"])
+    assert "100 WINDOW_BACKWARDS" in capsys.readouterr().err
+    assert list(tmp_path.glob("orders*")) == []
+    main([*command, "--end_time=2040-01-01"])
+    assert [each.name for each in tmp_path.glob("orders*")] == ["orders.jsonl"]
+
+
 def test_labels_are_saved_one_or_many(
     signed_in: Caller,
     world: Gateway,

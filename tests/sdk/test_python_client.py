@@ -186,6 +186,28 @@ def test_an_answer_without_the_envelope_says_so(status: int) -> None:
         client.orders(owner_id="1")
 
 
+def test_an_answer_that_was_damaged_on_its_way_is_asked_for_again_with_the_same_key() -> None:
+    keys: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["idempotency-key"])
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b"no gzip")
+
+    lost = pytest.raises(errors.TransportError, match="No answer")
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    with Client("t", "http://gateway.example", http=http, retries=1) as client, lost:
+        client.orders(owner_id="1")
+    assert len(keys) == 2 and len(set(keys)) == 1
+
+    async def in_asyncio() -> None:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        async with AsyncClient("t", "http://gateway.example", http=http, retries=0) as client:
+            await client.orders(owner_id="1")
+
+    with pytest.raises(errors.TransportError, match="No answer"):
+        asyncio.run(in_asyncio())
+
+
 def test_a_loop_over_claims_may_be_longer_than_a_request_can_ask_for(
     world: Gateway, today: date
 ) -> None:

@@ -197,6 +197,18 @@ def test_an_export_that_breaks_off_is_read_on_and_each_order_comes_once(
     assert asyncio.run(in_asyncio()) == expected
 
 
+def test_what_was_saved_of_an_export_that_has_expired_stays(tmp_path: Path) -> None:
+    def expired(_after: str | None) -> Iterator[Any]:
+        yield from ()
+        raise errors.refused({"code": 100, "msg": "export_id: it has expired", "data": {}}, {}, 200)
+
+    partial = tmp_path / "orders.jsonl.part"
+    partial.write_text('{"order_sn": "1"}\n')
+    with pytest.raises(errors.ParameterError, match="expired"):
+        download(expired, tmp_path / "orders.jsonl", "order_sn")
+    assert partial.read_text() == '{"order_sn": "1"}\n'
+
+
 def test_an_export_is_read_on_also_if_the_last_orders_changed_since(
     shop: Gateway, tmp_path: Path
 ) -> None:

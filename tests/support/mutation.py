@@ -40,18 +40,14 @@ _TIMEOUT_MIN_S = 60
 _TEST_TIMEOUT_S = 45
 # The libraries are loaded before the forks.
 _LOADED = "ignore::pytest.PytestAssertRewriteWarning"
-_CHARGING = (
-    "tests/ledger/test_charge_transaction.py",
-    "tests/ledger/test_charging.py",
-    "tests/ledger/test_acts.py",
-    "tests/ledger/test_joint_acts.py",
-    "tests/ledger/test_holds.py",
-    "tests/ledger/test_entries.py",
-)
 _MACHINE = (
     "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
 )
-_KEYS = ("tests/operations/test_idempotency_key.py", "tests/operations/test_reserved_keys.py")
+_QUEUE = (
+    "tests/ledger/test_charge_queue.py",
+    "tests/ledger/test_charge_queue_timeouts.py",
+    "tests/ledger/test_charge_queue_waits.py",
+)
 # Of the modules that charge, without a server.
 _POSTING = (
     "tests/ledger/test_charges.py",
@@ -60,17 +56,11 @@ _POSTING = (
     "tests/ledger/test_charge_transaction.py",
     "tests/ledger/test_shared_windows.py",
 )
-# What comes last counts: these run on the other engine. Only there does a batch wait for more.
-_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charge_waits.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": (_POSTING, _MACHINE),
-    "ledger/charging.py": (
-        (*_CHARGING, "tests/ledger/test_shared_windows.py"),
-        _ON_SHARED,
-        _MACHINE,
-        _KEYS,
-    ),
+    "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",),),
+    "ledger/charge_queue.py": (_QUEUE,),
     "ledger/pending_charge.py": (
         ("tests/ledger/test_pending_charge.py", "tests/ledger/test_shared_windows.py"),
     ),
@@ -111,6 +101,13 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
             "tests/ledger/test_joint_acts.py",
         ),
     ),
+    "ledger/shared_windows.py": (("tests/ledger/test_shared_windows.py",),),
+    "ledger/consent_uses.py": (
+        ("tests/ledger/test_consent_uses.py",),
+        # On a server, uses are added in another way.
+        ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
+    ),
+    "ledger/core_shortage.py": (("tests/ledger/test_core_shortage.py",),),
     "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
     "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }

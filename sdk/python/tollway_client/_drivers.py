@@ -53,7 +53,7 @@ def _is_file(found: httpx.Response) -> bool:
     return bool(found.headers.get("content-type") == FILE_TYPE)
 
 
-def _no_response(error: httpx.TransportError) -> NoResponse:
+def _no_response(error: httpx.RequestError) -> NoResponse:
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
     return NoResponse(error, was_sent=not isinstance(error, unsent))
 
@@ -77,13 +77,13 @@ class _SyncFile:
                 self._response.read()
             self._pieces = self._response.iter_raw()
             return _response(self._response)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)
 
     def read(self) -> Outcome:
         try:
             return next(self._pieces, b"")
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class SyncDriver:
         try:
             url = f"{self._base_url}{step.path}"
             return _response(self._http.request(step.method, url, **_arguments(step)))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)
 
 
@@ -196,7 +196,7 @@ class _AsyncFile:
                 await self._response.aread()
             self._pieces = self._response.aiter_raw()
             return _response(self._response)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)
 
     async def read(self) -> Outcome:
@@ -205,7 +205,7 @@ class _AsyncFile:
             return await self._pieces.__anext__()
         except StopAsyncIteration:
             return b""
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)
 
     async def close(self) -> None:
@@ -296,5 +296,5 @@ class AsyncDriver:
         try:
             url = f"{self._base_url}{step.path}"
             return _response(await self._http.request(step.method, url, **_arguments(step)))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _no_response(error)

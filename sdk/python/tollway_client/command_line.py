@@ -22,6 +22,7 @@ from tollway_client.errors import (
     OperationClosedError,
     OwnerUnknownError,
     PermissionMissingError,
+    RefusedError,
     TollwayError,
     TransportError,
 )
@@ -181,8 +182,16 @@ def _download(given: argparse.Namespace, name: str) -> None:
             print(f"It would cost {cost.cost:,} {cost.unit}; {cost.left:,} are left.")
             return
         begun = file.with_name(f"{file.name}.export")
+        is_new = not begun.exists()
         # With the same key the same export is answered, which was paid once.
-        made = getattr(client, method)(**parameters, idempotency_key=_key_of(begun, parameters))
+        key_of_export = _key_of(begun, parameters)
+        try:
+            made = getattr(client, method)(**parameters, idempotency_key=key_of_export)
+        except RefusedError as error:
+            if is_new and not error.is_retryable:
+                # Nothing was paid, and there is nothing to be finished.
+                begun.unlink()
+            raise
         print(
             f"{_number(made.records, 'record')}, {made.withholding_money:,} paid.", file=sys.stderr
         )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Callable, Optional, get_args, get_type_hints
 
@@ -120,8 +120,11 @@ def download(records_after: Callable[[Optional[str]], Iterator[Any]], path: Path
     except ParameterError:
         if after is None:
             raise
+        again = records_after(None)
+        # Before what was saved is dropped: an export that has expired cannot be read again.
+        first = list(islice(again, 1))
         partial.unlink()
-        count = _append(records_after(None), partial)
+        count = _append(chain(first, again), partial)
     partial.replace(path)
     return count
 

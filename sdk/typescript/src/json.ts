@@ -27,12 +27,14 @@ export interface Cost {
   left: number;
 }
 
-const TEXT_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|-?\b\d{16,}\b(?![.eE])/g;
+// A text, the rest of a number with a fraction or an exponent, or a long whole number.
+const TEXT_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|\d[.eE][-+.\deE]+|-?\b\d{16,}\b(?![.eE])/g;
+const NOT_WHOLE = /^"|[.eE]/;
 
 /** Reads JSON. A whole number that a `number` cannot hold exactly is read as a text. */
 export function readJson(text: string): unknown {
   const safe = text.replace(TEXT_OR_LONG_NUMBER, (found) =>
-    found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
+    NOT_WHOLE.test(found) || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
   );
   return JSON.parse(safe);
 }

@@ -1,35 +1,53 @@
-"""Files of a command. What it writes never replaces another file, is never half written, and is on
-disk when the command ends; a damaged database is refused."""
+"""Files of a command. What it makes never replaces another file, is never half written, and is on
+disk when the command ends; a damaged database is refused. Rejected records are a report: the next
+load replaces it."""
 
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from tollway.cli.command import CommandError
+from tollway.cli.command import CommandError, UsageError
 from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
+
+_UNFINISHED = ".unfinished"
 
 
 @contextmanager
 def new_file(destination: Path) -> Iterator[Path]:
     """A path beside the destination to write to; it gets its name only once it is whole."""
-    if destination.exists():
-        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
+    _refuse_existing(destination)
     if not destination.parent.is_dir():
         raise CommandError(f"The folder of {destination} does not exist: make it first.")
-    unfinished = destination.with_name(f"{destination.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
+    _remove_abandoned(destination)
+    # Of this process alone: another command that makes the same file must not write to it.
+    unfinished = destination.with_name(f"{destination.name}.{os.getpid()}{_UNFINISHED}")
     try:
         yield unfinished
         to_disk(unfinished)
+        _refuse_existing(destination)
         unfinished.rename(destination)
         to_disk(destination.parent)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _refuse_existing(destination: Path) -> None:
+    if destination.exists():
+        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
+
+
+def _remove_abandoned(destination: Path) -> None:
+    """Removes what commands that were killed have left of a file."""
+    for file in destination.parent.glob(f"{escape(destination.name)}.*{_UNFINISHED}"):
+        process = file.name.removesuffix(_UNFINISHED).rpartition(".")[2]
+        if process == str(os.getpid()) or not Path("/proc", process).exists():
+            file.unlink(missing_ok=True)
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -46,10 +64,20 @@ def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
         raise CommandError(f"{name} is damaged: {found}.{advice}")
 
 
-class RejectFile:
-    """The records that are wrong; opened with the first, so that a clean file leaves none."""
+# Of many rejected records, these show on the terminal what is wrong; the reject file has all.
+REJECTED_SHOWN = 10
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
+
+class RejectFile:
+    """The records of a source that are wrong; opened with the first, so that a clean one leaves no
+    such file."""
+
+    def __init__(self, path: Path, source: Path | None, stack: ExitStack) -> None:
+        if source is not None and path.exists() and source.exists() and path.samefile(source):
+            raise UsageError(f"{path} is the file to be loaded: name another one with --rejects.")
+        # Those of an earlier load would be taken for this one's. A device stays what it is.
+        if path.is_file():
+            path.unlink()
         self._path = path
         self._stack = stack
         self._file: BinaryIO | None = None

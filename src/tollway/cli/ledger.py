@@ -57,6 +57,8 @@ async def show(
     limit: LimitOption = 20,
 ) -> Output:
     """Show an account's newest entries, or those of one call."""
+    if request is not None and unit is not None:
+        raise UsageError("--unit goes with an account: leave it out, or name one.")
     if account is not None and request is None:
         entries = await _newest(await session.open(), account, unit, limit)
         empty = f"Account {account} has no entries yet."

@@ -17,7 +17,7 @@ commands = typer.Typer()
 _TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 
 
-@command(commands, "mcp")
+@command(commands, "mcp", has_database=False)
 def mcp(
     _session: Session,
     gateway: Annotated[

@@ -27,7 +27,7 @@ async def reconcile(
     decide: Annotated[
         str | None,
         option(
-            "Settle the waybill of this order by what you learned from its carrier.",
+            "Settle the waybill of this order, or with this object id, by what its carrier said.",
             metavar="ORDER",
         ),
     ] = None,
@@ -57,6 +57,8 @@ async def reconcile(
         raise UsageError(
             "Name an order with --decide, and one of --number, --not-issued and --receiver-kept."
         )
+    if carrier is not None and decide is None:
+        raise UsageError("--carrier goes with --decide: without it, all carriers are asked.")
     database = await session.open()
     if decide is not None and receiver_kept:
         kept = await decide_kept(database, decide, carrier, session.runtime)

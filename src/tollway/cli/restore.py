@@ -21,7 +21,7 @@ from tollway.cli.output import Output, percent_bar, progress_bar
 from tollway.cli.parameters import argument, option
 from tollway.ledger.trail import note_act
 from tollway.settings import Settings
-from tollway.store.durable_files import to_disk
+from tollway.store.durable_files import give_to_owner_of, to_disk
 from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
 from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
@@ -104,7 +104,7 @@ def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -
         marked = files_beside(backup, session.settings)
         schema, report = _check_copy(backup, copy, marked, should_migrate)
         if path.exists():
-            copy.chmod(path.stat().st_mode & 0o777)
+            give_to_owner_of(path, copy)
         with placed(keys):
             put_in_place(copy, path, aside)
             to_disk(path.parent)

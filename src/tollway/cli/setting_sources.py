@@ -118,16 +118,23 @@ def _whole_number(raw: object, least: int, most: int, where: str) -> int:
 def _check_zone(name: str) -> None:
     try:
         ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, IsADirectoryError):
         raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None
 
 
 def _check_public_url(url: str) -> None:
-    parts = urlsplit(url)
+    if url and not _is_site(url):
+        raise SettingsError("Setting public_url must look like https://gateway.example.")
+
+
+def _is_site(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     is_address = parts.scheme in ("http", "https") and parts.netloc and not parts.query
     # The pages have fixed paths: a gateway below a path of its own could not be reached.
-    if url and not (is_address and parts.path in ("", "/")):
-        raise SettingsError("Setting public_url must look like https://gateway.example.")
+    return bool(is_address) and parts.path in ("", "/")
 
 
 def _check_proxies(settings: Settings) -> None:

@@ -54,7 +54,7 @@ async def show(
             )
             for each in acts
         ],
-        empty="No operator has done anything yet.",
+        empty=f"There is no act of {of}." if of else "No operator has done anything yet.",
     )
     return Output([_shown(each) for each in acts], table)
 

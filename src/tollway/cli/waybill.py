@@ -89,9 +89,10 @@ async def write_label(
     fonts = find_fonts(font)
     database = await session.open()
     found = await find_by_number(database, number, carrier)
-    (stored,) = await print_waybills(database, [found], session.runtime)
-    content = write(await _label(session, stored), fonts, style_of(session.settings))
+    # Begun first: once a waybill counts as printed, its receiver stays.
     with new_file(out) as unfinished:
+        (stored,) = await print_waybills(database, [found], session.runtime)
+        content = write(await _label(session, stored), fonts, style_of(session.settings))
         unfinished.write_bytes(content)
     value = {"number": number, "file": str(out), "bytes": len(content)}
     return Output(value, f"The label of waybill {number} is in {out}.")

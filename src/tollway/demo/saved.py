@@ -4,7 +4,6 @@ It loads no operation, so a gateway that has no demo world starts without what m
 """
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 
 from tollway.settings import Settings
 from tollway.store.database import StoreError
+from tollway.store.durable_files import make_private, replace_private
 from tollway.store.open import is_shared, key_path, sqlite_path
 
 
@@ -76,10 +76,10 @@ def saved_world(database_path: str) -> DemoWorld | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         raise StoreError(
-            f"The demo world of {database_path} was made by another version: remove that file and "
-            f"{path} to have a new one made."
+            f"The demo world of {database_path} was made by another version, or is damaged: remove "
+            f"that file and {path} to have a new one made."
         ) from None
 
 
@@ -104,6 +104,6 @@ def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[No
 
 
 def save_world(path: Path, made: DemoWorld) -> None:
+    """Whole or not at all: its tokens are written down nowhere else."""
     content = msgspec.json.format(msgspec.json.encode(made))
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
+    (replace_private if path.exists() else make_private)(path, content)

@@ -26,10 +26,13 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
 from tollway.gateway.own_calls import OwnCalls
 from tollway.ledger.agent_sessions import Reservation, give_back, reserve
+from tollway.ledger.entries import entries_of_request
+from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Receive, Scope, Send
 from tollway.pipeline.call import Call
+from tollway.pipeline.envelope import REASON_HEADER
 from tollway.pipeline.http import Edge
 from tollway.pipeline.pipeline import Pipeline
 from tollway.pipeline.throttle import SlidingSecond
@@ -169,7 +172,7 @@ class AgentTools:
         price = self._pipeline.permit.price_of(call.caller, operation) or 0
         account_id = call.caller.account_id
         if budget is None or price == 0:
-            return await self._perform(operation, params.arguments or {}, request)
+            return (await self._perform(operation, params.arguments or {}, request))[0]
         wanted = Reservation(account_id, budget.session, price, budget.most)
         try:
             is_reserved = await reserve(
@@ -184,19 +187,27 @@ class AgentTools:
                 f"more.",
                 is_error=True,
             )
-        charged = 0
-        try:
-            result = await self._perform(operation, params.arguments or {}, request)
-            charged = _charged(operation, result, price)
-            return result
-        finally:
-            if charged < price:
-                await give_back(self._database, account_id, budget.session, price - charged)
+        # Without an answer it is not known what the call took: then nothing is given back.
+        result, reason = await self._perform(operation, params.arguments or {}, request)
+        may_be_charged = await self._may_be_charged(result, reason)
+        charged = price if may_be_charged else _charged(operation, result, price)
+        if charged < price:
+            await give_back(self._database, account_id, budget.session, price - charged)
+        return result
+
+    async def _may_be_charged(self, result: types.CallToolResult, reason: str) -> bool:
+        """Whether a refused call may still be charged. A waybill that waits for its carrier is
+        charged to the call that began it, and not to those that asked for it again."""
+        if reason != Reason.CARRIER_SILENT.name:
+            return reason in MAY_BE_CHARGED
+        request_id = (result.structured_content or {})["request_id"]
+        return bool(await entries_of_request(self._database, request_id))
 
     async def _perform(
         self, operation: Operation, values: Mapping[str, Any], request: Request
-    ) -> types.CallToolResult:
-        """Runs the operation as if its own HTTP request had come in."""
+    ) -> tuple[types.CallToolResult, str]:
+        """Runs the operation as if its own HTTP request had come in; also the reason of a refusal,
+        which is empty if there is none."""
         client = request.scope["client"]
         envelope, headers = await self._calls(operation, values, _own_headers(request), client)
         request_id = headers.get(b"x-request-id", b"").decode()
@@ -210,7 +221,7 @@ class AgentTools:
                 type="image", data=data["content"], mime_type=data["content_type"]
             )
             result.content.append(picture)
-        return result
+        return result, headers.get(REASON_HEADER, b"").decode()
 
 
 class _Budget:

@@ -47,8 +47,8 @@ _OF_REASON_MAX = {
     FreeReason.REPLAYED.value: 60,
     FreeReason.NOT_DONE.value: 60,
 }
-# Each has a row: it may turn out to be charged.
-_ALL_RECORDED = {
+# A call that was refused for one of these may turn out to be charged, and each has a row.
+MAY_BE_CHARGED = {
     Reason.CARRIER_SILENT.name,
     Reason.COMMIT_IN_DOUBT.name,
     Reason.TIMED_OUT.name,
@@ -154,7 +154,7 @@ class _Minute:
         """Whether another call of a kind gets a row; counts it if so."""
         if kind.last is not None:
             account_id, _, reason, _ = key
-            if reason not in _ALL_RECORDED:
+            if reason not in MAY_BE_CHARGED:
                 if kind.rows >= _OF_REASON_MAX.get(reason, _OF_KIND_MAX):
                     return False
                 if self._of_account[account_id] >= _OF_ACCOUNT_MAX:

@@ -41,10 +41,7 @@ def replace_private(path: Path, content: bytes) -> None:
     unfinished = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            made = os.fstat(descriptor)
-            if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
-                os.fchown(descriptor, old.st_uid, old.st_gid)
-            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+            _give_to_owner_of(old, descriptor)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -52,6 +49,22 @@ def replace_private(path: Path, content: bytes) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
     to_disk(path.parent)
+
+
+def give_to_owner_of(old: Path, new: Path) -> None:
+    """Gives a file the owner and the mode of the one that it is going to replace."""
+    descriptor = os.open(new, os.O_RDONLY)
+    try:
+        _give_to_owner_of(old.stat(), descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _give_to_owner_of(old: os.stat_result, descriptor: int) -> None:
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 @contextmanager

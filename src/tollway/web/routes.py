@@ -42,7 +42,7 @@ from tollway.web.wording import sentence
 P = TypeVar("P", bound=Named)
 F = TypeVar("F", bound=Someone)
 
-_ASSETS = {
+ASSETS = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
     "pages.svg": "image/svg+xml",
@@ -102,7 +102,7 @@ def web_routes(parts: Parts) -> list[Route]:
         return web.redirect(OWNER_PATH)
 
     return [
-        *(asset_route(name, kind) for name, kind in _ASSETS.items()),
+        *(asset_route(name, kind) for name, kind in ASSETS.items()),
         page("/", front.show, front.show),
         *(page(path, shown, shown) for path, shown in reference.pages().items()),
         page(VIEW_PATH, front.show, web.choose_view),

@@ -1,0 +1,123 @@
+"""No call waits in the queue of charges, or for its batch, without an end."""
+
+import asyncio
+
+import pytest
+
+from tests.ledger.queue_bench import OnQueue, QueueBench
+from tollway.store.database import StoreBusyError, StoreDoubtError
+
+TOO_LATE = "^waited too long to be charged$"
+IN_DOUBT = "^the charge takes too long$"
+
+
+def test_a_call_waits_in_the_queue_until_its_timeout_and_no_longer(on_queue: OnQueue) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.commit.clear()
+        posted = bench.settle("posted")
+        await bench.at(0)
+        early = bench.settle("early")
+        await bench.at(0.5)
+        late = bench.settle("late")
+        await bench.at(1)
+        assert not early.done()
+        await bench.at(1.25)
+        assert early.done() and not late.done() and not posted.done()
+        with pytest.raises(StoreBusyError, match=TOO_LATE):
+            await early
+        await bench.at(1.5)
+        bench.commit.set()
+        await asyncio.gather(posted, late)
+        assert bench.batches == [["posted"], ["late"]]
+
+    on_queue(test, timeout_s=1)
+
+
+@pytest.mark.parametrize(("committed_s", "is_charged"), [(1.125, True), (1.1875, False)])
+def test_a_call_that_has_waited_too_long_is_found_before_the_next_look(
+    on_queue: OnQueue, committed_s: float, is_charged: bool
+) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.commit.clear()
+        bench.settle("posted")
+        await bench.at(0.125)
+        behind = bench.settle("behind")
+        await bench.at(committed_s)
+        bench.commit.set()
+        await bench.at(committed_s)
+        assert behind.done()
+        assert bench.batches == ([["posted"], ["behind"]] if is_charged else [["posted"]])
+        if not is_charged:
+            with pytest.raises(StoreBusyError, match=TOO_LATE):
+                await behind
+
+    on_queue(test, timeout_s=1)
+
+
+def test_a_call_whose_batch_has_not_begun_is_withdrawn_and_the_others_stay(
+    on_queue: OnQueue,
+) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.turn.clear()
+        early = bench.settle("early")
+        await bench.at(0.5)
+        late = bench.settle("late")
+        await bench.at(1)
+        assert not early.done()
+        await bench.at(1.25)
+        assert early.done() and not late.done()
+        with pytest.raises(StoreBusyError, match=TOO_LATE):
+            await early
+        bench.turn.set()
+        await late
+        assert bench.batches == [["late"]]
+
+    on_queue(test, timeout_s=1)
+
+
+def test_a_call_whose_batch_has_begun_waits_two_seconds_more_and_is_then_in_doubt(
+    on_queue: OnQueue,
+) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.turn.clear()
+        bench.commit.clear()
+        early = bench.settle("early")
+        await bench.at(0.5)
+        late = bench.settle("late")
+        bench.turn.set()
+        await bench.at(3)
+        assert not early.done()
+        await bench.at(3.25)
+        assert early.done() and not late.done()
+        with pytest.raises(StoreDoubtError, match=IN_DOUBT):
+            await early
+        bench.commit.set()
+        # The commit came about after all: for the other one it is no doubt.
+        assert await late is None
+        assert bench.batches == [["early", "late"]]
+
+    on_queue(test, timeout_s=1)
+
+
+def test_one_timer_looks_after_all_calls_and_only_as_long_as_there_are_any(
+    on_queue: OnQueue,
+) -> None:
+    async def test(bench: QueueBench) -> None:
+        for began_s in (0, 10):
+            await bench.at(began_s)
+            bench.commit.clear()
+            posted = bench.settle_all(range(3))
+            await bench.at(began_s)
+            assert bench.loop.timers == 1
+            # It looks again, also if there was nothing to do.
+            await bench.at(began_s + 0.75)
+            assert bench.loop.timers == 1
+            behind = bench.settle("behind")
+            await bench.at(began_s + 2)
+            assert behind.done() and not posted[0].done()
+            bench.commit.set()
+            await asyncio.gather(*posted)
+            await bench.at(began_s + 2.25)
+            assert bench.loop.timers == 0
+
+    on_queue(test, timeout_s=1)
