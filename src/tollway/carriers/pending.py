@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, literal_column, select, tuple_
+from sqlalchemy import ColumnElement, bindparam, literal_column, or_, select, tuple_
 
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
@@ -42,7 +42,15 @@ _AFTER = Query(
         .limit(bindparam("most"))
     )
 )
-_OF_ORDER = Query(lambda: WHOLE.where(_is_pending, waybill.c.order_sn == bindparam("of_order")))
+_OF_ORDER = Query(
+    lambda: WHOLE.where(
+        _is_pending,
+        or_(
+            waybill.c.order_sn == bindparam("of_order"),
+            waybill.c.object_id == bindparam("of_order"),
+        ),
+    )
+)
 _GIVEN = Query(
     lambda: select(waybill.c.object_id).where(
         waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
@@ -172,7 +180,8 @@ async def list_pending(
 
 
 async def pending_of_order(reader: Reader, order_sn: str) -> Sequence[StoredWaybill]:
-    """The waybills of an order that wait for their carriers, of whichever account."""
+    """The waybills of an order that wait for their carriers, of whichever account and shop; or the
+    one with this object id."""
     return [stored_waybill(row) for row in await reader.fetch_all(_OF_ORDER, of_order=order_sn)]
 
 

@@ -214,11 +214,11 @@ class Reconciler:
                 "No waybill of order {order_sn} waits: run `tollway reconcile`.", order_sn=order_sn
             )
         if len(found) > 1:
-            carriers = ", ".join(each.waybill.wp_code for each in found)
+            waybills = ", ".join(f"{of.object_id} of {of.wp_code}" for of, *_ in found)
             raise CarrierError(
-                "Several waybills of order {order_sn} wait ({carriers}): name one.",
+                "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
                 order_sn=order_sn,
-                carriers=carriers,
+                waybills=waybills,
             )
         return found[0]
 
