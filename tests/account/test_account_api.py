@@ -139,6 +139,7 @@ def test_calls_in_pages_charged_or_not_with_their_receipts(
     with pytest.raises(errors.UnknownPathError):
         client.account.receipt(request_id="0" * 26)
     for cursor in (
+        b'[{},"~",' + b"[" * 1450,
         b"no",
         b'[{"credits":-99999999999999999999},"~"]',
         b'[{"credits":99999999999999999999},"~"]',

@@ -20,7 +20,13 @@ from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.carrier_links import CAINIAO_LINK, CarrierLink, OpenedCarrierLink, connect
 from tollway.carriers.carriers import add_carrier
-from tollway.carriers.connectors.cainiao_link import CainiaoConnector, read_answer
+from tollway.carriers.connectors import cainiao_link
+from tollway.carriers.connectors.cainiao_link import (
+    CainiaoConnector,
+    digest,
+    issue_content,
+    read_answer,
+)
 from tollway.carriers.connectors.connector import (
     Cancelled,
     Declined,
@@ -131,6 +137,49 @@ def test_what_the_gateway_does_not_pass_on_was_not_sent(link: FakeLink) -> None:
         ask(opened(link.url), lambda to: to.issue(new_order()))
 
 
+def _wanted(content: dict[str, Any]) -> dict[str, Any]:
+    wanted: dict[str, Any] = content["tradeOrderInfoDtos"][0]
+    return wanted
+
+
+# Each makes a message that LINK would not take: what is spoilt, and how.
+_SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
+    "flat": lambda content: content.update(content.pop("tradeOrderInfoDtos")[0]),
+    "no orders": lambda content: content.update(tradeOrderInfoDtos=[]),
+    "unknown field": lambda content: content.update(waybillType=1),
+    "unknown field of an order": lambda content: _wanted(content).update(weight=1),
+    "no template": lambda content: _wanted(content).pop("templateUrl"),
+    "no items": lambda content: _wanted(content)["packageInfo"].update(items=[]),
+    "another channel": lambda content: _wanted(content)["orderInfo"].update(
+        orderChannelsType="SHOP"
+    ),
+    "no phone": lambda content: _wanted(content)["recipient"].update(mobile="", phone=""),
+    "no street": lambda content: content["sender"]["address"].update(detail=""),
+    "number of items as text": lambda content: _wanted(content)["packageInfo"]["items"][0].update(
+        count="1"
+    ),
+}
+
+
+@pytest.mark.parametrize("spoilt", _SPOILT)
+def test_the_fake_issues_nothing_for_a_message_of_another_shape(
+    link: FakeLink, spoilt: str
+) -> None:
+    content = json.loads(issue_content("YTO", new_order(), TEMPLATE))
+
+    def answered() -> dict[str, Any]:
+        text = json.dumps(content, ensure_ascii=False)
+        form = {"msg_type": "TMS_WAYBILL_GET", "logistic_provider_id": "TOLLWAY", "to_code": ""}
+        form |= {"logistics_interface": text, "data_digest": digest(text, SECRET)}
+        found: dict[str, Any] = httpx.post(link.url, data=form, trust_env=False).json()
+        return found
+
+    assert answered()["success"] == "true"
+    _SPOILT[spoilt](content)
+    assert (refused := answered())["errorCode"] == "S12", refused
+    assert link.journal()[-1]["event"] == "refused"
+
+
 @pytest.mark.parametrize("fault", ["cut", "text"])
 def test_without_an_answer_the_outcome_is_unknown_and_cannot_be_asked_for(
     link: FakeLink, fault: str
@@ -150,6 +199,15 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
     assert branch.addresses == ["浙江省杭州市余杭区良睦路 1 号"]
 
 
+@pytest.mark.parametrize("listed", ["x", ["x"], [{"branchAccountCols": "x"}], [{}]])
+def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def exchange(*_: object) -> bytes:
+        return json.dumps({"success": True, "waybillApplySubscriptionCols": listed}).encode()
+
+    monkeypatch.setattr(cainiao_link, "exchange", exchange)
+    assert ask(opened("https://link.example/"), lambda to: to.subscriptions()) == []
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -160,6 +218,7 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
         b"<response>",
         b'<!DOCTYPE r [<!ENTITY a "b">]><r><success>true</success></r>',
         b"<r>" * 40 + b"</r>" * 40,
+        b"[" * 30_000,
         "<成功>".encode("gbk"),
     ],
 )

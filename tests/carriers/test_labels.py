@@ -146,6 +146,11 @@ def test_the_route_code_is_the_largest_and_all_of_an_express_label_is_there(
         assert text in said
     alone = "\n".join(_words(_label(size)))
     assert not any(text in alone for text in ("母单号", "物品", "重量"))
+    # What is signed or stamped has a box around it.
+    frames = [each.box for each in lay_out(label, STYLE).elements if isinstance(each, Frame)]
+    for text in ("已验视", "签收人", "签收时间"):
+        (box,) = (each.box for each in words if each.text == text)
+        assert any(_is_within(box, frame) for frame in frames)
 
 
 @ALL_SIZES
@@ -157,6 +162,15 @@ def test_nothing_overlaps(size: LabelSize) -> None:
         assert not [other for other in boxes[at + 1 :] if _overlap(one, other)]
     for rule in (each.box for each in elements if isinstance(each, Rule)):
         assert not [box for box in boxes if box.y < rule.y < box.y + box.height]
+
+
+def _is_within(one: Box, other: Box) -> bool:
+    return (
+        one.x >= other.x
+        and one.y >= other.y
+        and one.x + one.width <= other.x + other.width + 0.01
+        and one.y + one.height <= other.y + other.height + 0.01
+    )
 
 
 def _overlap(one: Box, other: Box) -> bool:
@@ -200,6 +214,9 @@ def test_a_label_is_black_unless_an_operator_wants_the_carriers_colour() -> None
     plain = Image.open(io.BytesIO(png(_label(SIZES[1]), FONTS, STYLE)))
     picture = Image.open(io.BytesIO(png(_label(SIZES[1]), FONTS, coloured)))
     assert (plain.mode, picture.mode) == ("L", "RGB")
+    # On a thermal printer another colour would be a pattern of dots.
+    drawn = [each for each in lay_out(_label(SIZES[1]), STYLE).elements if isinstance(each, Words)]
+    assert {each.colour for each in drawn} == {"#000000"}
     assert (91, 42, 134) in {colour for _, colour in picture.getcolors(100_000) or []}
     document = pypdfium2.PdfDocument(pdf(_label(SIZES[1]), FONTS, coloured))
     assert _scanned(document[0].render(scale=4).to_pil()) == _codes("YT8800000000017")

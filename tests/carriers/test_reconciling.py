@@ -1,5 +1,6 @@
 """Reconciliation beside calls: a waybill that is never answered for shuts no carrier."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.remote import PATIENT, age_past_deadline, connected_carrier
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
-from tollway.carriers import reconciling
+from tollway.carriers import CarrierError, reconciling
 from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.connectors.breaker import State
@@ -150,5 +151,39 @@ def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_w
             asked.append(finding.waybill.object_id)
         assert len(set(asked)) == PENDING
         assert asked[:PENDING] == asked[PENDING:]
+
+    _beside(own_store, carrier, work)
+
+
+def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(parts: Parts) -> None:
+        monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
+        age = "UPDATE waybill SET asked_at_s = asked_at_s - 1000"
+        await asyncio.to_thread(own_store.run, age)
+        newest = "SELECT order_sn FROM waybill ORDER BY asked_at_s DESC, object_id DESC LIMIT 1"
+        ((order_sn,),) = await asyncio.to_thread(own_store.run, newest)
+        finding = await parts.reconciler.decide(order_sn, None, None, RUNTIME)
+        assert (finding.waybill.order_sn, finding.outcome) == (order_sn, Outcome.GIVEN_UP)
+
+    _beside(own_store, carrier, work)
+
+
+def test_of_equal_orders_of_several_shops_each_can_be_decided(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: Parts) -> None:
+        equal = "order_sn = 'equal-01', owner_id = object_id, asked_at_s = asked_at_s - 1000"
+        await asyncio.to_thread(own_store.run, f"UPDATE waybill SET {equal}")
+        with pytest.raises(CarrierError) as error:
+            await parts.reconciler.decide("equal-01", parts.wp_code, None, RUNTIME)
+        ids = await asyncio.to_thread(own_store.run, "SELECT object_id FROM waybill")
+        assert len(ids) == PENDING
+        for (object_id,) in ids:
+            assert object_id in str(error.value)
+            finding = await parts.reconciler.decide(object_id, None, None, RUNTIME)
+            assert finding.outcome is Outcome.GIVEN_UP
+            assert finding.waybill.object_id == object_id
 
     _beside(own_store, carrier, work)

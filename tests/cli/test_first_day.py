@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.ports import free_port
+from tests.support.postgresql import new_database
 from tollway.store.migrate import newest_revision
 
 
@@ -91,6 +92,19 @@ def test_serving_says_that_a_gateway_is_new_and_where_and_what_comes_next(
     again = greeting(tmp_path)
     assert "is new" not in again and "account open" not in again
     assert "Tollway is serving on http" in again
+
+
+@pytest.mark.postgresql
+def test_serving_an_empty_server_says_what_comes_next_until_there_is_an_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "keys"))
+    monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "secret"))
+    assert "Next: `tollway account open NAME`" in greeting(tmp_path)
+    opened = [sys.executable, "-m", "tollway", "account", "open", "acme"]
+    subprocess.run(opened, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert "account open" not in greeting(tmp_path)
 
 
 @pytest.mark.sqlite

@@ -50,12 +50,15 @@ def test_from_a_carrier_to_a_label_and_back(
 ) -> None:
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
     Path("numbers.txt").write_text("YT0000000000001\n\nnonsense\nYT0000000000002\n", "utf-8")
-    loaded = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json").json
+    answer = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json")
+    assert answer.status == 1, "one was rejected"
+    loaded = answer.json
     assert (loaded["read"], loaded["loaded"], loaded["rejected"]) == (3, 2, 1)
     assert loaded["rejects"] == "numbers.txt.rejected.jsonl"
     assert "nonsense" in (workplace / loaded["rejects"]).read_text("utf-8")
     again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
-    assert "0 loaded, 3 rejected" in again.out and "loaded before" in again.out
+    assert again.status == 1 and "0 loaded, 3 rejected" in again.out
+    assert "loaded before" in again.out
     same = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--rejects", "numbers.txt")
     assert same.status == 2 and "is the file to be loaded" in same.err
     assert "nonsense" in Path("numbers.txt").read_text("utf-8")

@@ -46,6 +46,8 @@ def test_an_object_is_read(content_type: str) -> None:
         (b'{"a":01}', "not valid JSON"),
         (b'{"a":"\x00"}', "not valid JSON"),
         (b"\xef\xbb\xbf\xef\xbb\xbf{}", "not valid JSON"),
+        (b"[" * 2000, "not valid JSON"),
+        (b'{"a": ' + b"[" * 2000 + b"]" * 2000 + b"}", "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
         (b"[" * 100_000 + b"]" * 100_000, "not valid JSON"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not valid JSON"),

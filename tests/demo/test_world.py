@@ -2,8 +2,10 @@
 points to exists."""
 
 import asyncio
+import gc
 import io
 import json
+import re
 import signal
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -16,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import httpx2
+import msgspec
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -24,6 +27,9 @@ from PIL import Image
 from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
+from tests.support.stores import Store
+from tests.support.waybills import request
+from tollway.demo.world import fill_all
 from tollway.operations.catalogue import BY_NAME
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import (
@@ -32,11 +38,15 @@ from tollway.operations.demo_data import (
     DEMO_SEED,
     ITEM_PATH,
     PRODUCTS,
+    DemoTarget,
     midnight_s,
 )
 from tollway.operations.orders.demo import RowMaker
 from tollway.operations.orders.made_orders import MadeDay, MadeOrder, make_days
 from tollway.operations.orders.records import record_of, row_of
+from tollway.operations.product_analysis.series import day_number
+from tollway.operations.waybills.operation import WAYBILLS
+from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -247,6 +257,43 @@ def test_an_order_shows_a_product_that_is_known_with_its_picture(served: Served)
     assert httpx.get(orders[0]["goods_img"], timeout=60).status_code == 200
 
 
+def test_a_world_that_cannot_be_stored_is_one_error_and_no_warning(tmp_path: Path) -> None:
+    target: DemoTarget | None = None
+
+    async def work(database: Database) -> None:
+        nonlocal target
+        sealer = Sealer({1: bytes(32)}, 1)
+        target = DemoTarget(database, sealer, midnight_s(date(2026, 3, 10), ZONE), ZONE, "http://a")
+
+    Store(tmp_path / "tollway.db").do(work)
+    assert target is not None, "and its database is closed"
+    for changes in ({}, {"is_sandbox": True, "made_days_ago": 1, "made_site": "http://b"}):
+        with pytest.raises(StoreError):
+            asyncio.run(fill_all(msgspec.structs.replace(target, **changes)))
+        # What was begun and not awaited would be noted here.
+        gc.collect()
+
+
+@pytest.mark.parametrize("wp_code", ["YTO", "POSTB", "SF"])
+def test_a_waybill_has_the_codes_of_its_place(served: Served, wp_code: str) -> None:
+    def routing(**changes: str) -> dict[str, Any]:
+        body = request(wp_code, owner_id=served.world["owner_id"], **changes)
+        issued = served.ask("POST", WAYBILLS.path, json=body)
+        assert issued["code"] == 1, issued["errorMsg"]
+        found: dict[str, Any] = json.loads(issued["printData"])["data"]["routingInfo"]
+        return found
+
+    nanshan, futian = routing(receiver_town="南山区"), routing(receiver_town="福田区")
+    for each in (nanshan, futian):
+        # As people know Shenzhen's codes: they begin with its area code.
+        assert re.fullmatch("755-[A-Z][0-9]{2}-[0-9]{2}", each["routeCode"])
+        assert each["consolidation"]["name"] == "深圳集包"
+        assert each["consolidation"]["code"].startswith("755")
+    assert nanshan["routeCode"] != futian["routeCode"]
+    chengdu = {"receiver_province": "四川省", "receiver_city": "成都市", "receiver_town": "武侯区"}
+    assert routing(**chengdu)["routeCode"].startswith("028-")
+
+
 def test_today_has_orders_and_claims_up_to_this_minute() -> None:
     day = date(2026, 3, 10)
     noon_s = midnight_s(day, ZONE) + 12 * 3600
@@ -263,6 +310,34 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
         by_noon, by_evening = made_at(noon_s), made_at(noon_s + 6 * 3600)
         assert noon_s * 1000 - 3_600_000 < max(by_noon.values()) <= noon_s * 1000
         assert by_noon.items() < by_evening.items()
+
+
+def test_a_world_has_today_up_to_the_minute_it_is_made_or_continued(tmp_path: Path) -> None:
+    store, day = Store(tmp_path / "tollway.db"), date(2026, 3, 10)
+    noon_s = midnight_s(day, ZONE) + 12 * 3600
+
+    def today_at(now_s: int, made_days_ago: int | None = None) -> list[int]:
+        """How many orders, claims and visitors today has."""
+
+        async def work(database: Database) -> None:
+            target = DemoTarget(database, Sealer({1: bytes(32)}, 1), now_s, ZONE, "http://demo")
+            target = msgspec.structs.replace(target, is_sandbox=True, made_days_ago=made_days_ago)
+            await fill_all(target)
+
+        store.do(work)
+        begins_s = midnight_s(day, ZONE)
+        counts = []
+        for table, unit in (("shop_order", 1000), ("coupon_claim", 1)):
+            of_today = f"FROM {table} WHERE newest_first <= {-begins_s * unit}"
+            ((count, newest),) = store.run(f"SELECT count(*), min(newest_first) {of_today}")
+            assert newest >= -now_s * unit, table
+            counts.append(count)
+        visitors = f"SELECT sum(visitors) FROM product_day WHERE day = {day_number(day)}"
+        return [*counts, *store.run(visitors)[0]]
+
+    by_noon = today_at(noon_s)
+    by_night = today_at(noon_s + 12 * 3600 - 1, made_days_ago=0)
+    assert all(0 < early < late for early, late in zip(by_noon, by_night, strict=True))
 
 
 def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:

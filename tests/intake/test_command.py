@@ -62,8 +62,22 @@ def test_the_outcome_is_printed_in_words(
     assert tollway(str(file), "--rejects", str(rejects)) == 1
     printed = capsys.readouterr().out
     assert "4 records read, 2 stored (2 of them new or changed), 2 rejected." in printed
+    said = " ".join(printed.split())
+    assert "Line 3: product_id: it is missing; send a text of 1 to 64 characters." in said
+    assert "Line 5: the line has 3 cells, the header 4; leave a cell empty" in said
     assert rejects.name in printed.replace("\n", "")
     assert len(rejects.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_of_many_rejected_records_the_first_are_printed(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "product,,nameless,shop\n" * 30
+    file.write_text(f"kind,product_id,title,shop_name\n{wrong}", encoding="utf-8")
+    assert tollway(str(file)) == 1
+    printed = capsys.readouterr().out
+    assert "30 records read, 0 stored (0 of them new or changed), 30 rejected." in printed
+    assert [f"Line {line}:" in printed for line in (2, 11, 12)] == [True, True, False]
 
 
 def test_a_clean_file_leaves_no_reject_file(file: Path, tmp_path: Path) -> None:

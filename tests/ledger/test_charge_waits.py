@@ -1,13 +1,12 @@
 """A small batch waits for more calls where that pays, and never long."""
 
 import asyncio
-from pathlib import Path
 from time import monotonic
 
 import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
-from tollway.ledger import charge_queue, core_shortage
+from tollway.ledger import charge_queue
 from tollway.ledger.core_shortage import CoreShortage
 
 # Calls that wait here are let go after less than a second, on a machine that is not busy.
@@ -82,24 +81,3 @@ def test_calls_that_come_one_at_a_time_wait_for_no_others(
         assert monotonic() - began_s < 2
 
     on_bench(test, wait_s=60)
-
-
-def test_the_cores_are_short_where_a_thread_waits_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted, cores = tmp_path / "schedstat", CoreShortage()
-    monkeypatch.setattr(core_shortage, "_COUNTED", counted)
-    monkeypatch.setattr(core_shortage, "_READ_S", 0)
-    assert not cores.is_short(), "not counted"
-    for unreadable in ("", "1", "none none"):
-        counted.write_text(unreadable)
-        assert not cores.is_short()
-    found = []
-    for waited_ns in (0, 10**12, 10**12):
-        counted.write_text(f"1 {waited_ns} 1")
-        found.append(cores.is_short())
-    assert found == [False, True, False]
-    # It is not looked at with every batch.
-    monkeypatch.setattr(core_shortage, "_READ_S", 3600)
-    counted.write_text(f"1 {10**15} 1")
-    assert not cores.is_short()

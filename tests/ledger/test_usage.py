@@ -171,9 +171,20 @@ def test_usage_reads_no_entry_that_is_in_the_sums(own_store: Store) -> None:
     assert steps == [f"{read} LEFT-JOIN"]
 
 
-def test_a_day_whose_midnight_comes_twice_begins_once() -> None:
-    """Where clocks are set back from one to midnight, a day has 25 hours and one beginning."""
-    zone = ZoneInfo("Atlantic/Azores")
-    first = int(datetime(2026, 10, 25, tzinfo=zone).timestamp())
-    assert {midnight_s(first + hours * 3600, zone) for hours in range(25)} == {first}
-    assert midnight_s(first + 25 * 3600, zone) == first + 25 * 3600
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        # The first hour comes twice, and is left out.
+        ("America/Havana", date(2026, 11, 1)),
+        ("America/Santiago", date(2026, 9, 6)),
+        ("Asia/Shanghai", date(2026, 2, 28)),
+    ],
+)
+def test_a_day_begins_once(zone: str, day: date) -> None:
+    its_zone = ZoneInfo(zone)
+    begins_s, ends_s = (
+        int(datetime(each.year, each.month, each.day, tzinfo=its_zone).timestamp())
+        for each in (day, day + timedelta(days=1))
+    )
+    found = {midnight_s(at_s, its_zone) for at_s in range(begins_s, ends_s, 600)}
+    assert found == {begins_s}

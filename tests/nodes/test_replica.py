@@ -1,5 +1,6 @@
 """Reading operations read from a replica that keeps up; everything else is the primary's."""
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.metrics import all_of, metrics, sample
@@ -15,6 +17,8 @@ from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
 from tollway.operations.product_analysis.storage import FigureLoader, row_of
@@ -160,6 +164,27 @@ def test_new_figures_are_seen_at_once_although_the_replica_has_not_got_them(
         run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
     assert gateway.get(token=caller.token, query=question).data["itemName"] == "新标题"
     assert before["itemName"] != "新标题"
+
+
+def test_a_file_of_claims_has_what_was_paid_although_the_replica_has_not_got_it(
+    pair: Pair, replicated: Store, gateway: Gateway, readings: Readings
+) -> None:
+    buyer = new_caller(replicated, operations=[COUPON_CLAIMS], credits_=50)
+    readings.until_from("replica", pair)
+    run_on(pair.standby.url, "SELECT pg_wal_replay_pause()")
+    try:
+        load_claims(replicated, [claim(f"c-{n}", NOON_S + n) for n in range(3)])
+        window = {"startTime": NOON_S, "endTime": NOON_S + 60, "sid": "s1", "type": 4}
+        export = gateway.post_json(CLAIMS_EXPORT.path, window, token=buyer.token).data
+        assert export["records"] == 3
+        file = gateway.client.get(
+            CLAIMS_FILE.path,
+            params={"export_id": export["export_id"]},
+            headers={"Authorization": f"Bearer {buyer.token}"},
+        )
+    finally:
+        run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
+    assert len(gzip.decompress(file.content).splitlines()) == 3
 
 
 def test_a_replica_that_goes_away_is_not_missed(

@@ -250,3 +250,10 @@ def _spoil(store: Store, table: str) -> None:
     with store.path.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
+
+
+def test_0_the_last_day_of_the_calendar_has_no_claims(gateway: Gateway, store: Store) -> None:
+    caller = coupon_caller(store)
+    last_day = asked(startTime="9999-12-31", endTime="9999-12-31 23:59:59")
+    reply = gateway.post_form(COUPONS, last_day, token=caller.token)
+    assert (reply.code, reply.msg, reply.data.get("total")) == (0, "Success", 0)

@@ -199,6 +199,10 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     rest = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)
     assert len(gzip.decompress(rest.content).splitlines()) == 100
     assert credits_left(served.store, claimer) == 7
+    # The same window, written out.
+    window |= {"startTime": "2026-01-15", "endTime": "2026-02-13T16:00Z"}
+    again = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
+    assert again.data["records"] == 250
 
 
 def test_0_claims_stored_after_an_export_are_not_free(served: Gateway, claimer: Caller) -> None:
@@ -265,3 +269,34 @@ def test_0_a_test_export_is_known_to_all_workers(tmp_path: Path) -> None:
             statuses.add(file.headers["content-type"])
     assert statuses == {"application/gzip"}
     assert served.stop() == 0
+
+
+def test_0_a_file_under_an_idempotency_key_comes_whole_each_time(served: Gateway) -> None:
+    shopper = new_shopper(served.store)
+    export_id = export(served, shopper.token).data["export_id"]
+    headers = {"Authorization": f"Bearer {shopper.token}", "Idempotency-Key": "file-1"}
+    query = {"owner_id": OWNER, "export_id": export_id}
+    for _ in range(2):
+        response = served.client.get(ORDERS_FILE.path, params=query, headers=headers)
+        assert response.headers["content-type"] == "application/gzip", response.text
+        assert len(numbers_in(response.content)) == _COUNT
+
+
+def test_100_a_record_outside_of_the_window_is_no_line_of_the_export(
+    served: Gateway, claimer: Caller
+) -> None:
+    shopper, start_s = new_shopper(served.store), START_MS // 1000
+    put_orders(served.store, [order("outside-1", confirm_time=START_MS - 1)])
+    export_id = export(served, shopper.token).data["export_id"]
+    query = {"owner_id": OWNER, "export_id": export_id, "after": "outside-1"}
+    refused = served.get(ORDERS_FILE.path, token=shopper.token, query=query)
+    assert (refused.code, "no record of the export" in refused.msg) == (100, True)
+    loader = RECORD_KINDS["coupon-claims"].make_loader(sealer_of(served.store))
+    # At the end, which is excluded.
+    rows = [loader.check(_claim(n, start_s + n - 5000, "chan-3")) for n in range(5000, 5003)]
+    served.store.do(lambda database: store_records(database, loader, rows))
+    window = {"startTime": start_s, "endTime": start_s + 2, "sid": "chan-3", "type": 4}
+    export_id = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token).data["export_id"]
+    query = {"export_id": export_id, "after": "code-5002"}
+    refused = served.get(CLAIMS_FILE.path, token=claimer.token, query=query)
+    assert (refused.code, "no record of the export" in refused.msg) == (100, True)

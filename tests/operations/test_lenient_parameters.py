@@ -10,12 +10,20 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.all_operations import (
+    SHANGHAI,
+    all_operations_caller,
+    ask,
+    good_request,
+    small_world,
+)
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
+from tests.support.waybills import without_charge
 from tollway.contract.operation import Operation
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.demo_data import midnight_s
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -118,8 +126,28 @@ def test_a_filter_under_the_answers_own_name_is_a_filter(asking: Asker) -> None:
     assert by_answers == by_wire_name
     assert by_answers["pageSize"] == 5 and by_answers["totalElements"] < shown["totalElements"]
     wrong = asking("waybills", shop_code="no-such-code")
-    assert wrong.code == 100 and "shopCode" in wrong.msg
+    assert (wrong.code, wrong.headers["x-tollway-reason"]) == (100, "SHOP_CODE_WRONG")
     assert asking("waybills", order_sn=..., orderSn="WIRE-0000001").data["orderSn"]
+
+
+def _in_the_other_case(name: str) -> str:
+    first, *others = name.split("_")
+    if others:
+        return first + "".join(each.capitalize() for each in others)
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_every_parameter_is_taken_in_the_other_case(
+    asking: Asker, today: date, operation: Operation
+) -> None:
+    sent = good_request(operation, today)
+    plain = asking(operation.name, **sent)
+    changed = {_in_the_other_case(name): value for name, value in sent.items()}
+    # Those of one word have one spelling, and are sent as they are.
+    reply = asking(operation.name, **{**dict.fromkeys(sent, ...), **changed})
+    assert reply.code == 0 and "x-ignored-parameters" not in reply.headers
+    assert without_charge(reply.data) == without_charge(plain.data)
 
 
 def test_100_one_parameter_under_two_names_with_two_values(asking: Asker) -> None:
@@ -172,17 +200,26 @@ def test_many_names_that_are_not_known_are_listed_shortly(asking: Asker) -> None
     assert reply.code == 0 and len(listed) == 11 and listed[-1] == "..."
 
 
+def _spellings(day: date) -> list[str]:
+    """The beginning of a day: alone, to the minute, to the second, with an offset."""
+    in_utc = f"{day - timedelta(days=1)}T16:00:00Z"
+    return [f"{day}", f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00", in_utc]
+
+
 def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     day = today - timedelta(days=1)
-    whole = asking("orders", start_time=f"{day}", pageSize="1").data
-    assert 0 < whole["totalElements"] < asking("orders", pageSize="1").data["totalElements"]
-    for written in (f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00"):
-        assert asking("orders", start_time=written, pageSize="1").data == whole
-    # The window begins two days ago.
-    plain, start = asking("coupon_claims").data, today - timedelta(days=2)
+    every = asking("orders", pageSize="1").data["totalElements"]
+    for end in ("start_time", "end_time"):
+        plain = asking("orders", pageSize="1", **{end: str(midnight_s(day, SHANGHAI))}).data
+        assert 0 < plain["totalElements"] < every
+        for written in _spellings(day):
+            assert asking("orders", pageSize="1", **{end: written}).data == plain
+    # The window begins two days ago, and ends a day ago.
+    plain = asking("coupon_claims").data
     assert plain["total"] > 0
-    assert asking("coupon_claims", startTime=f"{start}").data == plain
-    assert asking("coupon_claims", startTime=f"{start}T00:00+08:00").data == plain
+    for end, begins in (("startTime", today - timedelta(days=2)), ("endTime", day)):
+        for written in _spellings(begins):
+            assert asking("coupon_claims", **{end: written}).data == plain
 
 
 def posted(
@@ -208,6 +245,7 @@ def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: 
         posted(served, caller, orders, gzip.compress(form), Content_Encoding="gzip"),
     ):
         assert again.data == plain.data
+    as_form = urlencode(json.loads(text), encoding="gbk").encode()
     # What curl -d declares, what a script without a library sends, and what Windows saves.
     for again in (
         posted(served, caller, waybills, text.encode(), Content_Type=FORM),
@@ -221,6 +259,7 @@ def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: 
             text.encode("gbk"),
             Content_Type="application/json;charset=GBK",
         ),
+        posted(served, caller, waybills, as_form, Content_Type=f"{FORM}; charset=GBK"),
         posted(served, caller, waybills, gzip.compress(text.encode()), Content_Encoding="gzip"),
     ):
         assert again.data["waybillCode"] == issued.data["waybillCode"]

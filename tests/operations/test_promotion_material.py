@@ -127,6 +127,8 @@ def test_both_spellings_and_both_ways_to_write_a_number_are_taken(
     for change in (
         {"promotion_id": None, "material_id": 37104},
         {"material_id": "37104"},
+        # As the original service names it.
+        {"platform_user_id": None, "taobao_user_id": person.id},
         {"platform_user_id": str(person.id), "site_id": "66", "adzone_id": "77", "page_num": "1"},
         {"page_size": 10.0, "unknown": [1]},
     ):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_carrier import FakeCarrier
+from tests.support.fake_carrier import CANCEL, FakeCarrier
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.remote import PATIENT, connected_carrier, ledger_of
@@ -225,3 +225,23 @@ def test_a_change_and_a_label_at_once_never_disagree(
             assert label(served, customer, object_id, "png").data["content"] == drawn
             expected = {**body, **OTHER} if is_changed else body
             assert issue(served, customer.token, expected).code == 0
+
+
+def test_a_carrier_that_does_not_cancel_says_why_and_the_waybill_stays(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller
+) -> None:
+    body = request(connected_carrier(remote_store, carrier, **PATIENT))
+    object_id = issue(served, customer.token, body).data["objectId"]
+    sent = {"Authorization": f"Bearer {customer.token}"}
+    path = "/account/v1/waybills/cancel"
+
+    def cancel() -> Reply:
+        return reply_of(served.client.post(path, json={"object_id": object_id}, headers=sent))
+
+    carrier.misbehave("refuse", message=CANCEL, reason="已揽收 {1}，不能取消。", times=1)
+    refused = cancel()
+    assert (refused.code, reason(refused)) == (100, "PARAMETER_INVALID")
+    assert "已揽收 {1}，不能取消" in refused.msg
+    carrier.misbehave("garbage", message=CANCEL, times=1)
+    assert reason(cancel()) == "CARRIER_UNREACHABLE"
+    assert cancel().data["state"] == "cancelled"

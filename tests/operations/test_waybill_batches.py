@@ -150,3 +150,10 @@ def test_the_labels_of_a_batch_are_one_pdf(served: Gateway) -> None:
     assert document.startswith(b"%PDF") and b"/Count 3\n" in document
     stranger = new_customer(served.store)
     assert served.post_json(path, {"object_ids": ids}, token=stranger.token).code == 404
+
+
+def test_0_an_order_number_that_is_sent_as_a_number_is_in_the_result(served: Gateway) -> None:
+    customer, good = new_customer(served.store), waybill_request(new_carrier(served.store, 1))
+    reply = issue(served, customer, [{**good, "order_sn": 2026011500}])
+    (result,) = reply.data["results"]
+    assert (result["order_sn"], result["waybill"]["orderSn"]) == ("2026011500", "2026011500")

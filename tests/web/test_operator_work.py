@@ -111,6 +111,25 @@ def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store:
         store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
 
 
+@pytest.mark.parametrize("record", [b'{"remark": "\\ud800"}', b"[" * 100_000])
+def test_a_rejected_record_that_no_page_can_show_otherwise_is_shown_as_it_was_written(
+    operator: Browser, store: Store, record: bytes
+) -> None:
+    name = f"odd-{time.time_ns()}"
+    sealer = open_sealer(store.url, store.key_file)
+    one = sealed_reject(sealer, b"key", name, "orders", record, "wrong", 1)
+    store.do(lambda database: database.write(partial(keep_rejects, rejects=[one])))
+    try:
+        shown = operator.client.get(f"/operator/data/record?id={one['id']}")
+        assert shown.status_code == 200
+        found = re.search(r"<textarea[^>]*>(.*?)</textarea>", shown.text, re.DOTALL)
+        assert found is not None
+        written = re.sub(r"\s", "", html.unescape(found[1]))
+        assert written == re.sub(r"\s", "", record.decode())
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
 def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Store) -> None:
     async def twice(database):  # type: ignore[no-untyped-def]
         jobs, may_end = Jobs(database, time.time), asyncio.Event()

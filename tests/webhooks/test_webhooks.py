@@ -23,6 +23,7 @@ from tollway.store.open import open_sealer
 from tollway.webhooks.delivering import RETRY_AFTER_S
 from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
 from tollway.webhooks.events import EVENT_TYPES, Event, record_event
+from tollway.webhooks.watching import watch
 from tollway_client import Client, errors
 from tollway_client.webhooks import verify
 
@@ -269,6 +270,17 @@ def test_an_alert_for_no_balance_names_those_that_there_are(client: Client) -> N
 def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:
     secret = client.account.webhooks_make(url=receiver.url).secret
     assert secret.removeprefix("whsec_").encode() not in served.store.content()
+
+
+def test_a_balance_that_is_low_before_there_is_a_webhook_is_reported_to_the_first(
+    served: Gateway, client: Client, receiver: Receiver
+) -> None:
+    client.account.alerts_set(unit="credits", below=1000)
+    # The gateway looks for itself too; it reports the same once.
+    served.store.do(lambda database: watch(database, RUNTIME))
+    client.account.webhooks_make(url=receiver.url)
+    served.store.do(lambda database: watch(database, RUNTIME))
+    eventually(lambda: _types(receiver), lambda seen: seen == ["balance.low"])
 
 
 def test_what_expires_soon_is_reported_once(served: Gateway, receiver: Receiver) -> None:

@@ -131,7 +131,7 @@ def _read_cursor(text: str | None) -> _Cursor:
         return _Cursor({}, _AFTER_ALL)
     try:
         return msgspec.json.decode(urlsafe_b64decode(text.encode()), type=_Cursor)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         raise Refusal(
             Reason.PARAMETER_INVALID,
             field="cursor",

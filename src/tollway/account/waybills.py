@@ -23,7 +23,7 @@ from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
 from tollway.carriers.receivers import Receiver, ReceiverChanges
-from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.reconciling import CancelDeclinedError, tell_carrier
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -42,6 +42,7 @@ _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
 _CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
 _LABELS_MAX = 100
+_CANCELLABLE = Phrase("that of a waybill which its carrier still cancels", "快递公司仍可取消的运单")
 
 
 class WaybillRequest(msgspec.Struct, frozen=True):
@@ -215,6 +216,13 @@ def _cancel(parts: AccountParts) -> Handler:
         of = (await _find_issued(parts, call, request.object_id)).waybill
         try:
             await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
+        except CancelDeclinedError as error:
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="object_id",
+                problem=error.why,
+                expected=_CANCELLABLE,
+            ) from None
         except CarrierError:
             # Its text is for the operator.
             raise Refusal(Reason.CARRIER_UNREACHABLE) from None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, literal_column, select, tuple_
+from sqlalchemy import ColumnElement, bindparam, literal_column, or_, select, tuple_
 
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
@@ -40,6 +40,15 @@ _AFTER = Query(
         _PENDING.where(tuple_(*_position) > tuple_(bindparam("last_at_s"), bindparam("last_id")))
         .order_by(*_position)
         .limit(bindparam("most"))
+    )
+)
+_OF_ORDER = Query(
+    lambda: WHOLE.where(
+        _is_pending,
+        or_(
+            waybill.c.order_sn == bindparam("of_order"),
+            waybill.c.object_id == bindparam("of_order"),
+        ),
     )
 )
 _GIVEN = Query(
@@ -168,6 +177,12 @@ async def list_pending(
             each for each in map(stored_waybill, oldest) if each.waybill.object_id not in seen
         ]
     return pending
+
+
+async def pending_of_order(reader: Reader, order_sn: str) -> Sequence[StoredWaybill]:
+    """The waybills of an order that wait for their carriers, of whichever account and shop; or the
+    one with this object id."""
+    return [stored_waybill(row) for row in await reader.fetch_all(_OF_ORDER, of_order=order_sn)]
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:

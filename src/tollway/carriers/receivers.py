@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, func, literal_column, null
+from sqlalchemy import BigInteger, bindparam, func, literal_column, null, or_
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
@@ -72,7 +72,13 @@ _RELEASE = Query(
     )
 )
 _IN_DOUBT = Query(
-    lambda: WHOLE.where(literal_column(IS_CHANGING), waybill.c.order_sn == bindparam("of_order"))
+    lambda: WHOLE.where(
+        literal_column(IS_CHANGING),
+        or_(
+            waybill.c.order_sn == bindparam("of_order"),
+            waybill.c.object_id == bindparam("of_order"),
+        ),
+    )
 )
 # In doubt, but no message can arrive any more.
 _IN_DOUBT_S = 0
@@ -164,10 +170,7 @@ class ReceiverChanges:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s) from None
         if isinstance(answer, Declined):
             await self._release(stored, reserved)
-            en, zh = (answer.said(each).rstrip(".。") for each in ("en", "zh"))
-            # The carrier's own text stays as it is, also if it has braces.
-            why = en if en == zh else Phrase(en, zh)
-            raise Refusal(Reason.WAYBILL_FINAL, why=why)
+            raise Refusal(Reason.WAYBILL_FINAL, why=answer.clause)
         return await self._database.write(
             lambda tx: self._store(tx, stored, to, answer, until_s=reserved.until_s)
         )
@@ -277,11 +280,10 @@ async def decide_kept(
                 "No waybill of order {order_sn} waits for another receiver.", order_sn=order_sn
             )
         if len(found) > 1:
-            carriers = ", ".join(each.wp_code for each in found)
             raise CarrierError(
-                "Several waybills of order {order_sn} wait ({carriers}): name one.",
+                "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
                 order_sn=order_sn,
-                carriers=carriers,
+                waybills=", ".join(f"{each.object_id} of {each.wp_code}" for each in found),
             )
         (of,) = found
         until_s = of.changing_until_s or 0

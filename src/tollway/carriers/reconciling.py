@@ -27,10 +27,12 @@ from tollway.carriers.pending import (
     end_refused,
     is_pending,
     list_pending,
+    pending_of_order,
     ref_of,
 )
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
+from tollway.contract.language import Phrase
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, sure_ms
@@ -204,21 +206,19 @@ class Reconciler:
     async def _undecided(self, order_sn: str, wp_code: str | None) -> StoredWaybill:
         found = [
             stored
-            for carrier in await carriers_pending(self._database)
-            if wp_code in (None, carrier)
-            for stored in await list_pending(self._database, carrier, None, _AT_ONCE_MAX)
-            if stored.waybill.order_sn == order_sn
+            for stored in await pending_of_order(self._database, order_sn)
+            if wp_code in (None, stored.waybill.wp_code)
         ]
         if not found:
             raise CarrierError(
                 "No waybill of order {order_sn} waits: run `tollway reconcile`.", order_sn=order_sn
             )
         if len(found) > 1:
-            carriers = ", ".join(each.waybill.wp_code for each in found)
+            waybills = ", ".join(f"{of.object_id} of {of.wp_code}" for of, *_ in found)
             raise CarrierError(
-                "Several waybills of order {order_sn} wait ({carriers}): name one.",
+                "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
                 order_sn=order_sn,
-                carriers=carriers,
+                waybills=waybills,
             )
         return found[0]
 
@@ -287,6 +287,17 @@ def _finding(
     return msgspec.structs.replace(finding, is_overdue=is_overdue)
 
 
+class CancelDeclinedError(CarrierError):
+    """The carrier was asked to cancel a waybill, and does not."""
+
+    @property
+    def why(self) -> str | Phrase:
+        """In the carrier's own words, or ours if it gave none."""
+        reason = self.sentence.values["why"]
+        assert isinstance(reason, str | Phrase)
+        return Declined(reason).clause
+
+
 async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
     """Has a remote carrier cancel its waybill; no carrier knows one from a pool.
 
@@ -312,7 +323,7 @@ async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Way
             why=error.sentence,
         ) from None
     if isinstance(answer, Declined):
-        raise CarrierError(
+        raise CancelDeclinedError(
             "Carrier {wp_code} does not cancel {number}: {why}",
             wp_code=of.wp_code,
             number=of.number,

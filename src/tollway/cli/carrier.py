@@ -31,15 +31,13 @@ from tollway.carriers.carriers import (
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, RejectsOption, argument, option
 from tollway.intake.files import read_records
 from tollway.intake.raw_records import RawRecord
 
 _STDIN = Path("-")
-# Of many, these show what is wrong; all of them are in the file of rejects.
-_REJECTED_SHOWN = 10
 
 commands = typer.Typer()
 carriers = add_group(commands, "carrier")
@@ -156,7 +154,7 @@ async def routes(
     shown = [
         f"Rows stored: {change.stored:,}, rejected: {len(rejected):,}. "
         f"Carrier {carrier} has {change.in_all:,} in all.",
-        *(f"  Line {each.line}: {each.reason}." for each in rejected[:_REJECTED_SHOWN]),
+        *(f"  Line {each.line}: {each.reason}." for each in rejected[:REJECTED_SHOWN]),
     ]
     if rejected:
         shown.append(f"The rejected ones and their reasons are in {rejects_path}.")

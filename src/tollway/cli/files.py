@@ -64,6 +64,10 @@ def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
         raise CommandError(f"{name} is damaged: {found}.{advice}")
 
 
+# Of many rejected records, these show on the terminal what is wrong; the reject file has all.
+REJECTED_SHOWN = 10
+
+
 class RejectFile:
     """The records of a source that are wrong; opened with the first, so that a clean one leaves no
     such file."""

@@ -10,10 +10,10 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
-from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, Time, progress_bar
 from tollway.cli.parameters import RejectsOption, argument, option
-from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, load
+from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, Reject, load
 from tollway.intake.parallel_reading import file_chunks
 from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
@@ -185,18 +185,26 @@ async def _import(
     database = await session.open()
     rejects_path = rejects or rejects_beside(file)
     subject = f"records {kind.name}"
+    reasons: list[str] = []
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, file, stack)
+
+        def set_aside(reject: Reject) -> None:
+            if len(reasons) < REJECTED_SHOWN:
+                reasons.append(f"  Line {reject.line}: {reject.reason}")
+            reject_file.write(reject)
+
         await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
         progress = stack.enter_context(_progress(file))
-        result = await load(database, loader, chunks, reject_file.write, progress)
+        result = await load(database, loader, chunks, set_aside, progress)
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None
     records = "record" if result.read == 1 else "records"
     shown = [
         f"{result.read:,} {records} read, {result.stored:,} stored "
-        f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
+        f"({result.changed:,} of them new or changed), {result.rejected:,} rejected.",
+        *reasons,
     ]
     if result.rejected:
         shown.append(f"The rejected ones and their reasons are in {shown_rejects}.")

@@ -10,14 +10,11 @@ import typer
 
 from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
 from tollway.cli.command import Session, UsageError, add_group, command
-from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import CarrierArgument, RejectsOption, option
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
-
-# Of many, these show what is wrong; all of them are in the file of rejects.
-_SHOWN_MAX = 10
 
 commands = typer.Typer()
 pools = add_group(commands, "pool")
@@ -71,7 +68,7 @@ async def add(
 
         def set_aside(rejected: Rejected) -> None:
             shown = RejectedNumber(rejected.position, rejected.number, str(rejected.reason))
-            if len(reasons) < _SHOWN_MAX:
+            if len(reasons) < REJECTED_SHOWN:
                 reasons.append(shown)
             if reject_file is not None:
                 reject_file.write(shown)
@@ -84,7 +81,7 @@ async def add(
     change = PoolChange(
         carrier, shop, result.read, result.loaded, result.rejected, reasons, written
     )
-    return Output(change, *_shown(change))
+    return Output(change, *_shown(change), failure="" if result.rejected else None)
 
 
 @command(pools, "list")

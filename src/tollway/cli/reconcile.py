@@ -27,7 +27,7 @@ async def reconcile(
     decide: Annotated[
         str | None,
         option(
-            "Settle the waybill of this order by what you learned from its carrier.",
+            "Settle the waybill of this order, or with this object id, by what its carrier said.",
             metavar="ORDER",
         ),
     ] = None,

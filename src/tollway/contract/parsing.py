@@ -246,7 +246,7 @@ def _plain_members(body: bytes) -> dict[str, object] | None:
         return None
     try:
         values = _decode_json(body)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     if not isinstance(values, dict) or len(values) > PARAMETERS_MAX:
         return None

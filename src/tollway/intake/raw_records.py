@@ -1,5 +1,7 @@
 """A record as it stands in a file, before it is checked, and the columns of a table."""
 
+from collections import Counter
+
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import NotObjectError, read_object
@@ -71,6 +73,11 @@ class Columns:
         self._names = [name.strip() for name in names]
         if not all(name.isprintable() for name in self._names) or not any(self._names):
             raise IntakeError("The file has no header line: its first line names the columns.")
+        named = Counter(filter(None, self._names))
+        if repeated := next((name for name, times in named.items() if times > 1), None):
+            raise IntakeError(
+                "The file has two columns {column}: rename or remove one of them.", column=repeated
+            )
 
     def __len__(self) -> int:
         return len(self._names)

@@ -77,8 +77,7 @@ class SharedWindows:
             if charge.limit is not None:
                 window = charge.account_id, charge.operation
                 counts[window] = counts.get(window, 0) + 1
-        if counts:
-            self._append(counts, now_ns)
+        self._append(counts, now_ns)
 
     def _append(self, counts: Mapping[Window, int], now_ns: int) -> None:
         (added,) = _ADDED.unpack_from(self._ring)

@@ -196,8 +196,9 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def midnight_s(at_s: float, zone: ZoneInfo) -> int:
-    """When the day of a moment began; the first time, if clocks were set back to midnight."""
-    return day_start_s(datetime.fromtimestamp(at_s, zone).date(), zone)
+    moment = datetime.fromtimestamp(at_s, zone)
+    # Where the first hour of a day comes twice, the day begins with the earlier one.
+    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp())
 
 
 _of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))

@@ -90,6 +90,9 @@ def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBa
     envelope = msgspec.json.decode(answer.body, type=_Envelope)
     data = msgspec.json.decode(envelope.data, type=_Data)
     order_sn = request.get("order_sn", request.get("orderSn"))
+    if type(order_sn) is int:
+        # Taken as its digits, as in any request.
+        order_sn = str(order_sn)
     waybill: Any = None if envelope.code else envelope.data
     return WaybillBatchItem(
         order_sn=order_sn if isinstance(order_sn, str) else None,

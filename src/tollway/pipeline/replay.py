@@ -27,7 +27,10 @@ class Replay:
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         key = read_key(call)
-        return None if key is None else self._look_up(call, key)
+        # A file costs nothing and is sent again each time: it is no answer that could be kept.
+        if key is None or call.operation.is_file:
+            return None
+        return self._look_up(call, key)
 
     async def _look_up(self, call: Call, key: str) -> None:
         answers, account_id = call.side.answers, call.caller.account_id

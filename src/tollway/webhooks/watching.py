@@ -17,6 +17,11 @@ from tollway.webhooks.events import Event, is_recorded, record_event
 
 _SOON_S = 7 * 86_400
 
+# Only accounts that would be notified: what is low or expires by the time that another one makes
+# its first webhook is then new to it.
+_notified = (
+    select(webhook_endpoint.c.account_id).where(webhook_endpoint.c.ended_at_s.is_(None)).distinct()
+)
 _its_balance = and_(
     balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
 )
@@ -29,7 +34,11 @@ _LOW = Query(
             balance.c.amount,
         )
         .join(balance, _its_balance)
-        .where(balance_alert.c.fired_at_ms.is_(None), balance.c.amount < balance_alert.c.below)
+        .where(
+            balance_alert.c.account_id.in_(_notified),
+            balance_alert.c.fired_at_ms.is_(None),
+            balance.c.amount < balance_alert.c.below,
+        )
     )
 )
 _HIGH_AGAIN = Query(
@@ -70,10 +79,6 @@ _ALERTS = Query(
         .where(balance_alert.c.account_id == bindparam("of_account"))
         .order_by(balance_alert.c.unit)
     )
-)
-# Only of accounts that would be notified.
-_notified = (
-    select(webhook_endpoint.c.account_id).where(webhook_endpoint.c.ended_at_s.is_(None)).distinct()
 )
 _now, _soon = (bindparam(name, type_=BigInteger) for name in ("now_s", "soon_s"))
 _TOKENS = Query(

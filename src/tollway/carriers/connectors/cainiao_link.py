@@ -114,7 +114,7 @@ def read_answer(body: bytes) -> dict[str, Any]:
     try:
         text = body.decode().strip()
         found = _from_xml(text) if text.startswith("<") else msgspec.json.decode(text)
-    except (ValueError, msgspec.MsgspecError, ElementTree.ParseError):
+    except (ValueError, RecursionError, msgspec.MsgspecError, ElementTree.ParseError):
         raise OutcomeUnknownError("The answer is neither JSON nor XML of LINK.") from None
     if not isinstance(found, dict) or "success" not in found:
         raise OutcomeUnknownError("The answer does not say whether the message succeeded.")
@@ -147,6 +147,10 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def _count(value: object) -> int:
     text = str(value)
     return int(text) if text.isdecimal() and len(text) < 16 else 0
@@ -167,12 +171,8 @@ class CainiaoConnector:
         answer = await self._ask(ISSUE, content)
         if not _is_true(answer["success"]):
             return _declined(answer)
-        given = answer.get("waybillCloudPrintResponseList")
-        mine = [
-            each
-            for each in (given if isinstance(given, list) else [])
-            if isinstance(each, dict) and each.get("objectId") == order.ref.task_id
-        ]
+        given = _objects(answer.get("waybillCloudPrintResponseList"))
+        mine = [each for each in given if each.get("objectId") == order.ref.task_id]
         if len(mine) != 1 or not _text(mine[0].get("waybillCode")):
             raise AnswerUnusableError("The answer has no number for this order.")
         print_data = _text(mine[0].get("printData"))
@@ -205,11 +205,10 @@ class CainiaoConnector:
         )
         if not _is_true(answer["success"]):
             raise AnswerUnusableError("The carrier refused: {why}", why=_declined(answer).reason)
-        found = answer.get("waybillApplySubscriptionCols")
         return [
             _subscription(branch)
-            for each in (found if isinstance(found, list) else [])
-            for branch in each.get("branchAccountCols") or []
+            for each in _objects(answer.get("waybillApplySubscriptionCols"))
+            for branch in _objects(each.get("branchAccountCols"))
         ]
 
     async def _ask(self, message: str, content: str) -> dict[str, Any]:
@@ -236,7 +235,6 @@ def _declined(answer: dict[str, Any]) -> Declined:
 
 
 def _subscription(branch: dict[str, Any]) -> Subscription:
-    addresses = branch.get("shippAddressCols")
     return Subscription(
         _text(branch.get("branchCode")),
         _count(branch.get("quantity")),
@@ -245,8 +243,7 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
         _count(branch.get("printQuantity")),
         [
             "".join(_text(each.get(name)) for name in ("province", "city", "district", "detail"))
-            for each in (addresses if isinstance(addresses, list) else [])
-            if isinstance(each, dict)
+            for each in _objects(branch.get("shippAddressCols"))
         ],
     )
 

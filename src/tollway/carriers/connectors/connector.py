@@ -53,6 +53,13 @@ class Declined(msgspec.Struct, frozen=True):
         reason = self.reason
         return reason.fill(language, {}) if isinstance(reason, Phrase) else reason
 
+    @property
+    def clause(self) -> str | Phrase:
+        """The reason without its full stop, for a place within a sentence."""
+        en, zh = (self.said(each).rstrip(".。") for each in ("en", "zh"))
+        # The carrier's own text stays as it is, also if it has braces.
+        return en if en == zh else Phrase(en, zh)
+
 
 class Cancelled(msgspec.Struct, frozen=True):
     """The carrier no longer expects a parcel with this number."""

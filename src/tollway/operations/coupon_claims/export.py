@@ -150,7 +150,8 @@ def _export_handler(services: Services) -> Handler:
 
 
 def _file_handler(services: Services) -> Handler:
-    database, shown = services.reading, CouponClaimsHandler(services.reading, services.zone)
+    # Not a replica: one that is behind would leave out claims that are paid.
+    database, shown = services.database, CouponClaimsHandler(services.database, services.zone)
     pages = ClaimPages(database)
 
     async def lines_up_to(window: Window, last: Position, account_id: str) -> int:
@@ -174,7 +175,7 @@ def _file_handler(services: Services) -> Handler:
         after = None
         if request.after is not None:
             row = await database.fetch_one(_POSITION, **values, wanted=request.after)
-            if row is None:
+            if row is None or not window.start_s <= -row[0] < window.end_s:
                 raise not_a_line()
             after = Position(row[0], request.after)
             lines_max -= await lines_up_to(window, after, call.account_id)

@@ -22,6 +22,8 @@ from tollway.store.database import Database
 # The minutes of a week and some more: a window has at most seven days.
 _MINUTES_MAX = 16_384
 _HOUR_S, _DAY_S = 3600, 86_400
+# The first day of the year 2200: later than any claim, and long before the calendar ends.
+_FOREVER_S = 7_258_118_400
 _BETWEEN = b"," + BEFORE_TIME
 _SECONDS = [b"%02d" % second for second in range(60)]
 
@@ -40,8 +42,10 @@ class CouponClaimsHandler:
         return read_at_once(self._database, self._answer(request, call))
 
     async def _answer(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        start_s = seconds_of(request.startTime, self._zone)
-        end_s = seconds_of(request.endTime, self._zone)
+        start_s, end_s = (
+            min(seconds_of(each, self._zone), _FOREVER_S)
+            for each in (request.startTime, request.endTime)
+        )
         window = Window(request.sid, request.type, start_s, end_s)
         total, claims = await self._read(window, (request.page - 1) * request.limit, request.limit)
         page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)

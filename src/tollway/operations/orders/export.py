@@ -156,6 +156,8 @@ def _file_handler(services: Services) -> Handler:
                 raise not_a_line()
             if row[1] > change_no:
                 raise changed_line()
+            if not start_ms <= -row[0] < end_ms:
+                raise not_a_line()
             after = Position(row[0], request.after)
 
         async def read(position: Position | None, most: int) -> list[Line]:

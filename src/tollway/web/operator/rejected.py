@@ -1,7 +1,6 @@
 """Records that were rejected: to look at, mend and send again, drop, or take along as a file."""
 
 import json
-from contextlib import suppress
 
 import msgspec
 from starlette.responses import Response
@@ -84,12 +83,10 @@ async def show_record(context: Context) -> Response:
 
 def _record_page(context: Context, rejected: Rejected, text: str, problem: str) -> Response:
     say = context.say
-    with suppress(ValueError):
-        text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
     mending = Form(
         f"{PATH}/mend",
         say("Save and send again"),
-        [Field("record", say("Record"), "textarea", text, length_max=_RECORD_MAX)],
+        [Field("record", say("Record"), "textarea", _indented(text), length_max=_RECORD_MAX)],
         hidden={"id": rejected.id},
         title=say("Mend it"),
     )
@@ -109,6 +106,17 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
         ),
         crumbs=[Link(say("Data"), PATH)],
     )
+
+
+def _indented(text: str) -> str:
+    """JSON on several lines. What is none stays as it was written, and so does what a page cannot
+    show: half of a surrogate pair, or too many levels."""
+    try:
+        shown = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        shown.encode()
+    except (ValueError, RecursionError):
+        return text
+    return shown
 
 
 async def mend_act(context: Context) -> Response:
