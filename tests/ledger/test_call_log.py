@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.support.stores import Store
-from tollway.ledger import request_search
+from tollway.ledger import request_log, request_search
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
@@ -103,6 +104,52 @@ def test_the_refused_calls_of_all_accounts_are_one_log(store: Store) -> None:
         ]
         page = await log_page(database, wanted, [], 2, page.before)
         assert [each.account_id for each in page.calls] == ["b"]
+
+    store.do(work)
+
+
+async def all_pages(database: Database, wanted: CallFilter, size: int) -> list[str]:
+    """The ids of all calls, page by page."""
+    found: list[str] = []
+    before = ""
+    for _ in range(100):
+        page = await log_page(database, wanted, [], size, before)
+        found += [each.request_id for each in page.calls]
+        before = page.before
+        if not before:
+            return found
+    raise AssertionError("the pages have no end")
+
+
+def test_a_rare_call_of_all_accounts_is_found_however_many_pages_are_before_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
+
+    async def work(database: Database) -> None:
+        begin = 6000
+        calls = [noted("a", begin + n, f"op {n}") for n in range(30)]
+        await note(database, *calls)
+        wanted = CallFilter(
+            operation="op 0", since_ms=BEGIN_MS + begin, until_ms=BEGIN_MS + begin + 30
+        )
+        assert await all_pages(database, wanted, 1) == [calls[0].request_id]
+
+    store.do(work)
+
+
+def test_calls_of_one_millisecond_are_all_on_some_page(store: Store) -> None:
+    async def work(database: Database) -> None:
+        at = 7000
+        # The accounts are in another order than the ids.
+        calls = [
+            msgspec.structs.replace(noted(account_id, at, "orders"), request_id=id_of(at, digit))
+            for account_id, digit in zip("abcdefghijkl", "381b05a94726", strict=True)
+        ]
+        await note(database, *calls)
+        wanted = CallFilter(since_ms=BEGIN_MS + at, until_ms=BEGIN_MS + at + 1)
+        ids = sorted((each.request_id for each in calls), reverse=True)
+        assert await all_pages(database, wanted, 2) == ids
 
     store.do(work)
 

@@ -126,14 +126,18 @@ def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]
     return Query(statement.order_by(*order).limit(bindparam("most")))
 
 
-_PAID = _newest(_paid, entry.c.request_id.desc())
-# By time, because that index exists; an id begins with the same time.
+# Of one call, the charge before the hold.
+_PAID = _newest(_paid, entry.c.request_id.desc(), entry.c.number.desc())
+# By time, because that index exists; an id begins with the same time. By the id as well: a page may
+# end within a millisecond, and the next one goes on there.
 _REFUSED = _newest(
     _refused.where(
         refused_call.c.at_ms <= bindparam("before_ms"),
         refused_call.c.at_ms >= bindparam("since_ms"),
+        refused_call.c.request_id < bindparam("before"),
     ),
     refused_call.c.at_ms.desc(),
+    refused_call.c.request_id.desc(),
 )
 _REFUSED_OF_ACCOUNT = _newest(
     _refused.where(
@@ -219,9 +223,9 @@ async def _refused_calls(
             most=values["most"],
             since_ms=wanted.since_ms,
             before_ms=time_of(before),
+            before=before,
         )
-    calls = [refused_call_of(row) for row in rows if row[0] < before]
-    return sorted(calls, key=lambda call: call.request_id, reverse=True)
+    return sorted(map(refused_call_of, rows), key=lambda call: call.request_id, reverse=True)
 
 
 def first_id(at_ms: int) -> str:
