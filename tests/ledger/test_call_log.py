@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +14,7 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
-from tollway.ledger.holds import reserve
+from tollway.ledger.holds import capture, reserve
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import CallFilter, first_id, log_page
@@ -108,12 +109,14 @@ def test_the_refused_calls_of_all_accounts_are_one_log(store: Store) -> None:
     store.do(work)
 
 
-async def all_pages(database: Database, wanted: CallFilter, size: int) -> list[str]:
+async def all_pages(
+    database: Database, wanted: CallFilter, size: int, units: Sequence[str] = ()
+) -> list[str]:
     """The ids of all calls, page by page."""
     found: list[str] = []
     before = ""
     for _ in range(100):
-        page = await log_page(database, wanted, [], size, before)
+        page = await log_page(database, wanted, units, size, before)
         found += [each.request_id for each in page.calls]
         before = page.before
         if not before:
@@ -150,6 +153,32 @@ def test_calls_of_one_millisecond_are_all_on_some_page(store: Store) -> None:
         wanted = CallFilter(since_ms=BEGIN_MS + at, until_ms=BEGIN_MS + at + 1)
         ids = sorted((each.request_id for each in calls), reverse=True)
         assert await all_pages(database, wanted, 2) == ids
+
+    store.do(work)
+
+
+def test_calls_that_are_captured_late_leave_those_before_them_in_the_log(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await top_up(database, Runtime(), account_id, "credits", 90)
+
+        async def pay(*numbers: int) -> None:
+            charges = [charge(account_id, each, 1) for each in numbers]
+            await database.write(lambda tx: post_charges(tx, charges))
+
+        for each in range(6):
+            held = charge(account_id, each, 1)
+            await database.write(partial(reserve, charge=held, hold_id=f"{each}", deadline_at_ms=0))
+        await pay(*range(10, 20))
+        for each in range(6):
+            await database.write(
+                partial(capture, account_id=account_id, hold_id=f"{each}", at_ms=BEGIN_MS + 100)
+            )
+        await pay(200, 201)
+        ids = [id_of(each, account_id) for each in (201, 200, *range(19, 9, -1), *range(5, -1, -1))]
+        assert await all_pages(database, CallFilter(account_id), 2, ["credits"]) == ids
 
     store.do(work)
 

@@ -6,7 +6,7 @@ several pages.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, bindparam, or_, select
@@ -19,6 +19,8 @@ from tollway.store.schema.ledger import entry, refused_call
 SCANNED_MAX = 2000
 # After every request id, which is made of hexadecimal digits.
 AFTER_ALL = "~"
+# Calls overlap: the last eighth of what is read in the order of commits says when these began.
+_LAST_SHARE = 8
 # An id begins with the time in microseconds.
 _TIME_DIGITS = 13
 
@@ -85,6 +87,13 @@ class CallFilter(NamedTuple):
     @property
     def is_refused_only(self) -> bool:
         return (self.code is not None and self.code != 0) or self.reason not in ("", "SUCCESS")
+
+
+class _Source(NamedTuple):
+    """What was read of one source, the newest id first, and the id from which on it is whole."""
+
+    calls: Sequence[LoggedCall]
+    whole_to: str
 
 
 class LogPage(NamedTuple):
@@ -159,7 +168,8 @@ async def log_page(
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
     before = no_later(before, wanted.until_ms)
-    page = await _read_page(database, wanted, units, size, before, 2 * size + 1)
+    # A call has two rows if it was held, and the last rows may not be shown yet.
+    page = await _read_page(database, wanted, units, size, before, 3 * size + 1)
     if len(page.calls) == size or not page.before:
         return page
     # Most of what was read is left out.
@@ -175,19 +185,19 @@ async def _read_page(
     most: int,
 ) -> LogPage:
     """A page from at most so many rows of each source."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "before": before,
         "since": first_id(wanted.since_ms),
         "most": most,
     }
-    sources: list[Sequence[LoggedCall]] = []
+    sources: list[_Source] = []
     if not wanted.is_refused_only:
         sources += await _paid_calls(database, wanted, units, values)
     if not wanted.is_charged_only:
-        sources.append(await _refused_calls(database, wanted, values, before))
+        sources.append(await _refused_calls(database, wanted, values))
     # Beyond the end of a source that was cut, calls of the others may have been missed.
-    whole_to = max((each[-1].request_id for each in sources if len(each) >= most), default="")
-    found = {call.request_id: call for each in sources for call in each[::-1]}
+    whole_to = max((each.whole_to for each in sources), default="")
+    found = {call.request_id: call for each in sources for call in each.calls[::-1]}
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
     passed = [found[each] for each in seen if wanted.passes(found[each])]
     if len(passed) > size:
@@ -196,22 +206,21 @@ async def _read_page(
 
 
 async def _paid_calls(
-    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, object]
-) -> list[Sequence[LoggedCall]]:
+    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, Any]
+) -> list[_Source]:
     if not wanted.account_id:
-        return [[paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
-    found: list[Sequence[LoggedCall]] = []
+        rows = await database.fetch_long(_PAID, "log", **values)
+        return [_by_id([paid_call(row) for row in rows], values["most"])]
+    found: list[_Source] = []
     for unit in units:
         rows = await database.fetch_long(
             _PAID_OF_BALANCE, "log", of_account=wanted.account_id, of_unit=unit, **values
         )
-        found.append(sorted(map(paid_call, rows), key=lambda call: call.request_id, reverse=True))
+        found.append(_by_number([paid_call(row) for row in rows], values["most"], values["before"]))
     return found
 
 
-async def _refused_calls(
-    database: Database, wanted: CallFilter, values: dict[str, object], before: str
-) -> list[LoggedCall]:
+async def _refused_calls(database: Database, wanted: CallFilter, values: dict[str, Any]) -> _Source:
     if wanted.account_id:
         rows = await database.fetch_long(
             _REFUSED_OF_ACCOUNT, "log", of_account=wanted.account_id, **values
@@ -222,10 +231,28 @@ async def _refused_calls(
             "log",
             most=values["most"],
             since_ms=wanted.since_ms,
-            before_ms=time_of(before),
-            before=before,
+            before_ms=time_of(values["before"]),
+            before=values["before"],
         )
-    return sorted(map(refused_call_of, rows), key=lambda call: call.request_id, reverse=True)
+    return _by_id([refused_call_of(row) for row in rows], values["most"])
+
+
+def _by_id(calls: Sequence[LoggedCall], most: int) -> _Source:
+    newest = sorted(calls, key=lambda call: call.request_id, reverse=True)
+    return _Source(newest, newest[-1].request_id if len(newest) >= most else "")
+
+
+def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
+    """Entries are numbered as they are committed. The charge of what was held for long has a high
+    number and an old id, so the oldest id does not say what is missing: those that were committed
+    before the last ones began before these were committed."""
+    newest, whole_to = _by_id(calls, most)
+    if whole_to:
+        last = calls[-max(1, most // _LAST_SHARE) :]
+        began = max(max(call.request_id, first_id(call.at_ms)) for call in last)
+        # If all that was read was captured late, the page must go on all the same.
+        whole_to = began if began < before else whole_to
+    return _Source(newest, whole_to)
 
 
 def first_id(at_ms: int) -> str:
