@@ -101,6 +101,11 @@ def test_use_by_day_and_operation(
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
 
 
+@pytest.mark.parametrize("day", [date.min, date.max])
+def test_the_first_and_the_last_day_of_the_calendar_have_no_use(client: Client, day: date) -> None:
+    assert client.account.usage(from_date=day, to_date=day).days == []
+
+
 def test_the_ledger_in_pages(client: Client) -> None:
     for _ in range(4):
         client.orders(owner_id=SHOP.id)

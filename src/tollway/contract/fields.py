@@ -54,6 +54,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be encoded: JSON's escapes can have half of a surrogate pair."""
+    # Such halves are not printable, and nearly every text is.
+    return text.isprintable() or _SURROGATE.search(text) is None
+
+
 class Text(msgspec.Struct, frozen=True):
     """A string of bounded length. A JSON number is taken as its digits: ids are often sent so.
 
@@ -82,7 +88,7 @@ class Text(msgspec.Struct, frozen=True):
         if not raw.isprintable():
             if "\0" in raw:
                 raise Unfit(_HAS_NUL)
-            if _SURROGATE.search(raw):
+            if not is_unicode(raw):
                 raise Unfit(_NOT_UNICODE)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
