@@ -20,8 +20,8 @@ PART = b'--cut\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
 SIZE = 2**20
 numbers = count()
 WAYBILLS = Decoder(WaybillRequest)
-# As many as a batch of waybills can have, and as long as most of those that are known.
-UNKNOWN = {f"receiver_{number:05}": "" for number in range(4000)}
+# Four times as many as a batch of waybills can have, and as long as most of those that are known.
+UNKNOWN = {f"receiver_{number:05}": "" for number in range(16_000)}
 PACKED = gzip.compress(bytes(64 * SIZE), 1)
 HOSTILE: dict[str, Callable[[], object]] = {
     "percents": lambda: read_form(URLENCODED, b"a=" + b"%41" * (SIZE // 3)),
