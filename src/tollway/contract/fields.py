@@ -237,14 +237,21 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of a few whole numbers, each with a meaning."""
+    """One of a few whole numbers, each with a meaning, which may be in both languages."""
 
-    meanings: tuple[tuple[int, str], ...]
+    meanings: tuple[tuple[int, Phrase | str], ...]
 
     @property
     def expected(self) -> Phrase:
-        listed = ", ".join(f"{value} ({meaning})" for value, meaning in self.meanings)
-        return Phrase(f"one of {listed}", f"以下之一：{listed}")
+        both = [
+            (value, meaning if isinstance(meaning, Phrase) else Phrase(meaning, meaning))
+            for value, meaning in self.meanings
+        ]
+        listed = Phrase(
+            ", ".join(f"{value} ({meaning.en})" for value, meaning in both),
+            "、".join(f"{value}（{meaning.zh}）" for value, meaning in both),
+        )
+        return Phrase(f"one of {listed.en}", f"以下之一：{listed.zh}")
 
     def read(self, raw: object) -> int:
         number = _whole_number(raw)
