@@ -18,13 +18,8 @@ from tollway.contract.addresses import networks
 from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.token_limits import (
-    ACCOUNT_API,
-    AMOUNT_MAX,
-    NETWORKS_MAX,
-    TokenLimits,
-    read_limits,
-)
+from tollway.ledger.entries import AMOUNT_MAX
+from tollway.ledger.token_limits import ACCOUNT_API, NETWORKS_MAX, TokenLimits, read_limits
 from tollway.ledger.tokens import (
     LIFETIME_MAX_S,
     IssuedToken,

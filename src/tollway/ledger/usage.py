@@ -197,7 +197,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 def midnight_s(at_s: float, zone: ZoneInfo) -> int:
     moment = datetime.fromtimestamp(at_s, zone)
-    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
+    # Where the first hour of a day comes twice, the day begins with the earlier one.
+    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp())
 
 
 _of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))
