@@ -167,7 +167,7 @@ def test_no_operation_takes_large_bodies(operation: Operation) -> None:
 
 
 def test_the_body_of_a_batch_counts_whole(served: Gateway, own: Store) -> None:
-    """Half of the budget of 16 MiB has room for 16 of the largest."""
+    """Half of the budget of 16 MiB is 16 of the largest."""
     token = new_caller(own, operations=(WAYBILLS,), rate_limit=100_000).token
     sent = form(WAYBILL_BATCH.path, WAYBILL_BATCH.body_max_bytes, token)
     with ExitStack() as held:
