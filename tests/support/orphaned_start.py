@@ -12,12 +12,17 @@ from tollway.gateway.gateway import Gateway
 _start = Gateway.start
 
 
-async def _start_alone(gateway: Gateway) -> None:
+def _lose_parent() -> None:
     parent = os.getppid()
-    print(os.getpid(), flush=True)
+    sys.stdout.write(f"{os.getpid()}\n")
+    sys.stdout.flush()
     os.kill(parent, signal.SIGKILL)
     while os.getppid() == parent:
         sleep(0.01)
+
+
+async def _start_alone(gateway: Gateway) -> None:
+    _lose_parent()
     await _start(gateway)
 
 
