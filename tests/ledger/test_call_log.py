@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -13,10 +14,10 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
-from tollway.ledger.holds import reserve
+from tollway.ledger.holds import capture, reserve
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
-from tollway.ledger.request_log import CallFilter, first_id, log_page
+from tollway.ledger.request_log import CallFilter, LoggedCall, first_id, log_page
 from tollway.ledger.request_search import search_page
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Row
@@ -50,6 +51,16 @@ def charge(account_id: str, number: int, amount: int) -> Charge:
         *(account_id, "credits", amount, "waybills", id_of(number, account_id), "tok_x"),
         BEGIN_MS + number,
     )
+
+
+async def all_pages(database: Database, wanted: CallFilter) -> list[LoggedCall]:
+    """The calls of all pages, which are small."""
+    page = await log_page(database, wanted, ["credits"], 2)
+    found = [*page.calls]
+    while page.before:
+        page = await log_page(database, wanted, ["credits"], 2, page.before)
+        found += page.calls
+    return found
 
 
 async def account_of(database: Database, name: str) -> str:
@@ -140,15 +151,35 @@ def test_the_log_of_all_accounts_goes_on_behind_a_page_that_a_filter_left_empty(
         await note(database, *calls)
         bounds = CallFilter(since_ms=BEGIN_MS + begin, until_ms=BEGIN_MS + begin + 10)
         for wanted in (bounds._replace(operation="op 0"), bounds):
-            found, before, is_more = list[str](), "", True
-            while is_more:
-                page = await log_page(database, wanted, [], 2, before)
-                found += [each.operation for each in page.calls]
-                before, is_more = page.before, bool(page.before)
-            if wanted.operation:
-                assert found == ["op 0"]
-            else:
-                assert sorted(found) == sorted(each.operation for each in calls)
+            found = [each.operation for each in await all_pages(database, wanted)]
+            of_all = [each.operation for each in calls]
+            assert sorted(found) == (["op 0"] if wanted.operation else sorted(of_all))
+
+    store.do(work)
+
+
+def test_a_call_that_is_charged_long_after_it_began_hides_none_between(
+    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
+
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await top_up(database, Runtime(), account_id, "credits", 100)
+        held = charge(account_id, 1, 1)
+        await database.write(lambda tx: reserve(tx, held, "late", BEGIN_MS))
+        for number in range(2, 20):
+            made = charge(account_id, number, 2 if number == 3 else 1)
+            await database.write(partial(post_charges, charges=[made]))
+        await database.write(lambda tx: capture(tx, account_id, "late", BEGIN_MS + 20))
+        for wanted, numbers in (
+            (CallFilter(account_id, amount=2), [3]),
+            (CallFilter(account_id, amount=1), [*range(19, 3, -1), 2, 1]),
+            (CallFilter(account_id), [*range(19, 0, -1)]),
+        ):
+            found = await all_pages(database, wanted)
+            assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
+            assert {each.outcome for each in found} == {"charged"}
 
     store.do(work)
 

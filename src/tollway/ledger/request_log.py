@@ -189,13 +189,20 @@ async def _read_page(
     if not wanted.is_charged_only:
         sources.append(await _refused_calls(database, wanted, values, before))
     # Beyond the end of a source that was cut, calls of the others may have been missed.
-    whole_to = max((each[-1].request_id for each in sources if len(each) >= most), default="")
+    whole_to = max((_end_of(each, before) for each in sources if len(each) >= most), default="")
     found = by_request(chain.from_iterable(sources))
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
     passed = [found[each] for each in seen if wanted.passes(found[each])]
     if len(passed) > size:
         return LogPage(passed[:size], passed[size - 1].request_id)
     return LogPage(passed, whole_to)
+
+
+def _end_of(calls: Sequence[LoggedCall], before: str) -> str:
+    """The id from which on a source that was cut has all calls. A charge that came long after its
+    call says nothing about those between: entries are read in the order in which they were made."""
+    end = min(max(each.request_id, first_id(each.at_ms)) for each in calls)
+    return end if end < before else calls[-1].request_id
 
 
 async def _paid_calls(
