@@ -18,6 +18,7 @@ from tollway.ledger.usage import (
     _BY_DAY,
     _LOCK,
     _SUMMED,
+    midnight_s,
     roll_up,
     usage_by_day,
     usage_of_account,
@@ -168,3 +169,22 @@ def test_usage_reads_no_entry_that_is_in_the_sums(own_store: Store) -> None:
         steps = [row[3] for row in plan if row[3].startswith(("SEARCH entry", "SCAN"))]
     read = "SEARCH entry USING PRIMARY KEY (account_id=? AND unit=? AND number>?)"
     assert steps == [f"{read} LEFT-JOIN"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        # The first hour comes twice, and is left out.
+        ("America/Havana", date(2026, 11, 1)),
+        ("America/Santiago", date(2026, 9, 6)),
+        ("Asia/Shanghai", date(2026, 2, 28)),
+    ],
+)
+def test_a_day_begins_once(zone: str, day: date) -> None:
+    its_zone = ZoneInfo(zone)
+    begins_s, ends_s = (
+        int(datetime(each.year, each.month, each.day, tzinfo=its_zone).timestamp())
+        for each in (day, day + timedelta(days=1))
+    )
+    found = {midnight_s(at_s, its_zone) for at_s in range(begins_s, ends_s, 600)}
+    assert found == {begins_s}

@@ -86,6 +86,12 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tests/ledger/test_kept_answers.py", "tests/pipeline/test_replay.py"),
         ("--engine", "postgresql", "tests/ledger/test_kept_answers.py"),
     ),
+    "ledger/token_limits.py": (
+        ("tests/ledger/test_token_limits.py", "tests/ledger/test_day_caps.py"),
+        # Only there are counts locked.
+        ("--engine", "postgresql", "tests/ledger/test_day_caps.py"),
+    ),
+    "ledger/daily_limits.py": (("tests/ledger/test_daily_limits.py",),),
     "ledger/charge_postgresql.py": (
         ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
         (

@@ -19,13 +19,8 @@ from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
-from tollway.ledger.token_limits import (
-    ACCOUNT_API,
-    AMOUNT_MAX,
-    NETWORKS_MAX,
-    TokenLimits,
-    read_limits,
-)
+from tollway.ledger.entries import AMOUNT_MAX
+from tollway.ledger.token_limits import ACCOUNT_API, NETWORKS_MAX, TokenLimits, read_limits
 from tollway.ledger.tokens import (
     LIFETIME_MAX_S,
     IssuedToken,

@@ -9,7 +9,8 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
 from tollway.ledger.clients import add_client, list_clients, revoke_client
-from tollway.ledger.token_limits import AMOUNT_MAX, read_limits
+from tollway.ledger.entries import AMOUNT_MAX
+from tollway.ledger.token_limits import read_limits
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.operations.catalogue import BY_NAME
 

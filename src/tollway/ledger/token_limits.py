@@ -15,6 +15,7 @@ from sqlalchemy import BigInteger, and_, bindparam, case, func, select
 
 from tollway.contract.addresses import Network, is_within, networks
 from tollway.ledger import LedgerError
+from tollway.ledger.entries import AMOUNT_MAX
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import token, token_day
@@ -22,7 +23,6 @@ from tollway.store.schema.ledger import token, token_day
 # What a token names to use the account API, beside the names of operations.
 ACCOUNT_API = "account"
 NETWORKS_MAX = 50
-AMOUNT_MAX = 10**15
 # A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
 # which clocks change is an hour longer.
 _AHEAD_MS = 25 * 3_600_000
@@ -114,7 +114,6 @@ class DayCapError(Exception):
     """A charge was refused, because its token has spent what it may spend in a day."""
 
     def __init__(self, unit: str, left: int, most: int) -> None:
-        super().__init__(unit, left, most)
         self.unit = unit
         self.left = left
         self.most = most

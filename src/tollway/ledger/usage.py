@@ -197,7 +197,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 def midnight_s(at_s: float, zone: ZoneInfo) -> int:
     moment = datetime.fromtimestamp(at_s, zone)
-    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
+    # Where the first hour of a day comes twice, the day begins with the earlier one.
+    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp())
 
 
 _of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))
@@ -297,7 +298,7 @@ async def _charged(
         account_id,
         of_account=account_id,
         start_s=day_start_s(first, zone),
-        end_s=day_start_s(last + _A_DAY, zone),
+        end_s=day_end_s(last, zone),
         first_s=_date_s(first),
         last_s=_date_s(last),
     )
@@ -318,6 +319,13 @@ _A_DAY = timedelta(days=1)
 
 def day_start_s(day: date, zone: ZoneInfo) -> int:
     return int(datetime.combine(day, datetime.min.time(), zone).timestamp())
+
+
+def day_end_s(day: date, zone: ZoneInfo) -> int:
+    """When the next day begins, which the calendar's last one has not."""
+    if day == date.max:
+        return day_start_s(day, zone) + DAY_S
+    return day_start_s(day + _A_DAY, zone)
 
 
 async def usage_by_time(
