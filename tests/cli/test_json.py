@@ -171,7 +171,9 @@ ALL_COMMANDS = all_commands()
 def test_every_command_has_help_a_database_and_json(name: str) -> None:
     command = ALL_COMMANDS[name]
     options = {option for parameter in command.params for option in parameter.opts}
-    assert {"--json"} | ({"--from", "--to"} if name == "move" else {"--database"}) <= options
+    # One moves a database to another, one speaks to a gateway.
+    named = {"move": {"--from", "--to"}, "mcp": set[str]()}.get(name, {"--database"})
+    assert {"--json"} | named <= options
     assert command.help.strip().endswith(".")
     for parameter in command.params:
         assert parameter.help.strip().endswith("."), parameter.name

@@ -107,6 +107,21 @@ def test_an_existing_database_is_replaced_only_on_request_and_kept(
     assert backup.is_file()
 
 
+def test_a_database_behind_a_link_is_replaced_where_it_is(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    tollway("account", "open", "since")
+    (workplace / "links").mkdir()
+    (workplace / "links/current.db").symlink_to("../ledger.db")
+    behind = ("--database", "sqlite:///links/current.db")
+    (workplace / "copy.db.keys").unlink()
+    restored = tollway("restore", "copy.db", "--replace", "--json", *behind).json
+    assert (workplace / "links/current.db").is_symlink()
+    assert Path(restored["replaced"]).parent == workplace
+    names = [each["name"] for each in tollway("account", "list", "--json").json]
+    assert names == ["acme"]
+
+
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:

@@ -2,6 +2,7 @@
 points to exists."""
 
 import asyncio
+import gc
 import io
 import json
 import re
@@ -45,7 +46,7 @@ from tollway.operations.orders.made_orders import MadeDay, MadeOrder, make_days
 from tollway.operations.orders.records import record_of, row_of
 from tollway.operations.product_analysis.series import day_number
 from tollway.operations.waybills.operation import WAYBILLS
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -254,6 +255,23 @@ def test_an_order_shows_a_product_that_is_known_with_its_picture(served: Served)
         product = titles[f"{order['goods_name']} {order['goods_spec']}"]
         assert urlsplit(order["goods_img"]).path == product.picture_path
     assert httpx.get(orders[0]["goods_img"], timeout=60).status_code == 200
+
+
+def test_a_world_that_cannot_be_stored_is_one_error_and_no_warning(tmp_path: Path) -> None:
+    target: DemoTarget | None = None
+
+    async def work(database: Database) -> None:
+        nonlocal target
+        sealer = Sealer({1: bytes(32)}, 1)
+        target = DemoTarget(database, sealer, midnight_s(date(2026, 3, 10), ZONE), ZONE, "http://a")
+
+    Store(tmp_path / "tollway.db").do(work)
+    assert target is not None, "and its database is closed"
+    for changes in ({}, {"is_sandbox": True, "made_days_ago": 1, "made_site": "http://b"}):
+        with pytest.raises(StoreError):
+            asyncio.run(fill_all(msgspec.structs.replace(target, **changes)))
+        # What was begun and not awaited would be noted here.
+        gc.collect()
 
 
 @pytest.mark.parametrize("wp_code", ["YTO", "POSTB", "SF"])

@@ -94,6 +94,7 @@ class FakeNode:
 
     def __init__(self, ready_status: int) -> None:
         self.calls: list[str] = []
+        self.forwarded_for: list[str] = []
         node = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -104,6 +105,7 @@ class FakeNode:
                     self.end_headers()
                 else:
                     node.calls.append(self.path)
+                    node.forwarded_for += self.headers.get_all("X-Forwarded-For", [])
                     self.close_connection = True
 
             def log_message(self, *_: object) -> None:

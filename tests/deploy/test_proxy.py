@@ -93,6 +93,18 @@ def test_a_call_that_was_sent_is_not_sent_again(
         assert len(one.calls) + len(other.calls) == 1
 
 
+@pytest.mark.parametrize("name", PROXIES)
+def test_the_last_address_that_a_call_comes_from_is_what_the_proxy_saw(
+    name: str, tmp_path: Path
+) -> None:
+    """Else, with `trusted_proxies` set, every client could pass for another."""
+    with FakeNode(ready_status=200) as node, proxy(name, [node.port] * 2, tmp_path) as address:
+        sent = {"X-Forwarded-For": "203.0.113.9"}
+        httpx.get(f"{address}{ANALYSIS}", headers=sent, timeout=TIMEOUT_S)
+        hops = [hop.strip() for line in node.forwarded_for for hop in line.split(",")]
+        assert hops == ["203.0.113.9", "127.0.0.1"]
+
+
 @pytest.mark.parametrize("name", [each for each in PROXIES if each.values == ("haproxy",)])
 def test_a_node_that_is_not_ready_is_left_out(
     name: str, gateway: Gateway, question: dict[str, str], tmp_path: Path

@@ -26,6 +26,7 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.demo.owners import SHOP
 from tollway.ledger.daily_limits import Counted
+from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
 COMPANIONS = {"orders_by_number", "balance"} | {
@@ -39,7 +40,7 @@ def agents(
 ) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("mcp") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store, mcp="on")
+    gateway = Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8")
     yield gateway
     assert gateway.stop() == 0
 
@@ -244,6 +245,19 @@ def test_without_a_token_nothing_is_read(agents: Gateway) -> None:
         )
         assert (reply.status_code, reply.headers["www-authenticate"]) == (status, "Bearer")
     assert httpx2.get(f"{agents.base_url}/mcp").status_code == 405
+
+
+def test_a_token_of_some_addresses_is_used_from_them_through_two_proxies(agents: Gateway) -> None:
+    limits = read_limits((), ("203.0.113.0/24",), None, None, known=())
+    caller = new_caller(agents.store, limits=limits)
+    sent = [("Authorization", f"Bearer {caller.token}")]
+    # Each proxy adds a line with the address that called it.
+    through = [("X-Forwarded-For", each) for each in ("203.0.113.7", "10.0.0.1")]
+    url = f"{agents.base_url}/mcp"
+    refused = httpx2.post(url, headers=sent, content="{")
+    assert refused.status_code == 403
+    # It is read, and found to be no message.
+    assert httpx2.post(url, headers=[*sent, *through], content="{").status_code != 403
 
 
 @pytest.mark.sqlite

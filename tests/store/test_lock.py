@@ -32,6 +32,15 @@ def test_another_database_is_free(tmp_path: Path) -> None:
     second.release()
 
 
+def test_a_database_is_served_once_also_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "a.db").touch()
+    (tmp_path / "link.db").symlink_to("a.db")
+    lock = ServingLock(str(tmp_path / "a.db"))
+    with pytest.raises(StoreError, match="already being served"):
+        ServingLock(str(tmp_path / "link.db"))
+    lock.release()
+
+
 def test_the_lock_of_a_process_that_was_killed_is_free_again(tmp_path: Path) -> None:
     path = str(tmp_path / "tollway.db")
     hold = (

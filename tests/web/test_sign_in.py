@@ -195,16 +195,21 @@ def test_a_proxy_says_who_comes_and_only_a_trusted_one(tmp_path: Path) -> None:
     person = new_person(store)
     served = Gateway(store, trusted_proxies="127.66.0.0/16, ::1")
 
-    def guess(address: str, forwarded_for: str) -> list[int]:
+    def guess(address: str, *forwarded_for: str, login: str = person.login) -> list[int]:
         browser = Browser(served, address)
-        browser.client.headers["X-Forwarded-For"] = forwarded_for
+        lines = [("X-Forwarded-For", each) for each in forwarded_for]
+        browser.client.headers = httpx.Headers([*browser.client.headers.multi_items(), *lines])
         browser.open("/owner")
-        found = [browser.sign_in(person.login, "wrong").status_code for _ in range(3)]
+        found = [browser.sign_in(login, "wrong").status_code for _ in range(3)]
         browser.client.close()
         return found
 
     assert guess("127.66.0.1", "198.51.100.7") == [403] * 3
     assert guess("127.66.0.2", "203.0.113.9, 198.51.100.7, 127.66.3.3") == [403, 403, 429]
+    # Some proxies add a line of their own to what the client has sent.
+    other = new_person(store).login
+    assert guess("127.66.0.1", "203.0.113.1", "198.51.100.6", login=other) == [403] * 3
+    assert guess("127.66.0.1", "203.0.113.2", "198.51.100.6", login=other) == [403, 403, 429]
     # What a stranger says about itself is not believed.
     assert guess("127.67.0.1", "198.51.100.8") == [403] * 3
     assert guess("127.67.0.1", "198.51.100.9") == [403, 403, 429]

@@ -65,6 +65,9 @@ def restore(
             "to PostgreSQL with `tollway move`. A dump of PostgreSQL is restored with pg_restore."
         )
     path = Path(sqlite_path(session.settings.database))
+    if path.is_symlink():
+        # A file in place of the link would leave the old database to all who name it otherwise.
+        path = path.resolve()
     _refuse_wrong_places(backup, path, replace)
     # No gateway can begin to serve it meanwhile.
     lock = ServingLock(str(path))

@@ -33,7 +33,7 @@ from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.envelope import REASON_HEADER
-from tollway.pipeline.http import Edge
+from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Pipeline
 from tollway.pipeline.throttle import SlidingSecond
 from tollway.store.database import Database
@@ -151,7 +151,8 @@ class AgentTools:
 
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
-        call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), NO_BODY, time())
+        headers = headers_by_name(_own_headers(request))
+        call = Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time())
         call.client = request.scope["client"]
         waiting = self._pipeline.authenticate(call)
         if waiting is not None:

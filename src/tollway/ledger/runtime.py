@@ -55,7 +55,7 @@ class Calendar:
         now_s = self._now_s()
         if not self._from_s <= now_s < self._until_s:
             now = datetime.fromtimestamp(now_s, self._zone)
-            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
             self._from_s = midnight.timestamp()
             self._until_s = (midnight + timedelta(days=1)).timestamp()
             self._today = now.date()

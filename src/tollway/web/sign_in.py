@@ -145,7 +145,8 @@ class Sessions(Generic[P]):
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
         if read is not None and factor_at_s is not None:
             is_known = is_known and read.factor_at_s == factor_at_s
-        forwarded_for = request.headers.get("x-forwarded-for", "").encode()
+        # All lines: some proxies add one to those that the client has sent.
+        forwarded_for = ",".join(request.headers.getlist("x-forwarded-for")).encode()
         peer = UNKNOWN if request.client is None else request.client.host
         address = client_address(peer, forwarded_for, self._proxies)
         return Attempt(

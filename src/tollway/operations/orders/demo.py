@@ -1,6 +1,6 @@
 """The orders of the demo world, made up in `made_orders.py`, and their rows in the database."""
 
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import date
 from functools import partial
 from itertools import chain, count, repeat
@@ -271,7 +271,8 @@ _MOVE_PICTURES_IN_MONTHS = Query(
 
 def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
     per_year, days = SANDBOX if target.is_sandbox else WORLD
-    filling = fill_orders(
+    begin = partial(
+        fill_orders,
         target.database,
         target.sealer,
         per_year=per_year,
@@ -284,13 +285,13 @@ def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
         progress=target.progress,
         in_second_process=not target.is_sandbox and target.made_days_ago is None,
     )
-    return _with_pictures(target, filling)
+    is_moved = target.made_site not in (None, target.site)
+    return _fill_moved(target, begin) if is_moved else begin()
 
 
-async def _with_pictures(target: DemoTarget, filling: Coroutine[Any, Any, None]) -> None:
-    if target.made_site not in (None, target.site):
-        await _move_pictures(target.database, f"{target.made_site}/demo/", f"{target.site}/demo/")
-    await filling
+async def _fill_moved(target: DemoTarget, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await _move_pictures(target.database, f"{target.made_site}/demo/", f"{target.site}/demo/")
+    await begin()
 
 
 def fill_orders(

@@ -112,7 +112,8 @@ class ServingLock:
     """Held by a serving process for as long as it lives; the system drops it when it dies."""
 
     def __init__(self, database_path: str) -> None:
-        self._path = Path(f"{database_path}.lock")
+        # Beside the file itself: it may be served behind a link as well.
+        self._path = Path(f"{Path(database_path).resolve()}.lock")
         self._file = self._path.open("a+", encoding="ascii")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
