@@ -5,8 +5,9 @@ next one goes on: so a page costs the same with ten rows as with ten million. A 
 several pages.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, bindparam, or_, select
@@ -19,10 +20,12 @@ from tollway.store.schema.ledger import entry, refused_call
 SCANNED_MAX = 2000
 # After every request id, which is made of hexadecimal digits.
 AFTER_ALL = "~"
-# Calls overlap: the last eighth of what is read in the order of commits says when these began.
-_LAST_SHARE = 8
 # An id begins with the time in microseconds.
 _TIME_DIGITS = 13
+_LAST_US = 16**_TIME_DIGITS - 1
+# Of a call with several rows the last of these counts: what was held is settled sooner or later,
+# and a call that was answered as refused, because the carrier was silent, may be charged then.
+_OUTCOMES = ("held", "free", "refused", "charged")
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -89,13 +92,6 @@ class CallFilter(NamedTuple):
         return (self.code is not None and self.code != 0) or self.reason not in ("", "SUCCESS")
 
 
-class _Source(NamedTuple):
-    """What was read of one source, the newest id first, and the id from which on it is whole."""
-
-    calls: Sequence[LoggedCall]
-    whole_to: str
-
-
 class LogPage(NamedTuple):
     """Calls, and the id before which the next page begins; empty at the end."""
 
@@ -135,10 +131,8 @@ def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]
     return Query(statement.order_by(*order).limit(bindparam("most")))
 
 
-# Of one call, the charge before the hold.
-_PAID = _newest(_paid, entry.c.request_id.desc(), entry.c.number.desc())
-# By time, because that index exists; an id begins with the same time. By the id as well: a page may
-# end within a millisecond, and the next one goes on there.
+_PAID = _newest(_paid, entry.c.request_id.desc())
+# By time, because that index exists; an id begins with the same time.
 _REFUSED = _newest(
     _refused.where(
         refused_call.c.at_ms <= bindparam("before_ms"),
@@ -168,8 +162,7 @@ async def log_page(
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
     before = no_later(before, wanted.until_ms)
-    # A call has two rows if it was held, and the last rows may not be shown yet.
-    page = await _read_page(database, wanted, units, size, before, 3 * size + 1)
+    page = await _read_page(database, wanted, units, size, before, 2 * size + 1)
     if len(page.calls) == size or not page.before:
         return page
     # Most of what was read is left out.
@@ -185,19 +178,19 @@ async def _read_page(
     most: int,
 ) -> LogPage:
     """A page from at most so many rows of each source."""
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "before": before,
         "since": first_id(wanted.since_ms),
         "most": most,
     }
-    sources: list[_Source] = []
+    sources: list[Sequence[LoggedCall]] = []
     if not wanted.is_refused_only:
         sources += await _paid_calls(database, wanted, units, values)
     if not wanted.is_charged_only:
-        sources.append(await _refused_calls(database, wanted, values))
+        sources.append(await _refused_calls(database, wanted, values, before))
     # Beyond the end of a source that was cut, calls of the others may have been missed.
-    whole_to = max((each.whole_to for each in sources), default="")
-    found = {call.request_id: call for each in sources for call in each.calls[::-1]}
+    whole_to = max((_end_of(each, before) for each in sources if len(each) >= most), default="")
+    found = by_request(chain.from_iterable(sources))
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
     passed = [found[each] for each in seen if wanted.passes(found[each])]
     if len(passed) > size:
@@ -205,22 +198,30 @@ async def _read_page(
     return LogPage(passed, whole_to)
 
 
+def _end_of(calls: Sequence[LoggedCall], before: str) -> str:
+    """The id from which on a source that was cut has all calls. A charge that came long after its
+    call says nothing about those between: entries are read in the order in which they were made."""
+    end = min(max(each.request_id, first_id(each.at_ms)) for each in calls)
+    return end if end < before else calls[-1].request_id
+
+
 async def _paid_calls(
-    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, Any]
-) -> list[_Source]:
+    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, object]
+) -> list[Sequence[LoggedCall]]:
     if not wanted.account_id:
-        rows = await database.fetch_long(_PAID, "log", **values)
-        return [_by_id([paid_call(row) for row in rows], values["most"])]
-    found: list[_Source] = []
+        return [[paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
+    found: list[Sequence[LoggedCall]] = []
     for unit in units:
         rows = await database.fetch_long(
             _PAID_OF_BALANCE, "log", of_account=wanted.account_id, of_unit=unit, **values
         )
-        found.append(_by_number([paid_call(row) for row in rows], values["most"], values["before"]))
+        found.append(sorted(map(paid_call, rows), key=lambda call: call.request_id, reverse=True))
     return found
 
 
-async def _refused_calls(database: Database, wanted: CallFilter, values: dict[str, Any]) -> _Source:
+async def _refused_calls(
+    database: Database, wanted: CallFilter, values: dict[str, object], before: str
+) -> list[LoggedCall]:
     if wanted.account_id:
         rows = await database.fetch_long(
             _REFUSED_OF_ACCOUNT, "log", of_account=wanted.account_id, **values
@@ -231,33 +232,25 @@ async def _refused_calls(database: Database, wanted: CallFilter, values: dict[st
             "log",
             most=values["most"],
             since_ms=wanted.since_ms,
-            before_ms=time_of(values["before"]),
-            before=values["before"],
+            before=before,
+            before_ms=time_of(before),
         )
-    return _by_id([refused_call_of(row) for row in rows], values["most"])
+    calls = map(refused_call_of, rows)
+    return sorted(calls, key=lambda call: call.request_id, reverse=True)
 
 
-def _by_id(calls: Sequence[LoggedCall], most: int) -> _Source:
-    newest = sorted(calls, key=lambda call: call.request_id, reverse=True)
-    return _Source(newest, newest[-1].request_id if len(newest) >= most else "")
+def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
+    """What became of each call, by its id, as the row says that says most about it."""
+    return {each.request_id: each for each in sorted(calls, key=_says)}
 
 
-def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
-    """Entries are numbered as they are committed. The charge of what was held for long has a high
-    number and an old id, so the oldest id does not say what is missing: those that were committed
-    before the last ones began before these were committed."""
-    newest, whole_to = _by_id(calls, most)
-    if whole_to:
-        last = calls[-max(1, most // _LAST_SHARE) :]
-        began = max(max(call.request_id, first_id(call.at_ms)) for call in last)
-        # If all that was read was captured late, the page must go on all the same.
-        whole_to = began if began < before else whole_to
-    return _Source(newest, whole_to)
+def _says(call: LoggedCall) -> int:
+    return _OUTCOMES.index(call.outcome)
 
 
 def first_id(at_ms: int) -> str:
     """What every id from this time on is not less than."""
-    return f"{at_ms * 1000:0{_TIME_DIGITS}x}"
+    return f"{min(at_ms * 1000, _LAST_US):0{_TIME_DIGITS}x}"
 
 
 def time_of(request_id: str) -> int:
