@@ -101,6 +101,11 @@ def test_use_by_day_and_operation(
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
 
 
+@pytest.mark.parametrize("day", [date.min, date.max])
+def test_the_first_and_the_last_day_of_the_calendar_have_no_use(client: Client, day: date) -> None:
+    assert client.account.usage(from_date=day, to_date=day).days == []
+
+
 def test_the_ledger_in_pages(client: Client) -> None:
     for _ in range(4):
         client.orders(owner_id=SHOP.id)
@@ -161,7 +166,8 @@ def test_tokens_are_made_rotated_and_revoked(
 
     made = client.account.tokens_make(label="reports", expires_days=30)
     assert made.text.startswith("tw_live_") and code(made.text) == 0
-    test = client.account.tokens_make(label="tests", kind="test")
+    # Spaces around a value are no part of it.
+    test = client.account.tokens_make(label="tests", kind=" test ")
     assert test.text.startswith("tw_test_") and code(test.text) == 0
     new = client.account.tokens_rotate(token_id=made.token.id, overlap_s=0)
     assert (new.token.label, new.token.kind) == ("reports", "live")

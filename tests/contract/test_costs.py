@@ -8,15 +8,20 @@ from time import thread_time
 
 import pytest
 
+from tollway.contract.decoding import Decoder
 from tollway.contract.language import preferred_language
 from tollway.contract.parsing import read_body, read_form, read_query, unpacked
 from tollway.contract.reasons import Refusal
+from tollway.operations.waybills.operation import WaybillRequest
 
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=cut"
 PART = b'--cut\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
 SIZE = 2**20
 numbers = count()
+WAYBILLS = Decoder(WaybillRequest)
+# Four times as many as a batch of waybills can have, and as long as most of those that are known.
+UNKNOWN = {f"receiver_{number:05}": "" for number in range(16_000)}
 PACKED = gzip.compress(bytes(64 * SIZE), 1)
 HOSTILE: dict[str, Callable[[], object]] = {
     "percents": lambda: read_form(URLENCODED, b"a=" + b"%41" * (SIZE // 3)),
@@ -33,6 +38,7 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "equal signs": lambda: read_body("text/plain", b"=" * SIZE),
     "spaces": lambda: read_body("", b" " * SIZE),
     "packed": lambda: unpacked("gzip", PACKED, SIZE),
+    "unknown names": lambda: WAYBILLS.ignored(UNKNOWN),
     # Another one each time: what was read before is known.
     "languages": lambda: preferred_language(f"zh;q=0.{next(numbers)}," + "zh;q=0.1," * (SIZE // 9)),
 }

@@ -1,5 +1,6 @@
 """One contract over all operations: every field is there, in its type, in both spellings."""
 
+import re
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -11,8 +12,10 @@ from tests.support.all_operations import ask, good_request
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
+from tollway.contract.decoding import declared_fields
+from tollway.contract.fields import Choice
 from tollway.contract.operation import Operation, Unit
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 
 # Where the specification spells one field of an answer twice, both are sent, with one value.
 BOTH_SPELLINGS = (
@@ -81,3 +84,10 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, (dict, list)):
         for child in children:
             yield from _objects(child)
+
+
+@pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda each: each.name)
+def test_what_a_number_stands_for_is_said_in_both_languages(operation: Operation) -> None:
+    for name, field, _, _ in declared_fields(operation.request_type):
+        if isinstance(field.kind, Choice):
+            assert not re.search("[a-z]{3}", field.kind.expected.zh), name

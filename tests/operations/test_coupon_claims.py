@@ -150,6 +150,16 @@ def test_100_window_too_long(gateway: Gateway, unpaid: Caller, encoding: str) ->
     refused(reply, 100, "startTime", "endTime", "最多查询 604800 秒")
 
 
+def test_100_the_known_types_are_listed_in_the_callers_language(
+    gateway: Gateway, unpaid: Caller
+) -> None:
+    reply = gateway.post_form(COUPONS, asked(type=5), token=unpaid.token)
+    refused(reply, 100, "type", "one of 4 (food delivery), 6 (flash purchase).")
+    chinese = {"Accept-Language": "zh-CN"}
+    reply = gateway.post_form(COUPONS, asked(type=5), token=unpaid.token, headers=chinese)
+    refused(reply, 100, "type", "以下之一：4（外卖）、6（闪购）。")
+
+
 def test_202_throttled(gateway: Gateway, store: Store) -> None:
     caller, replies = at_once(
         lambda: coupon_caller(store, rate_limit=1),

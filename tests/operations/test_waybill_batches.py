@@ -157,3 +157,17 @@ def test_0_an_order_number_that_is_sent_as_a_number_is_in_the_result(served: Gat
     reply = issue(served, customer, [{**good, "order_sn": 2026011500}])
     (result,) = reply.data["results"]
     assert (result["order_sn"], result["waybill"]["orderSn"]) == ("2026011500", "2026011500")
+
+
+def test_100_an_order_number_that_is_no_text_spoils_no_other(served: Gateway) -> None:
+    customer = new_customer(served.store)
+    good = waybill_request(new_carrier(served.store, 2))
+    half_a_pair = "\ud83dbatch-half"
+    reply = issue(
+        served,
+        customer,
+        [{**good, "order_sn": "batch-whole"}, {**good, "order_sn": half_a_pair}],
+    )
+    assert (reply.code, codes_of(reply)) == (0, [0, 100])
+    assert [each["order_sn"] for each in reply.data["results"]] == ["batch-whole", None]
+    assert reply.data["withholding_money"] == PRICE

@@ -4,7 +4,7 @@ import asyncio
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
@@ -21,6 +21,8 @@ from tollway.gateway.pages import Pages
 from tollway.gateway.token_request import TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.waybills.companions import WAYBILL_BATCH
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline.bodies import BodyShare, ByteBudget, Message, OverBudgetError
 from tollway.settings import Settings
 
@@ -44,7 +46,7 @@ def test_a_sender_may_hold_what_it_leaves_free() -> None:
 
 def test_what_a_body_took_is_given_back_whatever_happens() -> None:
     budget = ByteBudget(130_000)
-    for size in (0, 1, 1024, 1025, 50_000, 10**9):
+    for size in (0, 1, 1024, 1025, 50_000, 66_000):
         with pytest.raises(ZeroDivisionError), BodyShare(budget, "a") as share:
             share.cover(size // 2)
             share.cover(size)
@@ -162,3 +164,20 @@ def test_so_are_those_of_strangers(served: Gateway) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_no_operation_takes_large_bodies(operation: Operation) -> None:
     assert operation.body_max_bytes <= 16_384
+
+
+def test_the_body_of_a_batch_counts_whole(served: Gateway, own: Store) -> None:
+    """Half of the budget of 16 MiB is 16 of the largest."""
+    token = new_caller(own, operations=(WAYBILLS,), rate_limit=100_000).token
+    sent = form(WAYBILL_BATCH.path, WAYBILL_BATCH.body_max_bytes, token)
+    with ExitStack() as held:
+        made = [
+            held.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            for _ in range(20)
+        ]
+        for each in made:
+            # One that is refused is closed before all of it is sent.
+            with suppress(ConnectionError):
+                each.sendall(sent[:-1])
+        for each in eventually(lambda: answered(made), lambda some: len(some) >= 4):
+            assert b'"code":202,"msg":"Too many request bodies' in each.recv(65_536)

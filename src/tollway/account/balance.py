@@ -1,7 +1,7 @@
 """What the account has and may do: balances, prices, limits, and its use by day."""
 
 from collections import Counter
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Annotated
 
 import msgspec
@@ -21,7 +21,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
-from tollway.ledger.usage import day_start_s, usage_by_day
+from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
@@ -146,7 +146,7 @@ async def _others_by_day(
         account_id,
         of_account=account_id,
         start_ms=day_start_s(first, parts.zone) * 1000,
-        end_ms=day_start_s(last + timedelta(days=1), parts.zone) * 1000,
+        end_ms=day_end_s(last, parts.zone) * 1000,
     )
     found: Counter[tuple[date, str]] = Counter()
     for quarter, name, count in rows:

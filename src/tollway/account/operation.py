@@ -151,9 +151,10 @@ class OneOf(msgspec.Struct, frozen=True):
         return Phrase(f"one of {listed}", f"以下之一：{listed}")
 
     def read(self, raw: object) -> str:
-        if not isinstance(raw, str) or raw not in self.values:
+        text = raw.strip() if isinstance(raw, str) else ""
+        if text not in self.values:
             raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
-        return raw
+        return text
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "enum": list(self.values)}

@@ -86,6 +86,10 @@ class Decoder(Generic[R]):
         names = [(each, name) for name, _, _, others in self._fields for each in (name, *others)]
         self._known = {each for each, _ in names}
         self._alike = {_plain(each): name for each, name in names}
+        self._by_shortened: dict[str, list[str]] = {}
+        for each in self._alike:
+            for shortened in _shortened(each):
+                self._by_shortened.setdefault(shortened, []).append(each)
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
@@ -133,8 +137,16 @@ class Decoder(Generic[R]):
         if len(unknown) > _NAME_MAX:
             return None
         plain = _plain(unknown)
-        alike = (name for each, name in self._alike.items() if _is_one_letter_off(plain, each))
-        return self._alike.get(plain) or next(alike, None)
+        if plain in self._alike:
+            return self._alike[plain]
+        shortened = _shortened(plain)
+        # Mostly so, and found soon: a call can have thousands of unknown names.
+        if self._by_shortened.keys().isdisjoint(shortened):
+            return None
+        near = (self._by_shortened.get(each, ()) for each in shortened)
+        alike = (each for some in near for each in some if _is_one_letter_off(plain, each))
+        found = next(alike, None)
+        return None if found is None else self._alike[found]
 
     def decode(self, raw: Mapping[str, object]) -> R:
         values: dict[str, Any] = {}
@@ -180,6 +192,11 @@ _ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
 
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
+
+
+def _shortened(name: str) -> list[str]:
+    """A name, and it without each of its letters: two that are one letter off share one."""
+    return [name, *[name[:at] + name[at + 1 :] for at in range(len(name))]]
 
 
 def _is_one_letter_off(one: str, other: str) -> bool:

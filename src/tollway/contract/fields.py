@@ -54,6 +54,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be encoded: JSON's escapes can have half of a surrogate pair."""
+    # Such halves are not printable, and nearly every text is.
+    return text.isprintable() or _SURROGATE.search(text) is None
+
+
 class Text(msgspec.Struct, frozen=True):
     """A string of bounded length. A JSON number is taken as its digits: ids are often sent so.
 
@@ -82,7 +88,7 @@ class Text(msgspec.Struct, frozen=True):
         if not raw.isprintable():
             if "\0" in raw:
                 raise Unfit(_HAS_NUL)
-            if _SURROGATE.search(raw):
+            if not is_unicode(raw):
                 raise Unfit(_NOT_UNICODE)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
@@ -231,14 +237,21 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of a few whole numbers, each with a meaning."""
+    """One of a few whole numbers, each with a meaning, which may be in both languages."""
 
-    meanings: tuple[tuple[int, str], ...]
+    meanings: tuple[tuple[int, Phrase | str], ...]
 
     @property
     def expected(self) -> Phrase:
-        listed = ", ".join(f"{value} ({meaning})" for value, meaning in self.meanings)
-        return Phrase(f"one of {listed}", f"以下之一：{listed}")
+        both = [
+            (value, meaning if isinstance(meaning, Phrase) else Phrase(meaning, meaning))
+            for value, meaning in self.meanings
+        ]
+        listed = Phrase(
+            ", ".join(f"{value} ({meaning.en})" for value, meaning in both),
+            "、".join(f"{value}（{meaning.zh}）" for value, meaning in both),
+        )
+        return Phrase(f"one of {listed.en}", f"以下之一：{listed.zh}")
 
     def read(self, raw: object) -> int:
         number = _whole_number(raw)

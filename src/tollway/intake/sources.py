@@ -7,7 +7,7 @@ A source speaks for the shops and channels that it was added with: nothing else 
 
 import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -133,16 +133,27 @@ async def set_spoken_for(
 
 
 async def rotate_secret(
-    database: Database, sealer: Sealer, name: str, runtime: Runtime
+    database: Database,
+    sealer: Sealer,
+    name: str,
+    runtime: Runtime,
+    *,
+    is_expected: Callable[[Source], bool] = lambda _: True,
 ) -> SourceSecret:
+    """Makes a new secret, unless the source is not as expected: a form that is sent twice would
+    otherwise end the secret that the source still uses."""
     secret = _new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
         row = await _found(transaction, name)
+        before = _source(row)
+        if not is_expected(before):
+            raise IntakeError(
+                "The secret of {source} was changed meanwhile: no other was made.", source=name
+            )
         active = [secret, *_opened(sealer, name, row[2])][:_ACTIVE_SECRETS]
         sealed, at_s = _sealed(sealer, name, active), runtime.at_s()
         await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
-        before = _source(row)
         rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
         subject = f"source {name}"
         await record_act(

@@ -298,7 +298,7 @@ async def _charged(
         account_id,
         of_account=account_id,
         start_s=day_start_s(first, zone),
-        end_s=day_start_s(last + _A_DAY, zone),
+        end_s=day_end_s(last, zone),
         first_s=_date_s(first),
         last_s=_date_s(last),
     )
@@ -319,6 +319,13 @@ _A_DAY = timedelta(days=1)
 
 def day_start_s(day: date, zone: ZoneInfo) -> int:
     return int(datetime.combine(day, datetime.min.time(), zone).timestamp())
+
+
+def day_end_s(day: date, zone: ZoneInfo) -> int:
+    """When the next day begins, which the calendar's last one has not."""
+    if day == date.max:
+        return day_start_s(day, zone) + DAY_S
+    return day_start_s(day + _A_DAY, zone)
 
 
 async def usage_by_time(

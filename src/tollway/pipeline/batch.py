@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tollway.contract.envelope import encode_data
+from tollway.contract.fields import is_unicode
 from tollway.contract.operation import Operation
 from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
 from tollway.pipeline.call import KEY_HEADER, Answer, Call
@@ -89,13 +90,9 @@ def _item(call: Call, operation: Operation, key: str | None, number: int) -> Cal
 def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBatchItem:
     envelope = msgspec.json.decode(answer.body, type=_Envelope)
     data = msgspec.json.decode(envelope.data, type=_Data)
-    order_sn = request.get("order_sn", request.get("orderSn"))
-    if type(order_sn) is int:
-        # Taken as its digits, as in any request.
-        order_sn = str(order_sn)
     waybill: Any = None if envelope.code else envelope.data
     return WaybillBatchItem(
-        order_sn=order_sn if isinstance(order_sn, str) else None,
+        order_sn=_order_sn(request),
         request_id=item.request_id,
         code=envelope.code,
         reason=dict(answer.headers).get(REASON_HEADER, b"SUCCESS").decode(),
@@ -103,3 +100,14 @@ def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBa
         waybill=waybill,
         authorize_url=data.authorize_url,
     )
+
+
+def _order_sn(request: Mapping[str, Any]) -> str | None:
+    """The order number as it was sent; None if that is no text."""
+    order_sn = request.get("order_sn", request.get("orderSn"))
+    if type(order_sn) is int:
+        # Taken as its digits, as in any request.
+        return str(order_sn)
+    # Half of a surrogate pair was refused, and cannot be sent back either: by now the others of the
+    # batch are issued and paid.
+    return order_sn if isinstance(order_sn, str) and is_unicode(order_sn) else None

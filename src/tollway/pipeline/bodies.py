@@ -23,7 +23,8 @@ _BUDGET_BYTES = 16 * 2**20
 # So much of every body needs no share, so that an ordinary call, form or request for a token is
 # read whatever others send. The number of connections bounds it.
 _ALWAYS_BYTES = 1024
-# A larger body is a push, which needs one of a few slots before it is read (intake/push.py).
+# A larger body that is no call is a push, which needs one of a few slots before it is read
+# (intake/push.py).
 _COUNTED_MAX_BYTES = 65_536
 
 
@@ -68,7 +69,7 @@ class BodyShare:
 
     def cover(self, size: int) -> None:
         """Takes what a body of this size needs; raises OverBudgetError if it is too much."""
-        more = min(size, _COUNTED_MAX_BYTES) - _ALWAYS_BYTES - self._taken
+        more = size - _ALWAYS_BYTES - self._taken
         if more > 0:
             self._budget.take(self._sender, more)
             self._taken += more
@@ -91,7 +92,7 @@ def receive_within(receive: Receive, share: BodyShare) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         try:
-            share.cover(size)
+            share.cover(min(size, _COUNTED_MAX_BYTES))
         except OverBudgetError:
             return {"type": "http.disconnect"}
         return message

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
 
-from tollway.contract.fields import Choice, Field, Seconds, Text, seconds_of
+from tollway.contract.fields import Field, Seconds, Text, seconds_of
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
-from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponRecord
+from tollway.operations.coupon_claims.operation import CLAIM_TYPES, COUPON_CLAIMS, CouponRecord
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.exports import (
@@ -42,10 +42,7 @@ class ClaimsExportRequest(msgspec.Struct, frozen=True):
     sid: Annotated[str, Field(_ID, "Channel user identifier.")]
     type: Annotated[
         int,
-        Field(
-            Choice(((4, "food delivery"), (6, "flash purchase"))),
-            "4 = food delivery; 6 = flash purchase.",
-        ),
+        Field(CLAIM_TYPES, "4 = food delivery; 6 = flash purchase."),
     ]
 
 

@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.fields import Choice, Field, Seconds, Text, Whole, seconds_of
+from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 
+CLAIM_TYPES = Choice(((4, Phrase("food delivery", "外卖")), (6, Phrase("flash purchase", "闪购"))))
 LIMIT_MAX = 1000
 WINDOW_MAX_S = 7 * 24 * 3600
 # More pages than any list has, and small enough for the integers of any client.
@@ -32,10 +34,7 @@ class CouponClaimsRequest(msgspec.Struct, frozen=True):
     sid: Annotated[str, Field(Text(max_length=64), "Channel user identifier.")]
     type: Annotated[
         int,
-        Field(
-            Choice(((4, "food delivery"), (6, "flash purchase"))),
-            "4 = food delivery; 6 = flash purchase.",
-        ),
+        Field(CLAIM_TYPES, "4 = food delivery; 6 = flash purchase."),
     ]
 
 

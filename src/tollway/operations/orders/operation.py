@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.fields import Choice, Field, Moment, Text, Whole, milliseconds_of
+from tollway.contract.language import Phrase
 from tollway.contract.operation import (
     ConsentNeed,
     Encoding,
@@ -18,7 +19,16 @@ from tollway.contract.operation import (
 from tollway.contract.reasons import Reason, Refusal
 
 ENHANCED, NORMAL = 1, 2
-_TAGS = Choice(((1, "red"), (2, "yellow"), (3, "green"), (4, "blue"), (5, "purple")))
+_EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
+_TAGS = Choice(
+    (
+        (1, Phrase("red", "红")),
+        (2, Phrase("yellow", "黄")),
+        (3, Phrase("green", "绿")),
+        (4, Phrase("blue", "蓝")),
+        (5, Phrase("purple", "紫")),
+    )
+)
 
 
 class OrdersRequest(msgspec.Struct, frozen=True):
@@ -26,7 +36,7 @@ class OrdersRequest(msgspec.Struct, frozen=True):
     vvtype: Annotated[
         int,
         Field(
-            Choice(((ENHANCED, "enhanced"), (NORMAL, "normal"))),
+            _EDITIONS,
             "Edition; the enhanced one if left out. Filters are for the enhanced one only.",
         ),
     ] = ENHANCED

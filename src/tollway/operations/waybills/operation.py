@@ -30,12 +30,12 @@ _NAME = Text(max_length=39)
 _STREET = Text(max_length=255)
 _TYPES = Choice(
     (
-        (1, "single-part waybill, 76×130 mm"),
-        (2, "two-part waybill, 100×180 mm"),
-        (3, "other, 100×150 mm"),
+        (1, Phrase("single-part waybill, 76×130 mm", "一联单，76×130 mm")),
+        (2, Phrase("two-part waybill, 100×180 mm", "二联单，100×180 mm")),
+        (3, Phrase("other, 100×150 mm", "其他，100×150 mm")),
     )
 )
-_EDITIONS = Choice(((ENHANCED, "enhanced"), (NORMAL, "normal")))
+_EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
 
 
 class WaybillRequest(msgspec.Struct, frozen=True):
