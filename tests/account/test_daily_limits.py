@@ -13,7 +13,7 @@ from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
 from tollway.ledger.agent_sessions import Reservation, reserve
 from tollway.ledger.daily_limits import Counted
-from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token
+from tollway.ledger.tokens import issue_token, replace_token, revoke_token
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks.endpoints import add_endpoint, end_endpoint, list_endpoints, rotate_secret
@@ -61,7 +61,8 @@ def _tokens(database: Database, account: str) -> Make:
 
 def _rotations(database: Database, account: str) -> Make:
     async def make(day_start_s: int) -> None:
-        (old, *_) = await list_tokens(database, account)
+        # Each has a token of its own: one token is replaced once at a time.
+        old = (await issue_token(database, RUNTIME, account)).token
         await replace_token(database, RUNTIME, old, 60, day_start_s=day_start_s)
 
     return make

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.support.stores import Store
-from tollway.ledger import request_search
+from tollway.ledger import request_log, request_search
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
-from tollway.ledger.holds import reserve
+from tollway.ledger.holds import capture, reserve
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
-from tollway.ledger.request_log import CallFilter, first_id, log_page
+from tollway.ledger.request_log import CallFilter, LoggedCall, first_id, log_page
 from tollway.ledger.request_search import search_page
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Row
@@ -49,6 +51,16 @@ def charge(account_id: str, number: int, amount: int) -> Charge:
         *(account_id, "credits", amount, "waybills", id_of(number, account_id), "tok_x"),
         BEGIN_MS + number,
     )
+
+
+async def all_pages(database: Database, wanted: CallFilter) -> list[LoggedCall]:
+    """The calls of all pages, which are small."""
+    page = await log_page(database, wanted, ["credits"], 2)
+    found = [*page.calls]
+    while page.before:
+        page = await log_page(database, wanted, ["credits"], 2, page.before)
+        found += page.calls
+    return found
 
 
 async def account_of(database: Database, name: str) -> str:
@@ -107,6 +119,87 @@ def test_the_refused_calls_of_all_accounts_are_one_log(store: Store) -> None:
     store.do(work)
 
 
+def test_a_call_that_was_charged_after_all_is_shown_as_charged(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        paid = charge(account_id, 8001, 3)
+        await database.write(lambda tx: post_charges(tx, [paid]))
+        silent = msgspec.structs.replace(
+            noted(account_id, 8001, "waybills"), code=101, reason="CARRIER_SILENT"
+        )
+        await note(database, silent)
+        moment = {"since_ms": BEGIN_MS + 8001, "until_ms": BEGIN_MS + 8002}
+        for wanted in (CallFilter(account_id, **moment), CallFilter(**moment)):
+            page = await log_page(database, wanted, ["credits"], 10)
+            shown = [(each.request_id, each.outcome, each.amount) for each in page.calls]
+            assert shown == [(paid.request_id, "charged", 3)]
+
+    store.do(work)
+
+
+def test_the_log_of_all_accounts_goes_on_behind_a_page_that_a_filter_left_empty(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
+
+    async def work(database: Database) -> None:
+        begin = 6000
+        # Three of each moment: a page may end between them.
+        calls = [noted("cab"[n % 3], begin + n // 3, f"op {n}") for n in range(30)]
+        await note(database, *calls)
+        bounds = CallFilter(since_ms=BEGIN_MS + begin, until_ms=BEGIN_MS + begin + 10)
+        for wanted in (bounds._replace(operation="op 0"), bounds):
+            found = [each.operation for each in await all_pages(database, wanted)]
+            of_all = [each.operation for each in calls]
+            assert sorted(found) == (["op 0"] if wanted.operation else sorted(of_all))
+
+    store.do(work)
+
+
+def test_a_call_that_is_charged_long_after_it_began_hides_none_between(
+    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "SCANNED_MAX", 5)
+
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await top_up(database, Runtime(), account_id, "credits", 100)
+        held = charge(account_id, 1, 1)
+        await database.write(lambda tx: reserve(tx, held, "late", BEGIN_MS))
+        for number in range(2, 20):
+            made = charge(account_id, number, 2 if number == 3 else 1)
+            await database.write(partial(post_charges, charges=[made]))
+        await database.write(lambda tx: capture(tx, account_id, "late", BEGIN_MS + 20))
+        for wanted, numbers in (
+            (CallFilter(account_id, amount=2), [3]),
+            (CallFilter(account_id, amount=1), [*range(19, 3, -1), 2, 1]),
+            (CallFilter(account_id), [*range(19, 0, -1)]),
+        ):
+            found = await all_pages(database, wanted)
+            assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
+            assert {each.outcome for each in found} == {"charged"}
+
+    store.do(work)
+
+
+def test_calls_before_a_far_day_are_all_calls(store: Store, new_name: Callable[[], str]) -> None:
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await note(database, noted(account_id, 7001, "orders"))
+        for account in (account_id, ""):
+            wanted = CallFilter(
+                account, since_ms=BEGIN_MS + 7001, until_ms=253_370_736_000_000, operation="orders"
+            )
+            page = await log_page(database, wanted, [], 10)
+            assert id_of(7001, account_id) in [each.request_id for each in page.calls]
+            after = wanted._replace(since_ms=253_370_736_000_000, until_ms=None)
+            assert not (await log_page(database, after, [], 10)).calls
+
+    store.do(work)
+
+
 class Found:
     """A database that finds these rows: one use of a grant, and what is stored of its call."""
 
@@ -135,10 +228,11 @@ _HOLD, _CHARGE = (
         ([_HOLD], [], ("held", None, 9)),
         ([_HOLD, _CHARGE], [], ("charged", 0, 4)),
         ([_CHARGE, _HOLD], [], ("charged", 0, 4)),
+        ([_HOLD], [(*_FACTS, 0, "NOT_DONE", 0)], ("free", 0, 0)),
         ([], [(*_FACTS, 0, "FREE", 0)], ("free", 0, 0)),
         ([], [], ("unknown", 0, 0)),
     ],
-    ids=["held", "captured", "captured, in another order", "free", "dropped"],
+    ids=["held", "captured", "captured, in another order", "released", "free", "dropped"],
 )
 def test_what_is_stored_of_a_call_of_a_shop_says_what_became_of_it(
     paid: Sequence[Row], refused: Sequence[Row], shown: tuple[str, int | None, int]

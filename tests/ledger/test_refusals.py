@@ -15,7 +15,13 @@ from tollway.ledger.clients import add_client, obtain_token, revoke_client
 from tollway.ledger.permissions import Permission, grant, list_permissions
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
-from tollway.ledger.tokens import issue_token, list_tokens, replace_token, revoke_token
+from tollway.ledger.tokens import (
+    IssuedToken,
+    issue_token,
+    list_tokens,
+    replace_token,
+    revoke_token,
+)
 from tollway.ledger.trail import newest_acts, note_act
 from tollway.store.database import Database, StoreError
 
@@ -75,6 +81,26 @@ def test_a_revoked_token_makes_and_becomes_no_other(
         with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
             await replace_token(database, RUNTIME, old, 60, day_start_s=0)
         assert await list_tokens(database, account.id) == [old]
+
+    store.do(work)
+
+
+def test_of_two_rotations_of_a_token_at_once_one_makes_a_new_token(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, RUNTIME, new_name())
+        old = (await issue_token(database, RUNTIME, account.id)).token
+        made = await asyncio.gather(
+            *(replace_token(database, RUNTIME, old, each, day_start_s=0) for each in (0, 3600)),
+            return_exceptions=True,
+        )
+        ((refused,), (issued,)) = (
+            [each for each in made if isinstance(each, kind)] for kind in (LedgerError, IssuedToken)
+        )
+        assert str(refused) == f"Token {old.id} was rotated meanwhile: no other was made."
+        tokens = {each.id: each for each in await list_tokens(database, account.id)}
+        assert tokens.keys() == {old.id, issued.token.id}
 
     store.do(work)
 

@@ -152,6 +152,20 @@ def test_a_source_speaks_for_others_once_it_was_set(operator: Browser) -> None:
     assert name in shown and operator.open("/operator/data/source?source=no").status_code == 404
 
 
+def test_a_new_secret_that_is_confirmed_twice_is_made_once(operator: Browser) -> None:
+    name, path = f"erp{time.time_ns()}", "/operator/data/rotate"
+    operator.open("/operator/data")
+    assert shown_secret(operator.send("/operator/data/source/add", name=name, shops="1").text)
+    operator.open(f"{path}?source={name}")
+    sent = operator.hidden()
+    assert shown_secret(operator.client.post(path, data=sent).text)
+    # One more would end the secret that the source still uses.
+    again = operator.client.post(path, data=sent)
+    assert again.status_code == 409 and "was changed meanwhile" in again.text
+    trail = operator.open(f"/operator/trail?of=source {name}").text
+    assert trail.count('title="source rotate"') == 1
+
+
 def test_a_shop_is_added_found_without_consents_and_given_one(
     operator: Browser, caller: Caller
 ) -> None:

@@ -417,6 +417,8 @@ def test_consents_are_found_by_shop_and_by_account(operator: Browser, store: Sto
         page = operator.open(f"/operator/consents?q={wanted}").text
         assert "shop 880012001" in page and customer.account_id in page
     assert "No shop or account matches" in operator.open("/operator/consents?q=nothing").text
+    # An address that was changed begins with the first page.
+    assert operator.open("/operator/consents?after=²:x").status_code == 200
 
 
 def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, store: Store) -> None:

@@ -1,14 +1,18 @@
 """The sums of the overview: what is shown of a moment ago and what is read now make one whole."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
+from zoneinfo import ZoneInfo
+
+import pytest
 
 from tests.support.stores import Store
 from tollway.ledger.usage import top_accounts
 from tollway.store.database import Database
 from tollway.web.area import Context
-from tollway.web.operator.overview import latest_usage
+from tollway.web.blocks import Cell
+from tollway.web.operator.overview import _chart, latest_usage
 from tollway.web.remembered import Remembered
 
 HOUR_S, MINUTE_S = 3600, 60
@@ -62,3 +66,13 @@ def test_the_top_accounts_are_those_of_yesterday_and_today(own_store: Store) -> 
         )
     found = own_store.do(lambda database: top_accounts(database, today - timedelta(days=1), 2))
     assert [(row[0], int(row[1])) for row in found] == [("acc_both", 40), ("acc_today", 30)]
+
+
+@pytest.mark.sqlite
+def test_hours_are_named_by_their_beginning_also_where_it_is_half_past() -> None:
+    view = SimpleNamespace(say=lambda text, **_: text, number=lambda value: Cell(str(value)))
+    view.web = SimpleNamespace(zone=ZoneInfo("Asia/Kolkata"))
+    chart = _chart(cast(Context, view), [(NOON_S, "orders", 7, 7)], NOON_S)
+    ((hour, calls),) = chart.table.rows
+    began = datetime.fromtimestamp(NOON_S, ZoneInfo("Asia/Kolkata"))
+    assert (hour.text, calls.text) == (began.strftime("%H:30"), "7")

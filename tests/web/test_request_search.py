@@ -4,6 +4,12 @@ import html
 import re
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
+from zoneinfo import ZoneInfo
+
+import pytest
 
 from tests.support.browsers import Browser
 from tests.support.consent import Asker, allow, ask, new_asker, new_person
@@ -16,6 +22,8 @@ from tollway.ledger.request_log import CallFilter, LogPage
 from tollway.ledger.request_search import search_page
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
+from tollway.web.area import Context
+from tollway.web.call_log import _moment_ms
 
 
 def _found(browser: Browser, path: str) -> list[str]:
@@ -164,3 +172,12 @@ def test_calls_are_found_by_what_was_charged(
     assert _found(operator, f"{path}2") == []
     # What cannot be meant filters nothing.
     assert _found(operator, f"{path}x") == [paid]
+
+
+@pytest.mark.sqlite
+def test_a_time_of_the_filter_is_in_the_zone_that_it_names_or_else_in_the_gateways() -> None:
+    zone = SimpleNamespace(zone=ZoneInfo("Asia/Shanghai"))
+    for text, hour in (("2026-01-31T20:00", 12), ("2026-01-31T20:00Z", 20)):
+        context = SimpleNamespace(query=lambda _, text=text: text, web=zone)
+        expected = datetime(2026, 1, 31, hour, tzinfo=UTC)
+        assert _moment_ms(cast(Context, context), "since") == expected.timestamp() * 1000

@@ -18,6 +18,7 @@ from tollway.contract.addresses import networks
 from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger import LedgerError
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.ledger.token_limits import ACCOUNT_API, NETWORKS_MAX, TokenLimits, read_limits
 from tollway.ledger.tokens import (
@@ -160,17 +161,21 @@ def _make(parts: AccountParts) -> Handler:
             # Or a token that leaks could be prolonged for ever.
             left_s = call.token_expires_at_s - int(call.at_s)
             lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
-        return await issue_token(
-            parts.database,
-            parts.runtime,
-            call.account_id,
-            kind=request.kind,
-            label=request.label,
-            lifetime_s=min((each for each in lifetimes if each is not None), default=None),
-            made_with=own,
-            limits=limits,
-            day_start_s=midnight_s(call.at_s, parts.zone),
-        )
+        try:
+            return await issue_token(
+                parts.database,
+                parts.runtime,
+                call.account_id,
+                kind=request.kind,
+                label=request.label,
+                lifetime_s=min((each for each in lifetimes if each is not None), default=None),
+                made_with=own,
+                limits=limits,
+                day_start_s=midnight_s(call.at_s, parts.zone),
+            )
+        except LedgerError:
+            # The token that asks has ended meanwhile, or its account.
+            raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
     return handle
 
@@ -194,14 +199,18 @@ def _rotate(parts: AccountParts) -> Handler:
         old = await _own(parts, call, request.token_id)
         if not _is_valid(old, call.at_s):
             raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
-        return await replace_token(
-            parts.database,
-            parts.runtime,
-            old,
-            request.overlap_s,
-            day_start_s=midnight_s(call.at_s, parts.zone),
-            not_after_s=call.token_expires_at_s,
-        )
+        try:
+            return await replace_token(
+                parts.database,
+                parts.runtime,
+                old,
+                request.overlap_s,
+                day_start_s=midnight_s(call.at_s, parts.zone),
+                not_after_s=call.token_expires_at_s,
+            )
+        except LedgerError:
+            # It was revoked or rotated meanwhile.
+            raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
 
     return handle
 
@@ -213,7 +222,11 @@ def _revoke(parts: AccountParts) -> Handler:
         found = await _own(parts, call, request.token_id)
         if found.revoked_at_s is not None:
             return found
-        return await revoke_token(parts.database, parts.runtime, found.id)
+        try:
+            return await revoke_token(parts.database, parts.runtime, found.id)
+        except LedgerError:
+            # Another request was faster.
+            return await _own(parts, call, found.id)
 
     return handle
 

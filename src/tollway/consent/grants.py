@@ -136,6 +136,9 @@ async def give_grant(
     """Lets an account do something; a grant that still holds is extended instead of doubled."""
 
     async def work(transaction: Transaction) -> Grant:
+        # Before anything is read: another that is given at this moment is then seen, and recorded
+        # as what was before.
+        await directory_changed(transaction)
         found = await find_account(transaction, grant_request.account_id)
         if found.closed_at_s is not None:
             raise LedgerError(
@@ -212,10 +215,10 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
     """Ends a grant: it does not hold on the next call."""
 
     async def work(transaction: Transaction) -> Grant:
+        await directory_changed(transaction)
         found = await find_grant(transaction, grant_id)
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
             raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
-        await directory_changed(transaction)
         await record_event(transaction, runtime, _event("consent.revoked", found))
         revoked = await find_grant(transaction, grant_id)
         subject = f"account {found.account_id}"

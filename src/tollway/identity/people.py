@@ -126,10 +126,13 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
     async def work(transaction: Transaction) -> Person:
         found = await present_person(transaction, person_id)
         if found.kind == OPERATOR:
+            # Two operators may remove each other at this moment.
+            await transaction.lock_names(["operators"])
             left = [each for each in await list_operators(transaction) if not each.removed_at_s]
             if len(left) == 1:
                 raise LedgerError("The last operator cannot be removed: invite another first.")
-        await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s())
+        if not await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s()):
+            raise LedgerError("There is no such person.")
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
         await remove_factor(transaction, found.kind, found.id)
         subject = f"{found.kind} {found.login}"

@@ -6,11 +6,12 @@ sign anyone in. A session ends when it is ended, is not used for a while, or is 
 
 import hashlib
 import secrets
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, select
 
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.identity import session
@@ -87,12 +88,26 @@ _SWEEP = Query(
 )
 
 
-async def start_session(database: Database, kind: str, subject_id: str, now_s: float) -> str:
-    """Signs a person in; returns what their cookie has to say."""
+class ChangedMeanwhileError(Exception):
+    """What a person has shown to sign in does not count any more."""
+
+
+async def start_session(
+    database: Database,
+    kind: str,
+    subject_id: str,
+    now_s: float,
+    is_unchanged: Callable[[Reader], Awaitable[bool]] | None = None,
+) -> str:
+    """Signs a person in; returns what their cookie has to say. ChangedMeanwhileError, and no
+    session, if what was checked before has changed: what changes it has ended all sessions."""
     cookie, at_s = PREFIX + secrets.token_urlsafe(32), int(now_s)
     started = Session(kind, subject_id, at_s, at_s, at_s + LIFETIME_S, None)
 
     async def work(transaction: Transaction) -> None:
+        await _one_at_a_time(transaction, kind, subject_id)
+        if is_unchanged is not None and not await is_unchanged(transaction):
+            raise ChangedMeanwhileError
         await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
 
     await database.write(work)
@@ -125,9 +140,15 @@ async def end_session(database: Database, cookie: str, now_s: float) -> None:
 
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:
     """Signs a person out everywhere; returns how many sessions that ended."""
+    await _one_at_a_time(transaction, kind, subject_id)
     return await transaction.execute(
         _END_ALL, of_kind=kind, of_subject=subject_id, now_s=int(now_s)
     )
+
+
+async def _one_at_a_time(transaction: Transaction, kind: str, subject_id: str) -> None:
+    """One that starts now is ended too, or sees why all are ended."""
+    await transaction.lock_names([f"sessions of {kind} {subject_id}"])
 
 
 async def sweep_sessions(database: Database, now_s: int) -> int:

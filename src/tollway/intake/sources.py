@@ -7,7 +7,7 @@ A source speaks for the shops and channels that it was added with: nothing else 
 
 import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -96,7 +96,11 @@ async def add_source(
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name) is not None:
-            raise IntakeError("There is a source {source} already.", source=name)
+            raise IntakeError(
+                "There is a source {source} already: `tollway source set` changes what it speaks "
+                "for, `tollway source rotate` gives it a new secret.",
+                source=name,
+            )
         await transaction.execute(
             _ADD,
             name=name,
@@ -129,16 +133,27 @@ async def set_spoken_for(
 
 
 async def rotate_secret(
-    database: Database, sealer: Sealer, name: str, runtime: Runtime
+    database: Database,
+    sealer: Sealer,
+    name: str,
+    runtime: Runtime,
+    *,
+    is_expected: Callable[[Source], bool] = lambda _: True,
 ) -> SourceSecret:
+    """Makes a new secret, unless the source is not as expected: a form that is sent twice would
+    otherwise end the secret that the source still uses."""
     secret = _new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
         row = await _found(transaction, name)
+        before = _source(row)
+        if not is_expected(before):
+            raise IntakeError(
+                "The secret of {source} was changed meanwhile: no other was made.", source=name
+            )
         active = [secret, *_opened(sealer, name, row[2])][:_ACTIVE_SECRETS]
         sealed, at_s = _sealed(sealer, name, active), runtime.at_s()
         await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
-        before = _source(row)
         rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
         subject = f"source {name}"
         await record_act(
@@ -195,7 +210,9 @@ def _encoded(speaks_for: SpeaksFor) -> str:
 def _check_spoken_for(speaks_for: SpeaksFor) -> None:
     named = (*speaks_for.shop, *speaks_for.channel)
     if not named:
-        raise IntakeError("Say which shops or channels the source speaks for.")
+        raise IntakeError(
+            "Say which shops or channels the source speaks for: --shop OWNER_ID, --channel SID."
+        )
     if len(named) > _SPOKEN_FOR_MAX or any(not 0 < len(each) <= 64 for each in named):
         raise IntakeError(
             "A source speaks for at most {most:,} shops and channels, each named "

@@ -1,4 +1,8 @@
-"""Which account may call which operation, at which price and rate; which operations are open."""
+"""Which account may call which operation, at which price and rate; which operations are open.
+
+Each change raises the directory's version first: another change at the same moment waits there, and
+then sees this one, so that the trail has what was really before.
+"""
 
 from collections.abc import Mapping
 
@@ -88,10 +92,10 @@ async def grant(
         raise LedgerError("A rate is a whole number of calls a second, at least 1.")
 
     async def work(transaction: Transaction) -> None:
+        await directory_changed(transaction)
         found = await find_account(transaction, account_wanted)
         before = await _permission(transaction, found.id, given.operation)
         await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
-        await directory_changed(transaction)
         subject = f"account {found.id}"
         await record_act(
             transaction, runtime, "permission add", subject, before=before, after=given
@@ -104,6 +108,7 @@ async def revoke_grant(
     database: Database, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
 ) -> None:
     async def work(transaction: Transaction) -> None:
+        await directory_changed(transaction)
         found = await find_account(transaction, account_wanted)
         before = await _permission(transaction, found.id, operation)
         if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
@@ -112,7 +117,6 @@ async def revoke_grant(
                 account=account_wanted,
                 operation=operation,
             )
-        await directory_changed(transaction)
         subject = f"account {found.id}"
         await record_act(transaction, runtime, "permission revoke", subject, before=before)
 
@@ -139,9 +143,9 @@ async def set_closed(
     act = "operation close" if is_closed else "operation open"
 
     async def work(transaction: Transaction) -> None:
+        await directory_changed(transaction)
         before = await operation_states(transaction)
         await transaction.execute(_SET_CLOSED, operation=operation, is_closed=int(is_closed))
-        await directory_changed(transaction)
         await _record_state(transaction, runtime, act, operation, before)
 
     await database.write(work)
@@ -153,9 +157,9 @@ async def set_price(
     _check_price(price)
 
     async def work(transaction: Transaction) -> None:
+        await directory_changed(transaction)
         before = await operation_states(transaction)
         await transaction.execute(_SET_PRICE, operation=operation, price=price)
-        await directory_changed(transaction)
         await _record_state(transaction, runtime, "price set", operation, before)
 
     await database.write(work)

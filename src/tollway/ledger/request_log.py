@@ -5,7 +5,8 @@ next one goes on: so a page costs the same with ten rows as with ten million. A 
 several pages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,10 @@ SCANNED_MAX = 2000
 AFTER_ALL = "~"
 # An id begins with the time in microseconds.
 _TIME_DIGITS = 13
+_LAST_US = 16**_TIME_DIGITS - 1
+# Of a call with several rows the last of these counts: what was held is settled sooner or later,
+# and a call that was answered as refused, because the carrier was silent, may be charged then.
+_OUTCOMES = ("held", "free", "refused", "charged")
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -132,8 +137,10 @@ _REFUSED = _newest(
     _refused.where(
         refused_call.c.at_ms <= bindparam("before_ms"),
         refused_call.c.at_ms >= bindparam("since_ms"),
+        refused_call.c.request_id < bindparam("before"),
     ),
     refused_call.c.at_ms.desc(),
+    refused_call.c.request_id.desc(),
 )
 _REFUSED_OF_ACCOUNT = _newest(
     _refused.where(
@@ -182,13 +189,20 @@ async def _read_page(
     if not wanted.is_charged_only:
         sources.append(await _refused_calls(database, wanted, values, before))
     # Beyond the end of a source that was cut, calls of the others may have been missed.
-    whole_to = max((each[-1].request_id for each in sources if len(each) >= most), default="")
-    found = {call.request_id: call for each in sources for call in each[::-1]}
+    whole_to = max((_end_of(each, before) for each in sources if len(each) >= most), default="")
+    found = by_request(chain.from_iterable(sources))
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
     passed = [found[each] for each in seen if wanted.passes(found[each])]
     if len(passed) > size:
         return LogPage(passed[:size], passed[size - 1].request_id)
     return LogPage(passed, whole_to)
+
+
+def _end_of(calls: Sequence[LoggedCall], before: str) -> str:
+    """The id from which on a source that was cut has all calls. A charge that came long after its
+    call says nothing about those between: entries are read in the order in which they were made."""
+    end = min(max(each.request_id, first_id(each.at_ms)) for each in calls)
+    return end if end < before else calls[-1].request_id
 
 
 async def _paid_calls(
@@ -218,15 +232,25 @@ async def _refused_calls(
             "log",
             most=values["most"],
             since_ms=wanted.since_ms,
+            before=before,
             before_ms=time_of(before),
         )
-    calls = [refused_call_of(row) for row in rows if row[0] < before]
+    calls = map(refused_call_of, rows)
     return sorted(calls, key=lambda call: call.request_id, reverse=True)
+
+
+def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
+    """What became of each call, by its id, as the row says that says most about it."""
+    return {each.request_id: each for each in sorted(calls, key=_says)}
+
+
+def _says(call: LoggedCall) -> int:
+    return _OUTCOMES.index(call.outcome)
 
 
 def first_id(at_ms: int) -> str:
     """What every id from this time on is not less than."""
-    return f"{at_ms * 1000:0{_TIME_DIGITS}x}"
+    return f"{min(at_ms * 1000, _LAST_US):0{_TIME_DIGITS}x}"
 
 
 def time_of(request_id: str) -> int:

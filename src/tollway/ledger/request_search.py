@@ -14,6 +14,7 @@ from tollway.ledger.request_log import (
     CallFilter,
     LoggedCall,
     LogPage,
+    by_request,
     first_id,
     no_later,
     paid_call,
@@ -147,15 +148,15 @@ def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> Logg
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:
     """The calls in the same order, each as its entry or its record says."""
-    paid = map(paid_call, await _rows(database, _PAID, [each.request_id for each in traces]))
-    # A captured call has a hold and a charge, which says more: of two, the later one stays.
-    charges_last = sorted(paid, key=lambda call: call.code is not None)
-    known = {call.request_id: call for call in charges_last}
+    rows = await _rows(database, _PAID, [each.request_id for each in traces])
+    stored = [paid_call(row) for row in rows]
+    charged = {each.request_id for each in stored if each.outcome == "charged"}
     for account_id in sorted({each.account_id for each in traces}):
         rest = [e.request_id for e in traces if e.account_id == account_id]
-        rest = [each for each in rest if each not in known]
-        for row in await _rows(database, _REFUSED, rest, of_account=account_id):
-            known[row[0]] = refused_call_of(row)
+        rest = [each for each in rest if each not in charged]
+        rows = await _rows(database, _REFUSED, rest, of_account=account_id)
+        stored += [refused_call_of(row) for row in rows]
+    known = by_request(stored)
     return [known.get(each.request_id, each) for each in traces]
 
 

@@ -305,12 +305,18 @@ async def replace_token(
 ) -> IssuedToken:
     """A new token like an old one, which ends so many seconds later, and not later than before.
     The new one ends when the old one would have ended, and not after `not_after_s`. It counts in
-    the day that began at `day_start_s`. An account that has all its tokens is not refused it."""
+    the day that began at `day_start_s`. An account that has all its tokens is not refused it. One
+    that another has replaced since `old` was read is refused: its new token is not known here."""
 
     async def work(transaction: Transaction) -> IssuedToken:
         await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
+        # The count of the day is locked by now, so that of two at once one sees the other.
+        if (await _find_token(transaction, old.id)).expires_at_s != old.expires_at_s:
+            raise LedgerError(
+                "Token {token_id} was rotated meanwhile: no other was made.", token_id=old.id
+            )
         now_s = runtime.at_s()
         left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
         most_s = None if not_after_s is None else max(1, not_after_s - now_s)

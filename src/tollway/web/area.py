@@ -165,7 +165,10 @@ class Context:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
 
     def ask_once(self, question: str, button: str, *, is_harmless: bool = False) -> Response | None:
-        return self.web.ask_once(self.visit, self.form, question, button, is_harmless=is_harmless)
+        problem = "" if self.refused is None else self.refused.problem
+        return self.web.ask_once(
+            self.visit, self.form, question, button, is_harmless=is_harmless, problem=problem
+        )
 
     # Cells, as all tables show them.
 

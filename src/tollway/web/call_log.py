@@ -92,7 +92,8 @@ def _moment_ms(context: Context, name: str) -> int | None:
     except ValueError:
         return None
     try:
-        return int(moment.replace(tzinfo=context.web.zone).timestamp() * 1000)
+        zone = moment.tzinfo or context.web.zone
+        return int(moment.replace(tzinfo=zone).timestamp() * 1000)
     except (OverflowError, OSError, ValueError):
         return None
 

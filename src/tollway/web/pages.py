@@ -227,9 +227,11 @@ class Web(Generic[P]):
         button: str,
         *,
         is_harmless: bool = False,
+        problem: str = "",
     ) -> Response | None:
         """Asks before an act that cannot be undone; None once the reader has confirmed it. One that
-        takes nothing away is harmless, and is asked about without a warning."""
+        takes nothing away is harmless, and is asked about without a warning. `problem` is why it
+        was refused after it was confirmed."""
         if form.get("sure") == "yes":
             return None
         hidden = {name: form[name] for name in form if name not in ("form_token", CAME_FROM)}
@@ -239,6 +241,7 @@ class Web(Generic[P]):
             button,
             hidden={**hidden, "sure": "yes"},
             note=question,
+            problem=problem,
             tone="act" if is_harmless else "warn",
             back=self._back(visit.view),
         )

@@ -26,7 +26,7 @@ from tollway.identity.second_factor import (
     unconfirmed_secret,
     use_code,
 )
-from tollway.identity.sessions import start_session
+from tollway.identity.sessions import ChangedMeanwhileError, start_session
 from tollway.identity.sign_in_limits import (
     Attempt,
     TooManyAttemptsError,
@@ -136,7 +136,12 @@ class SecondFactorPages(Generic[P]):
     ) -> Response:
         """Signs in a person who has shown all that is asked for."""
         response = self._web.redirect(path)
-        await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
+        try:
+            await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
+        except ChangedMeanwhileError:
+            raise PageError(
+                403, "Sign in again", "Your password or second factor was changed meanwhile."
+            ) from None
         return response
 
     async def let_in_with_code(

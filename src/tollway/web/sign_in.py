@@ -21,6 +21,7 @@ from starlette.responses import Response
 from tollway.consent.links import TokenSigner
 from tollway.contract.addresses import UNKNOWN, Network, client_address, counted_address
 from tollway.identity.passwords import PASSWORD_MAX, StoredPassword, folded_login, is_password
+from tollway.identity.second_factor import find_factor
 from tollway.identity.sessions import (
     LIFETIME_S,
     PREFIX,
@@ -126,8 +127,16 @@ class Sessions(Generic[P]):
         now_s: float,
         factor_at_s: int = 0,
     ) -> None:
-        """Starts a session, and remembers that this browser has signed in with this login."""
-        started = await start_session(self._database, who.kind, who.subject_id, now_s)
+        """Starts a session, and remembers that this browser has signed in with this login. The
+        password and the second factor must still be those that were shown."""
+
+        async def is_unchanged(reader: Reader) -> bool:
+            stored = await self.area.password(reader, attempt.login)
+            factor = await find_factor(reader, who.kind, who.subject_id)
+            is_same = who.password_hash == (stored.password_hash if stored else "")
+            return is_same and factor_at_s == (factor.confirmed_at_s if factor else 0)
+
+        started = await start_session(self._database, who.kind, who.subject_id, now_s, is_unchanged)
         self.remember(response, Visit(started))
         if not attempt.device:
             self.remember_device(response, attempt.login, factor_at_s)

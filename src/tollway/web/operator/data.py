@@ -256,11 +256,16 @@ def _source_form(context: Context, source: Source | None = None) -> Form:
     )
 
 
-async def show_source(context: Context) -> Response:
-    say, name = context.say, context.form.get("source", "")
+async def _wanted_source(context: Context) -> Source:
+    name = context.form.get("source", "")
     source = next((e for e in await list_sources(context.database) if e.name == name), None)
     if source is None:
         raise PageError(404, "There is no such source", "Choose one of the list.")
+    return source
+
+
+async def show_source(context: Context) -> Response:
+    say, source = context.say, await _wanted_source(context)
     form, crumbs = _source_form(context, source), [Link(say("Data"), PATH)]
     return context.page(source.name, [form], crumbs=crumbs)
 
@@ -283,17 +288,31 @@ async def source_act(context: Context) -> Response:
     return await _data_page(context, _secret(context, made.secret, name))
 
 
+def _last_change(source: Source) -> str:
+    return str(source.rotated_at_s or "never")
+
+
 async def rotate_act(context: Context) -> Response:
-    say, name = context.say, context.form.get("source", "")
+    say, source = context.say, await _wanted_source(context)
+    name = source.name
     question = say(
         "Make a new secret for {name}? The one before it is accepted until the next change.",
         name=name,
     )
-    asked = context.ask_once(question, say("Change secret"))
+    # What the question was asked with; an address cannot name it.
+    shown = context.form.get("changed") if context.form.get("sure") else _last_change(source)
+    form = {**context.form, "changed": shown or ""}
+    asked = replace(context, form=form).ask_once(question, say("Change secret"))
     if asked is not None:
         return asked
     sealer = context.services.vault.sealer
-    made = await rotate_secret(context.database, sealer, name, context.runtime)
+    made = await rotate_secret(
+        context.database,
+        sealer,
+        name,
+        context.runtime,
+        is_expected=lambda found: _last_change(found) == shown,
+    )
     return await _data_page(context, _secret(context, made.secret, name))
 
 

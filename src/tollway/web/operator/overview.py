@@ -188,7 +188,7 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
     say, zone = context.say, context.web.zone
     first = now_s - now_s % HOUR_S - 23 * HOUR_S
     labels = [
-        datetime.fromtimestamp(first + index * HOUR_S, zone).strftime("%H:00")
+        datetime.fromtimestamp(first + index * HOUR_S, zone).strftime("%H:%M")
         for index in range(24)
     ]
     calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * 24)

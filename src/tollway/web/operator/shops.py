@@ -76,7 +76,7 @@ def _add_form(context: Context) -> Form:
 async def show_consents(context: Context) -> Response:
     say, text = context.say, context.query("q")
     after = context.query("after").partition(":")
-    last = (int(after[0]), after[2]) if after[0].isdigit() and len(after[0]) < 19 else None
+    last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
     found = await grants_page(context.database, text, last, PAGE_ROWS + 1)
     older = ""
     if len(found) > PAGE_ROWS:

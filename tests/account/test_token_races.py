@@ -1,0 +1,101 @@
+"""Requests about one token at the same moment: each is answered as if one came after the other."""
+
+from itertools import count
+from typing import cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tollway.account import tokens as account_tokens
+from tollway.account.operation import AccountCall, AccountParts, Handler
+from tollway.account.tokens import ENDPOINTS, MakeTokenRequest, RevokeTokenRequest
+from tollway.account.tokens import RotateTokenRequest as Rotate
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.accounts import open_account
+from tollway.ledger.clients import add_client, obtain_token, revoke_client
+from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
+from tollway.store.database import Database
+
+_numbers = count(1)
+
+
+class _Parts:
+    runtime = RUNTIME
+    zone = ZoneInfo("Asia/Shanghai")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+def _handler(database: Database, path: str) -> Handler:
+    (endpoint,) = (each for each in ENDPOINTS if each.operation.path.endswith(path))
+    return endpoint.make_handler(cast(AccountParts, _Parts(database)))
+
+
+def _call(token: Token) -> AccountCall:
+    at_s = RUNTIME.now_s()
+    return AccountCall(token.account_id, token.id, None, at_s, "en", list, lambda _: True)
+
+
+async def _new_token(database: Database) -> Token:
+    account = await open_account(database, RUNTIME, f"racing {next(_numbers)}")
+    return (await issue_token(database, RUNTIME, account.id)).token
+
+
+def _read_early(monkeypatch: pytest.MonkeyPatch, token: Token) -> None:
+    """What the request has read is from before the other one."""
+
+    async def own(*_: object) -> Token:
+        monkeypatch.undo()
+        return token
+
+    monkeypatch.setattr(account_tokens, "_own", own)
+
+
+def test_a_token_that_is_revoked_twice_at_once_is_revoked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        token = await _new_token(database)
+        revoked = await revoke_token(database, RUNTIME, token.id)
+        _read_early(monkeypatch, token)
+        revoke = _handler(database, "tokens/revoke")
+        assert await revoke(RevokeTokenRequest(token.id), _call(token)) == revoked
+
+    store.do(work)
+
+
+def test_a_token_that_is_revoked_while_it_is_rotated_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        token = await _new_token(database)
+        await revoke_token(database, RUNTIME, token.id)
+        _read_early(monkeypatch, token)
+        rotate = _handler(database, "tokens/rotate")
+        with pytest.raises(Refusal) as caught:
+            await rotate(Rotate(token.id), _call(token))
+        assert caught.value.reason is Reason.ITEM_UNKNOWN
+        assert len(await list_tokens(database, token.account_id)) == 1
+
+    store.do(work)
+
+
+def test_a_client_that_is_revoked_while_its_token_makes_another_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        account_id = (await _new_token(database)).account_id
+        client = (await add_client(database, RUNTIME, account_id)).client
+        obtained = await obtain_token(database, RUNTIME, client, 60)
+        assert obtained is not None
+        await revoke_client(database, RUNTIME, client.id)
+        _read_early(monkeypatch, obtained.token)
+        make = _handler(database, "tokens/make")
+        with pytest.raises(Refusal) as caught:
+            await make(MakeTokenRequest("another"), _call(obtained.token))
+        assert caught.value.reason is Reason.CREDENTIAL_INVALID
+
+    store.do(work)
