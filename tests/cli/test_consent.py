@@ -58,6 +58,7 @@ def test_a_consent_is_granted_extended_listed_and_revoked(tollway: Command) -> N
     assert set(given) == CONSENT
     assert given["account_id"] == account_id
     assert given["expires_at_s"] - given["granted_at_s"] == 365 * 86_400
+    assert ", until 20" in tollway(*words("consent grant acme user 42 promotion")).out
     again = tollway(*words("consent grant acme user 42 promotion --days 2 --json")).json
     assert again["id"] == given["id"]
     assert again["expires_at_s"] < given["expires_at_s"]

@@ -1,5 +1,6 @@
 """What an operator does on the first day, command by command, as it is printed for people."""
 
+import io
 import signal
 import subprocess
 import sys
@@ -48,6 +49,43 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
     assert "revoked" in says("token", "list", "acme")
     assert "All checks passed." in says("audit")
     assert "is closed" in says("account", "close", "acme")
+
+
+def test_a_closed_account_shows_no_token_and_no_client_as_valid(tollway: Command) -> None:
+    tollway("migrate")
+    for name in ("acme", "empty"):
+        tollway("account", "open", name)
+    tollway("credit", "add", "acme", "1500")
+    tollway("credit", "add", "acme", "50", "--calls", "product_analysis")
+    tollway("token", "issue", "acme")
+    tollway("client", "add", "acme")
+    assert (
+        "It had 50 calls of product_analysis and 1,500 credits left."
+        in tollway("account", "close", "acme").out
+    )
+    assert "left" not in tollway("account", "close", "empty").out
+    for shown in (("account", "show"), ("token", "list"), ("client", "list")):
+        sheet = tollway(*shown, "acme").out
+        assert "valid" not in sheet
+        assert "closed" in sheet
+
+
+def test_a_source_of_shops_that_are_not_known_is_added_and_they_are_named(
+    tollway: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tollway("migrate")
+    assert "--shop OWNER_ID" in tollway("source", "add", "market").err
+    shops = [part for shop in range(5) for part in ("--shop", str(shop))]
+    added = tollway("source", "add", "market", *shops)
+    assert (added.status, added.err) == (0, "")
+    assert "Not known yet: shop 0, 1, 2 and 2 more." in added.out
+    assert "tollway source rotate" in tollway("source", "add", "market", *shops).err
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("a long password\n"))
+    known = ("shop", "add", "7", "Seven", "--login", "seven", "--password-stdin")
+    assert tollway(*known).status == 0
+    changed = tollway("source", "set", "market", "--shop", "7", "--shop", "*", "--channel", "lunch")
+    assert changed.out.endswith("from now on.\n")
 
 
 def test_a_reader_that_leaves_early_is_no_error_worth_a_word(

@@ -99,6 +99,8 @@ def test_from_a_carrier_to_a_label_and_back(
         ("carrier add NEW 新快递 --format [", 1, "not a regular expression"),
         ("carrier add N! 新快递", 1, "letters, digits"),
         ("carrier add YTO 圆通 --served 广东 --not-served 西藏", 2, "not both"),
+        ("carrier add YTO 圆通 --not-served 西藏 --not-served 新缰", 1, "no province 新缰"),
+        ("carrier add YTO 圆通 --served Guangdong", 1, "write it in Chinese"),
         ("pool add YTO", 2, "either in a --file or"),
         ("pool add YTO --numbers YT0000000000009 --shop=", 1, "There is no shop"),
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),

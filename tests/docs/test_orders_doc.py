@@ -38,15 +38,22 @@ def test_the_signing_example_pushes_an_order(tmp_path: Path) -> None:
         "BASE_URL": gateway.base_url,
         "ORDER": json.dumps(order()),
     }
-    done = subprocess.run(
+    done = _run_example(environment)
+    refused = _run_example({**environment, "PUSH_SOURCE": "unknown"})
+    gateway.stop()
+    assert json.loads(done.stdout) == {"stored": 1, "unchanged": 0, "rejected": 0}, done.stderr
+    assert refused.returncode == 1
+    assert refused.stderr.startswith('401: {"error":')
+
+
+def _run_example(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         [sys.executable, "-c", _block("python")],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    gateway.stop()
-    assert json.loads(done.stdout) == {"stored": 1, "unchanged": 0, "rejected": 0}, done.stderr
 
 
 def test_the_sample_answer_has_every_field() -> None:

@@ -172,6 +172,19 @@ def test_of_many_calls_of_a_kind_the_first_few_are_kept_and_the_others_counted(
     assert counting is not None and counting.commits < 40
 
 
+def test_calls_after_the_clock_was_set_back_have_rows_of_their_own(store: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        notes = RefusedCallLog(database, Metrics())
+        for number in range(15):
+            notes.add(like("back", 7_200_000 + number))
+        for number in range(15):
+            notes.add(like("back", 3_600_000 + number))
+        await notes.finish()
+        return await ids_of(database, "back")
+
+    assert len(store.do(work)) == 20
+
+
 def test_an_account_with_many_kinds_has_few_rows_of_each(store: Store) -> None:
     async def work(database: Database) -> list[tuple[str, int]]:
         notes = RefusedCallLog(database, Metrics())

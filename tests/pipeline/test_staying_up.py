@@ -4,6 +4,7 @@ import io
 import os
 import re
 import resource
+import select
 import signal
 import threading
 import time
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forks import Fork
 from tests.support.gateway import Gateway
+from tests.support.ports import free_port
 from tests.support.raw import talk
 from tests.support.stores import Store
 from tollway.telemetry.logs import LogWriter
@@ -78,6 +81,28 @@ def test_a_worker_ends_with_its_main_process(tmp_path: Path) -> None:
         gateway.client.close()
         assert gateway.process.stdout is not None
         gateway.process.stdout.close()
+
+
+@pytest.mark.sqlite
+def test_a_worker_whose_main_process_was_killed_while_it_started_ends_too(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    gateway = Fork(
+        *("tests.support.orphaned_start", "serve", "--port", str(free_port())),
+        env={**os.environ, **store.settings},
+        cwd=tmp_path,
+    )
+    assert gateway.stdout is not None
+    with gateway.stdout as printed:
+        worker = int(printed.readline())
+        # The worker has the other end, until it ends.
+        is_open = select.poll()
+        is_open.register(printed, select.POLLHUP)
+        try:
+            assert is_open.poll(20_000), "the worker goes on without its main process"
+        finally:
+            if Path(f"/proc/{worker}").exists():
+                os.kill(worker, signal.SIGKILL)
+    gateway.wait()
 
 
 def test_a_standard_error_that_no_program_reads_stops_nothing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.number_formats import KNOWN_FORMATS, check_format
+from tollway.carriers.places import listed_provinces
 from tollway.contract.language import Phrase
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
@@ -107,6 +108,7 @@ async def add_carrier(
             wp_code=wp_code,
         )
     check_format(number_format)
+    _check_provinces(area or ServiceArea())
     added = Carrier(wp_code, name, number_format, area or ServiceArea())
 
     async def work(transaction: Transaction) -> None:
@@ -124,6 +126,17 @@ async def add_carrier(
 
     await database.write(work)
     return added
+
+
+def _check_provinces(area: ServiceArea) -> None:
+    """A misspelled province would be compared with every parcel, and never found."""
+    known = {_key(each) for each in listed_provinces()}
+    for each in area.provinces:
+        if _key(each) not in known:
+            raise CarrierError(
+                "There is no province {province}: write it in Chinese, such as 广东 or 广东省.",
+                province=each,
+            )
 
 
 async def find_carrier(reader: Reader, wp_code: str) -> Carrier | None:

@@ -88,6 +88,11 @@ def listed_place(province: str, city: str, town: str) -> ListedPlace:
     return ListedPlace(name, city, town)
 
 
+def listed_provinces() -> tuple[str, ...]:
+    """Every province of the list, by its whole name."""
+    return tuple(_divisions())
+
+
 def listed_districts() -> Iterator[ListedPlace]:
     """Every district of the list."""
     for province, cities in _divisions().items():

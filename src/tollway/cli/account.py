@@ -8,7 +8,13 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import AccountArgument, argument
-from tollway.ledger.accounts import close_account, find_account, list_accounts, open_account
+from tollway.ledger.accounts import (
+    Account,
+    close_account,
+    find_account,
+    list_accounts,
+    open_account,
+)
 from tollway.ledger.tokens import Token, list_tokens
 
 commands = typer.Typer()
@@ -71,22 +77,39 @@ async def show(session: Session, account: AccountArgument) -> Output:
         "",
         table_of_permissions,
         "",
-        table_of_tokens(tokens, session.runtime.at_s()),
+        table_of_tokens(tokens, session.runtime.at_s(), found),
     )
 
 
 @command(accounts, "close")
 async def close(session: Session, account: AccountArgument) -> Output:
     """Close an account for good: its tokens are refused, its entries stay."""
-    closed = await close_account(await session.open(), session.runtime, account)
-    return Output(closed, f"Account {closed.name} is closed; its entries can still be read.")
+    # Imported here: the other commands would pay for loading what writes entries.
+    from tollway.ledger.entries import list_balances  # noqa: PLC0415
+
+    database = await session.open()
+    closed = await close_account(database, session.runtime, account)
+    left = [
+        f"{each.amount:,} {_in_words(each.unit)}"
+        for each in await list_balances(database, closed.id)
+        if each.amount
+    ]
+    return Output(
+        closed,
+        f"Account {closed.name} is closed; its entries can still be read.",
+        *([f"It had {' and '.join(left)} left."] if left else []),
+    )
+
+
+def _in_words(unit: str) -> str:
+    return unit.replace("calls:", "calls of ")
 
 
 def _own_or_common(term: int | None) -> int | str:
     return "common" if term is None else term
 
 
-def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
+def table_of_tokens(tokens: Sequence[Token], now_s: int, account: Account) -> Table:
     return Table(
         ("token", "starts with", "label", "state", "issued", "expires", "last used", "limits"),
         [
@@ -94,7 +117,7 @@ def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
                 each.id,
                 each.start,
                 each.label or None,
-                _state(each, now_s),
+                _state(each, now_s, account),
                 Time(each.issued_at_s),
                 Time(each.expires_at_s),
                 Time(each.last_used_at_s),
@@ -106,9 +129,10 @@ def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
     )
 
 
-def _state(token: Token, now_s: int) -> str:
+def _state(token: Token, now_s: int, account: Account) -> str:
     if token.revoked_at_s is not None:
         return "revoked"
     if token.expires_at_s is not None and token.expires_at_s <= now_s:
         return "expired"
-    return "valid"
+    # No token of a closed account is accepted, whatever it says itself.
+    return "valid" if account.closed_at_s is None else "closed"

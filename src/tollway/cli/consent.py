@@ -195,7 +195,9 @@ async def grant(
         granted_by="operator",
     )
     return Output(
-        given, f"Account {account} has consent {given.id} of {kind.value} {owner_id} for {scope}."
+        given,
+        f"Account {account} has consent {given.id} of {kind.value} {owner_id} for {scope}, "
+        f"until {session.local_time(given.expires_at_s)}.",
     )
 
 

@@ -13,11 +13,14 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, Time, progress_bar
 from tollway.cli.parameters import RejectsOption, argument, option
+from tollway.consent.owners import credential_of
+from tollway.contract.operation import OwnerKind
 from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, Reject, load
 from tollway.intake.parallel_reading import file_chunks
 from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
 from tollway.intake.sources import (
+    ALL,
     Source,
     SourceSecret,
     SpeaksFor,
@@ -29,6 +32,7 @@ from tollway.intake.sources import (
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS, SUBJECTS
 from tollway.operations.remaking import remake as remake_ready
+from tollway.store.database import Reader
 
 commands = typer.Typer()
 imports = add_group(commands, "import")
@@ -101,7 +105,8 @@ async def add(
     """Add a source. Its secret is shown this once."""
     database, sealer = await session.open(), await session.sealer()
     speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
-    return _secret_output(await add_source(database, sealer, name, speaks_for, session.runtime))
+    added = await add_source(database, sealer, name, speaks_for, session.runtime)
+    return _secret_output(added, *await _not_known(database, speaks_for))
 
 
 @command(sources, "set")
@@ -113,8 +118,13 @@ async def set_source(
 ) -> Output:
     """Change which shops and channels a source speaks for; name all of them."""
     speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
-    changed = await set_spoken_for(await session.open(), name, speaks_for, session.runtime)
-    return Output(changed, f"Source {name} speaks for {_named(changed)} from now on.")
+    database = await session.open()
+    changed = await set_spoken_for(database, name, speaks_for, session.runtime)
+    return Output(
+        changed,
+        f"Source {name} speaks for {_named(changed)} from now on.",
+        *await _not_known(database, speaks_for),
+    )
 
 
 @command(sources, "rotate")
@@ -233,9 +243,26 @@ def _named(source: Source) -> str:
     return ", ".join([*shops, *(f"channel {each}" for each in source.speaks_for.channel)])
 
 
-def _secret_output(made: SourceSecret) -> Output:
+async def _not_known(reader: Reader, speaks_for: SpeaksFor) -> list[str]:
+    """A line on shops that no call can name yet: they are to come, or were misspelled."""
+    unknown = [
+        each
+        for each in speaks_for.shop
+        if each != ALL and await credential_of(reader, OwnerKind.SHOP, each) is None
+    ]
+    if not unknown:
+        return []
+    more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
+    return [
+        f"Not known yet: shop {', '.join(unknown[:3])}{more}. "
+        "Their orders are stored, and can be asked for after `tollway shop add`."
+    ]
+
+
+def _secret_output(made: SourceSecret, *notes: str) -> Output:
     return Output(
         made,
         made.secret,
         f"Keep it now, it is not shown again. Pushes of {made.source.name} use it.",
+        *notes,
     )

@@ -8,6 +8,7 @@ from tollway.cli.account import table_of_tokens
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
+from tollway.ledger.accounts import find_account
 from tollway.ledger.clients import add_client, list_clients, revoke_client
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.ledger.token_limits import read_limits
@@ -73,8 +74,10 @@ async def issue(
 @command(tokens, "list")
 async def list_(session: Session, account: AccountArgument) -> Output:
     """List an account's tokens, the oldest first."""
-    found = await list_tokens(await session.open(), account)
-    return Output(found, table_of_tokens(found, session.runtime.at_s()))
+    database = await session.open()
+    owner = await find_account(database, account)
+    found = await list_tokens(database, owner.id)
+    return Output(found, table_of_tokens(found, session.runtime.at_s(), owner))
 
 
 @command(tokens, "revoke")
@@ -109,7 +112,10 @@ async def add_client_(
 @command(clients, "list")
 async def list_clients_(session: Session, account: AccountArgument) -> Output:
     """List an account's clients, the oldest first."""
-    found = await list_clients(await session.open(), account)
+    database = await session.open()
+    owner = await find_account(database, account)
+    found = await list_clients(database, owner.id)
+    working = "valid" if owner.closed_at_s is None else "closed"
     table = Table(
         ("client", "kind", "secret starts with", "label", "state", "added"),
         [
@@ -118,7 +124,7 @@ async def list_clients_(session: Session, account: AccountArgument) -> Output:
                 each.kind,
                 each.start,
                 each.label or None,
-                "valid" if each.revoked_at_s is None else "revoked",
+                working if each.revoked_at_s is None else "revoked",
                 Time(each.added_at_s),
             )
             for each in found

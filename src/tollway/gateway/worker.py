@@ -117,7 +117,7 @@ class Application:
         """The background tasks, one each, so that none waits for a long one."""
         upkeep = gateway.upkeep
         yield self._greet()
-        yield _end_with_parent(os.getppid())
+        yield _end_with_parent(self._worker_group.main_process)
         yield _regularly("the regular work", upkeep.tend, _TEND_INTERVAL_S, _TEND_INTERVAL_S)
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
@@ -134,7 +134,7 @@ class Application:
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
     async def _start(self) -> Gateway:
-        parent = os.getppid()
+        parent = self._worker_group.main_process
         gateway = Gateway(self._settings, self._worker_group, self._number, self._log)
         while True:
             try:

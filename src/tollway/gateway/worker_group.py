@@ -3,6 +3,7 @@
 import asyncio
 import mmap
 import multiprocessing
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ class WorkerGroup:
 
     def __init__(self, size: int, folder: str, ring: mmap.mmap | None = None) -> None:
         self.size = size
+        self.main_process = os.getpid()
         # What the workers of a SQLite file have admitted; a server counts for its workers.
         self.ring = ring
         self.folder = Path(folder)

@@ -96,7 +96,11 @@ async def add_source(
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name) is not None:
-            raise IntakeError("There is a source {source} already.", source=name)
+            raise IntakeError(
+                "There is a source {source} already: `tollway source set` changes what it speaks "
+                "for, `tollway source rotate` gives it a new secret.",
+                source=name,
+            )
         await transaction.execute(
             _ADD,
             name=name,
@@ -206,7 +210,9 @@ def _encoded(speaks_for: SpeaksFor) -> str:
 def _check_spoken_for(speaks_for: SpeaksFor) -> None:
     named = (*speaks_for.shop, *speaks_for.channel)
     if not named:
-        raise IntakeError("Say which shops or channels the source speaks for.")
+        raise IntakeError(
+            "Say which shops or channels the source speaks for: --shop OWNER_ID, --channel SID."
+        )
     if len(named) > _SPOKEN_FOR_MAX or any(not 0 < len(each) <= 64 for each in named):
         raise IntakeError(
             "A source speaks for at most {most:,} shops and channels, each named "

@@ -36,6 +36,8 @@ _WAITING_MAX = 20_000
 _COUNT_AFTER_S = 2.0
 
 _MINUTE_MS = 60_000
+# How long before the end of this minute a call of it may have begun.
+_SLOW_MS = 10 * _MINUTE_MS
 # How many rows a kind has in a minute, and an account besides the first row of each kind.
 _OF_KIND_MAX = 10
 _OF_ACCOUNT_MAX = 240
@@ -142,7 +144,8 @@ class _Minute:
 
     def kind_of(self, at_ms: int, key: _KindKey) -> _Kind:
         # A slow call of the minute before counts in this one: it must not begin the counts again.
-        if at_ms >= self._until_ms:
+        # No call takes so long as to be older still: then the clock was set back.
+        if not self._until_ms - _SLOW_MS <= at_ms < self._until_ms:
             self._until_ms = (at_ms // _MINUTE_MS + 1) * _MINUTE_MS
             self._kinds, self._of_account = {}, Counter()
         kind = self._kinds.get(key)

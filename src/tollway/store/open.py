@@ -180,7 +180,7 @@ def _own_file(url: str, setting: str, chosen: str, ending: str) -> Path:
         return Path(chosen)
     if is_shared(url):
         raise StoreError(
-            f"A PostgreSQL database has no folder for this file: set {setting} to a file that is "
-            "the same on every node."
+            f"PostgreSQL has no folder for the gateway's own files: name one with the setting "
+            f"{setting} (TOLLWAY_{setting.upper()}=FILE), the same on every node."
         )
     return Path(sqlite_path(url) + ending)
