@@ -184,6 +184,27 @@ def test_a_call_that_is_charged_long_after_it_began_hides_none_between(
     store.do(work)
 
 
+def test_a_call_that_took_long_hides_none_that_began_later(
+    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "SCANNED_MAX", 8)
+
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        await top_up(database, Runtime(), account_id, "credits", 100)
+        for number in (*range(2, 20), 1, *range(20, 24)):
+            made = charge(account_id, number, 2 if number == 3 else 1)
+            await database.write(partial(post_charges, charges=[made]))
+        for wanted, numbers in (
+            (CallFilter(account_id, amount=2), [3]),
+            (CallFilter(account_id), [*range(23, 0, -1)]),
+        ):
+            found = await all_pages(database, wanted)
+            assert [each.request_id for each in found] == [id_of(n, account_id) for n in numbers]
+
+    store.do(work)
+
+
 def test_calls_before_a_far_day_are_all_calls(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
         account_id = await account_of(database, new_name())

@@ -21,6 +21,7 @@ from tollway.operations.product_analysis.records import (
     SearchRecord,
     SourceRecord,
 )
+from tollway.operations.product_analysis.series import KNOWN_DAYS_MAX, days_to_read, series_of
 from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database
 
@@ -253,3 +254,23 @@ def test_every_series_of_a_product_is_right_in_whatever_order_days_are_asked(
     for last in (60, 63, 57, 66, 90, 30, 0, 198, 150, 120, 93, 63):
         data = ask("long", today - timedelta(days=last)).data["dateData"]["data"]
         assert data["visitorNum"] == [stored.get(last + back, 0) for back in range(29, -1, -1)]
+
+
+def test_asked_for_ever_further_back_a_product_is_known_of_a_few_years_only(
+    ask: Ask, store: Store, today: date
+) -> None:
+    """Such calls are refused and cost nothing, and each would make all the days known again."""
+    load(
+        store,
+        [ProductRecord("old", "t", "s"), DayRecord("old", today, 7, 1, Decimal("1"), 0, 0, 0)],
+    )
+    known, last = range(0), today.toordinal()
+    while last > today.toordinal() - 10_000:
+        wanted = series_of(date.fromordinal(last))
+        known = days_to_read(known, wanted)
+        assert set(wanted) <= set(known) and len(known) <= KNOWN_DAYS_MAX
+        expected = 0 if last == today.toordinal() else 100
+        assert ask("old", date.fromordinal(last)).code == expected
+        # The next series begins a day before what is known.
+        last = known.start + 28
+    assert ask("old", today).data["dateData"]["data"]["visitorNum"] == [*[0] * 29, 7]

@@ -61,6 +61,11 @@ def test_success_and_what_the_caller_did_wrong(mapped: Gateway, its_store: Store
     ]
 
 
+def test_what_http_demands_with_a_status_is_there(mapped: Gateway) -> None:
+    assert mapped.get(ANALYSIS).headers["www-authenticate"] == "Bearer"
+    assert mapped.get(ANALYSIS, method="POST").headers["allow"] == "GET"
+
+
 def test_throttled(its_store: Store, get: Get) -> None:
     _, replies = at_once(
         lambda: new_caller(its_store, rate_limit=1), lambda caller: [get(caller), get(caller)]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.support.all_operations import all_operations_caller, ask, good_request
+from tests.support.all_operations import SHANGHAI, all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import CREDITS, Caller, amount_left, credits_left, new_caller
 from tests.support.receipts import notes_of, receipt_of
@@ -18,6 +18,7 @@ from tests.support.stores import Store
 from tollway.contract.operation import CallInfo, Operation
 from tollway.contract.reasons import Reason
 from tollway.ledger.directory import Caller as KnownCaller
+from tollway.ledger.token_limits import TokenLimits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_EXPORT
 from tollway.operations.subject import Priced
@@ -153,6 +154,27 @@ def test_a_dry_run_is_refused_as_the_call_would_be(
         assert reply.code == 302 and reply.data["authorize_url"]
 
 
+@every_operation
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "dry"}], ids=["plain", "with a key"])
+def test_a_dry_run_is_refused_if_the_token_has_spent_its_day(
+    served: Gateway, world: Store, today: date, operation: Operation, key: dict[str, str]
+) -> None:
+    capped = all_operations_caller(world, limits=TokenLimits(calls_per_day=1))
+    request = good_request(operation, today)
+    assert ask(served, operation, capped.token, request, {**DRY_RUN, **key}).code == 0
+    assert ask(served, operation, capped.token, request).code == 0
+    reply = ask(served, operation, capped.token, request, {**DRY_RUN, **key})
+    assert reply.code == 204 and "a day" in reply.msg
+
+
+def test_a_dry_run_with_a_test_token_says_nothing_of_the_live_balance(
+    served: Gateway, world: Store, today: date
+) -> None:
+    test = all_operations_caller(world, kind="test")
+    reply = ask(served, ORDERS, test.token, good_request(ORDERS, today), DRY_RUN)
+    assert (reply.code, reply.data["cost"], reply.data["left"]) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("value", ["", "0", "true", "yes"])
 def test_a_dry_run_that_is_not_understood_is_not_charged(
     served: Gateway, world: Store, today: date, value: str
@@ -188,7 +210,7 @@ def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -
     directory = cast(Any, SimpleNamespace(amount_left=amount_left))
 
     async def run() -> None:
-        waiting = DryRun(directory, Perform())(call)
+        waiting = DryRun(directory, Perform(), SHANGHAI)(call)
         assert waiting is not None
         await waiting
 

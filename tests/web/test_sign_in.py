@@ -13,7 +13,12 @@ from tests.support.consent import PASSWORD, Person, new_person
 from tests.support.gateway import Gateway
 from tests.support.passwords import SLOW
 from tests.support.stores import Store
-from tollway.identity.sign_in_limits import Attempt, count_attempt
+from tollway.identity.sign_in_limits import (
+    PAIR_MAX,
+    Attempt,
+    TooManyAttemptsError,
+    count_attempt,
+)
 from tollway.store.database import Database
 
 GRANTS = "Who may use your data"
@@ -48,6 +53,22 @@ def tried(store: Store, login: str, addresses: list[str], times: int) -> None:
             for _ in range(times):
                 attempt = Attempt("owner", login, address)
                 await count_attempt(database, attempt, int(time.time()))
+
+    store.do(work)
+
+
+def test_attempts_that_a_clock_far_ahead_has_counted_keep_no_one_out(
+    store: Store, person: Person
+) -> None:
+    async def work(database: Database) -> None:
+        attempt, now_s = Attempt("owner", person.login, "192.0.2.77"), int(time.time())
+        for _ in range(PAIR_MAX):
+            await count_attempt(database, attempt, now_s + 86_400)
+        for _ in range(PAIR_MAX):
+            await count_attempt(database, attempt, now_s)
+        # The clocks of two nodes differ a little.
+        with pytest.raises(TooManyAttemptsError):
+            await count_attempt(database, attempt, now_s - 60)
 
     store.do(work)
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Integer, bindparam, case, select
+from sqlalchemy import BigInteger, Integer, bindparam, case, or_, select
 
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
@@ -59,13 +59,17 @@ def _counter(*parts: str) -> bytes:
 
 
 _since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "now_s"))
+# Attempts of the future were counted while a clock was wrong, and must not keep a person out.
+_is_over = or_(
+    sign_in_attempt.c.began_at_s <= _since_s,
+    sign_in_attempt.c.began_at_s > _now_s + WINDOW_S,
+)
 _READ = Query(
     lambda: select(sign_in_attempt.c.attempts).where(
-        sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.began_at_s > _since_s
+        sign_in_attempt.c.counter == bindparam("wanted"), ~_is_over
     )
 )
 _new = insert(sign_in_attempt).values(counter=bindparam("wanted"), attempts=1, began_at_s=_now_s)
-_is_over = sign_in_attempt.c.began_at_s <= _since_s
 _COUNT = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=[sign_in_attempt.c.counter],
@@ -143,7 +147,7 @@ async def sweep_attempts(database: Database, now_s: int) -> int:
 
 
 async def _count(reader: Reader, counter: bytes, now_s: int) -> int:
-    row = await reader.fetch_one(_READ, wanted=counter, since_s=now_s - WINDOW_S)
+    row = await reader.fetch_one(_READ, wanted=counter, now_s=now_s, since_s=now_s - WINDOW_S)
     return 0 if row is None else int(row[0])
 
 

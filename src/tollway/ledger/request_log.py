@@ -7,7 +7,7 @@ several pages.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, bindparam, or_, select
@@ -22,6 +22,8 @@ SCANNED_MAX = 2000
 AFTER_ALL = "~"
 # An id begins with the time in microseconds.
 _TIME_DIGITS = 13
+# Calls overlap: how much of what is read says when the rest was made.
+_LAST_SHARE = 8
 _LAST_US = 16**_TIME_DIGITS - 1
 # Of a call with several rows the last of these counts: what was held is settled sooner or later,
 # and a call that was answered as refused, because the carrier was silent, may be charged then.
@@ -90,6 +92,13 @@ class CallFilter(NamedTuple):
     @property
     def is_refused_only(self) -> bool:
         return (self.code is not None and self.code != 0) or self.reason not in ("", "SUCCESS")
+
+
+class _Source(NamedTuple):
+    """The calls that were read of one source, and the id from which on these are all."""
+
+    calls: Sequence[LoggedCall]
+    whole_to: str
 
 
 class LogPage(NamedTuple):
@@ -162,7 +171,8 @@ async def log_page(
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
     before = no_later(before, wanted.until_ms)
-    page = await _read_page(database, wanted, units, size, before, 2 * size + 1)
+    # A call that was held has two rows, and some of what is read is left to the next page.
+    page = await _read_page(database, wanted, units, size, before, 3 * size + 1)
     if len(page.calls) == size or not page.before:
         return page
     # Most of what was read is left out.
@@ -178,19 +188,19 @@ async def _read_page(
     most: int,
 ) -> LogPage:
     """A page from at most so many rows of each source."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "before": before,
         "since": first_id(wanted.since_ms),
         "most": most,
     }
-    sources: list[Sequence[LoggedCall]] = []
+    sources: list[_Source] = []
     if not wanted.is_refused_only:
         sources += await _paid_calls(database, wanted, units, values)
     if not wanted.is_charged_only:
         sources.append(await _refused_calls(database, wanted, values, before))
     # Beyond the end of a source that was cut, calls of the others may have been missed.
-    whole_to = max((_end_of(each, before) for each in sources if len(each) >= most), default="")
-    found = by_request(chain.from_iterable(sources))
+    whole_to = max((each.whole_to for each in sources), default="")
+    found = by_request(chain.from_iterable(each.calls for each in sources))
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
     passed = [found[each] for each in seen if wanted.passes(found[each])]
     if len(passed) > size:
@@ -198,30 +208,25 @@ async def _read_page(
     return LogPage(passed, whole_to)
 
 
-def _end_of(calls: Sequence[LoggedCall], before: str) -> str:
-    """The id from which on a source that was cut has all calls. A charge that came long after its
-    call says nothing about those between: entries are read in the order in which they were made."""
-    end = min(max(each.request_id, first_id(each.at_ms)) for each in calls)
-    return end if end < before else calls[-1].request_id
-
-
 async def _paid_calls(
-    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, object]
-) -> list[Sequence[LoggedCall]]:
+    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, Any]
+) -> list[_Source]:
     if not wanted.account_id:
-        return [[paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
-    found: list[Sequence[LoggedCall]] = []
+        rows = await database.fetch_long(_PAID, "log", **values)
+        return [_by_id([paid_call(row) for row in rows], values["most"])]
+    found: list[_Source] = []
     for unit in units:
         rows = await database.fetch_long(
             _PAID_OF_BALANCE, "log", of_account=wanted.account_id, of_unit=unit, **values
         )
-        found.append(sorted(map(paid_call, rows), key=lambda call: call.request_id, reverse=True))
+        calls = [paid_call(row) for row in rows]
+        found.append(_by_number(calls, values["most"], values["before"]))
     return found
 
 
 async def _refused_calls(
-    database: Database, wanted: CallFilter, values: dict[str, object], before: str
-) -> list[LoggedCall]:
+    database: Database, wanted: CallFilter, values: dict[str, Any], before: str
+) -> _Source:
     if wanted.account_id:
         rows = await database.fetch_long(
             _REFUSED_OF_ACCOUNT, "log", of_account=wanted.account_id, **values
@@ -235,8 +240,25 @@ async def _refused_calls(
             before=before,
             before_ms=time_of(before),
         )
-    calls = map(refused_call_of, rows)
-    return sorted(calls, key=lambda call: call.request_id, reverse=True)
+    return _by_id([refused_call_of(row) for row in rows], values["most"])
+
+
+def _by_id(calls: Sequence[LoggedCall], most: int) -> _Source:
+    """Of calls that were read in the order of their ids."""
+    is_cut = len(calls) >= most
+    return _Source(calls, min(each.request_id for each in calls) if is_cut else "")
+
+
+def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
+    """Of entries, read in the order in which they were made. One that was made long after its call
+    began says nothing about those between; the last that were read say when the next were made."""
+    whole_to = _by_id(calls, most).whole_to
+    if whole_to:
+        last = calls[-max(1, most // _LAST_SHARE) :]
+        end = max(max(each.request_id, first_id(each.at_ms)) for each in last)
+        # If all of them were made late, the log must go on all the same.
+        whole_to = end if end < before else whole_to
+    return _Source(calls, whole_to)
 
 
 def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:

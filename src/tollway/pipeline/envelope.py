@@ -25,6 +25,7 @@ _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
 # A proxy that keeps answers must not give one caller's to another.
 _NO_STORE = (b"cache-control", b"no-store")
 _RETRY_AFTER = (b"retry-after", b"1")
+_CHALLENGE = (b"www-authenticate", b"Bearer")
 # Reasons of floods. Their messages name small numbers, and are kept.
 _FREQUENT = {
     each.name
@@ -85,7 +86,13 @@ class Enveloper:
         # The attributes behind `value` and `name`, which are looked up in Python.
         cause, name = refusal.reason._value_, refusal.reason._name_
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
-        return self._answer(call, cause, name, msg, data)
+        answer = self._answer(call, cause, name, msg, data)
+        # HTTP demands these with their statuses, and some clients fail without them.
+        if answer.status == 401:
+            answer.headers.append(_CHALLENGE)
+        elif answer.status == 405:
+            answer.headers.append((b"allow", str(refusal.values["allowed"]).encode("ascii")))
+        return answer
 
     def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
         elapsed_s = perf_counter() - call.began_s

@@ -183,7 +183,7 @@ class Pipeline:
         self._settle = Settle(parts.settings.zone)
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
         perform, consent = Perform(), Consent(parts.links)
-        dry_run = DryRun(parts.directory, perform)
+        dry_run = DryRun(parts.directory, perform, parts.settings.zone)
         before = (
             Route(WITH_COMPANIONS),
             self.authenticate,

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -18,6 +19,7 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import OF_PAGES
 from tollway.pipeline.call import Call
 from tollway.pipeline.perform import Perform
+from tollway.pipeline.permit import day_cap
 
 OUTCOME_HEADER = b"x-tollway-outcome"
 DRY_RUN_HEADER = b"x-tollway-dry-run"
@@ -80,7 +82,8 @@ def _invalid(call: Call, problem: Phrase) -> Refusal:
 
 
 class DryRunAnswer(msgspec.Struct, frozen=True):
-    """The payload of a dry run. `cost` is what a success takes at most; `left` is the balance."""
+    """The payload of a dry run. `cost` is what a success takes at most; `left` is the balance, of
+    which a test token learns nothing."""
 
     dry_run: bool
     cost: int
@@ -99,9 +102,10 @@ class DryRun:
     for is known only when it is done.
     """
 
-    def __init__(self, directory: Directory, perform: Perform) -> None:
+    def __init__(self, directory: Directory, perform: Perform, zone: ZoneInfo) -> None:
         self._directory = directory
         self._perform = perform
+        self._zone = zone
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         header = call.headers.get(DRY_RUN_HEADER)
@@ -125,9 +129,17 @@ class DryRun:
             waiting = self._perform(call)
             if waiting is not None:
                 await waiting
-        left = await self._directory.amount_left(call.caller.account_id, unit)
-        if left < call.price:
-            raise ShortageError(left)
+        left = 0 if call.caller.is_test else await self._left(call, unit)
         call.is_dry_run = True
         call.data = encode_data(DryRunAnswer(True, call.price, unit, left))
         raise DryRunDone
+
+    async def _left(self, call: Call, unit: str) -> int:
+        """What is left to pay the call with, which the cap of its token may not allow either."""
+        cap = day_cap(call, self._zone)
+        if cap is not None:
+            await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)
+        left = await self._directory.amount_left(call.caller.account_id, unit)
+        if left < call.price:
+            raise ShortageError(left)
+        return left

@@ -17,6 +17,8 @@ from tollway.operations.product_analysis.ready import rate
 SERIES_DAYS = 30
 # How many days more than those of a series are read at once, at most.
 _MORE_MAX = 366
+# How many days of a product are known at most: all of them are made again when more are read.
+KNOWN_DAYS_MAX = 4 * 366
 
 
 def day_number(day: date) -> int:
@@ -91,11 +93,14 @@ def days_to_read(known: range, wanted: range) -> range:
     """The days to read if those that are wanted are not all known.
 
     A product that is asked for day by day will be asked for the next day too: so if some are known,
-    as many days more are read as there are known ones, on the side that is not known.
+    as many days more are read as there are known ones, on the side that is not known. One that is
+    asked for ever further back begins again with the days that are wanted.
     """
     if not known or known.stop < wanted.start or wanted.stop < known.start:
         return wanted
     more = min(len(known), _MORE_MAX)
     start = wanted.start - more if wanted.start < known.start else known.start
     end = wanted.stop + more if wanted.stop > known.stop else known.stop
+    if end - start > KNOWN_DAYS_MAX:
+        return wanted
     return range(max(1, start), min(end, date.max.toordinal() + 1))
