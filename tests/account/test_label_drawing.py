@@ -31,7 +31,7 @@ class Drawing:
         self._handle = label.make_handler(parts)
 
     async def _find(self, *_: object) -> Any:
-        return MagicMock(waybill=SimpleNamespace(number="1", printed_at_s=1))
+        return MagicMock(waybill=SimpleNamespace(number="1", state="issued", printed_at_s=1))
 
     def _draw(self, *_: object) -> bytes:
         self.may_draw.wait(30)
