@@ -4,6 +4,8 @@ import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import date, timedelta
+from types import SimpleNamespace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -17,9 +19,12 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.owners import authorize
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
+from tollway.account import waybills
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.carriers.waybills import StoredWaybill, cancel_waybill, find_by_number
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import roll_up
@@ -288,6 +293,26 @@ def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) ->
         client.account.consents_link(scope="orders", owner_id="nowhere")
     with pytest.raises(errors.ParameterError, match="scope"):
         client.account.consents_link(scope="everything", owner_id=SHOP.id)
+
+
+def test_a_waybill_that_is_cancelled_while_its_label_is_asked_for_has_none(
+    client: Client, world: Gateway, today: date, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued = client.issue_waybill(**good_request(BY_NAME["waybills"], today))
+
+    async def work(database: Database) -> None:
+        async def find(*_: object) -> StoredWaybill:
+            found = await find_by_number(database, issued.waybillCode)
+            await cancel_waybill(database, issued.waybillCode, None, RUNTIME)
+            return found
+
+        monkeypatch.setattr(waybills, "_find_issued", find)
+        parts: Any = SimpleNamespace(database=database, runtime=RUNTIME)
+        with pytest.raises(Refusal) as refused:
+            await waybills._find_printed(parts, parts, [issued.objectId])
+        assert refused.value.reason is Reason.ITEM_UNKNOWN
+
+    world.store.do(work)
 
 
 def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(

@@ -185,5 +185,7 @@ def test_so_are_settings_that_name_no_file(
 ) -> None:
     monkeypatch.delenv(f"TOLLWAY_{setting.upper()}")
     refused = process("serve", "--port", str(free_port()))
-    _assert_refused(refused, f"set {setting} to a file that is the same on every node")
+    _assert_refused(
+        refused, f"the setting {setting} (TOLLWAY_{setting.upper()}=FILE), the same on every node"
+    )
     assert "at schema none" in process("account", "list").err

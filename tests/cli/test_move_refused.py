@@ -125,7 +125,7 @@ def test_the_keys_must_be_those_of_the_source(
     assert tollway("move", "--from", FROM, "--to", target.url).status == 0
     monkeypatch.delenv("TOLLWAY_KEY_FILE")
     unset = tollway("move", "--from", FROM, "--to", target.url)
-    assert "set key_file to a file that is the same on every node" in unset.err
+    assert "TOLLWAY_KEY_FILE=FILE), the same on every node" in unset.err
 
 
 def test_the_target_is_used_with_the_keys_of_the_source(

@@ -67,6 +67,20 @@ def test_every_command_that_changes_something_is_recorded(
     assert tollway("audit").status == 0
 
 
+def test_the_table_shows_what_fits_and_what_an_act_changed_first(
+    tollway: Command, ledger_store: Store
+) -> None:
+    tollway("account", "open", "acme")
+    for price in ("7", "8"):
+        tollway("permission", "add", "acme", "orders", "--price", price)
+        tollway("carrier", "add", "YTO", f"{price} Express", "--format", "Y" * 90)
+    changed, short = tollway("trail", "show", "--limit", "2").out.splitlines()[2:4]
+    assert '{"name":"7 Express",' in changed and '{"name":"8 Express",' in changed
+    assert changed.count("…") == 2 and "Y" * 90 not in changed
+    assert '"operation":"orders"' in short and "…" not in short
+    assert acts_of(tollway)[-1]["after"]["number_format"] == "Y" * 90
+
+
 def test_a_refused_command_leaves_no_record(tollway: Command, ledger_store: Store) -> None:
     tollway("account", "open", "acme")
     assert tollway("account", "open", "acme").status == 1
@@ -107,6 +121,21 @@ def test_the_database_refuses_to_change_the_trail(recorded: Store, change: str) 
         recorded.run(change)
 
 
+def force(recorded: Store, change: str) -> None:
+    if recorded.is_shared:
+        recorded.run("DROP TRIGGER operator_act_is_kept ON operator_act")
+    else:
+        recorded.run("DROP TRIGGER operator_act_is_not_changed")
+        recorded.run("DROP TRIGGER operator_act_is_not_deleted")
+    recorded.run(change)
+
+
+def test_a_record_that_was_forced_is_shown_as_it_is(tollway: Command, recorded: Store) -> None:
+    text = "not JSON " * 20
+    force(recorded, f"UPDATE operator_act SET after = '{text}' WHERE number = 2")
+    assert text[:90] in tollway("trail", "show").out
+
+
 @pytest.mark.parametrize(
     ("change", "breach"),
     [
@@ -119,12 +148,7 @@ def test_the_database_refuses_to_change_the_trail(recorded: Store, change: str) 
 def test_the_audit_finds_a_change_that_was_forced(
     tollway: Command, recorded: Store, change: str, breach: str
 ) -> None:
-    if recorded.is_shared:
-        recorded.run("DROP TRIGGER operator_act_is_kept ON operator_act")
-    else:
-        recorded.run("DROP TRIGGER operator_act_is_not_changed")
-        recorded.run("DROP TRIGGER operator_act_is_not_deleted")
-    recorded.run(change)
+    force(recorded, change)
     answer = tollway("audit", "--json")
     assert answer.status == 1
     assert breach in {each["name"] for each in answer.json["breaches"]}

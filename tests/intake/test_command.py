@@ -80,6 +80,25 @@ def test_of_many_rejected_records_the_first_are_printed(
     assert [f"Line {line}:" in printed for line in (2, 11, 12)] == [True, True, False]
 
 
+def test_columns_that_are_not_known_are_named(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tollway(str(file)) == 1
+    assert "Not used" not in capsys.readouterr().out
+    line = {"kind": "product", "product_id": "p1", "title": "one", "shop_name": "shop"}
+    lines = [
+        line,
+        {**line, "picture": "x", "a\nb": 1},
+        line | {f"more{each}": 1 for each in range(9)},
+    ]
+    other = file.with_name("figures.jsonl")
+    other.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert tollway(str(other)) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no such column is known: picture, 'a\\nb', more0," in said
+    assert said.endswith("more7, and 1 more.")
+
+
 def test_a_clean_file_leaves_no_reject_file(file: Path, tmp_path: Path) -> None:
     file.write_text("kind,product_id,title,shop_name\nproduct,p1,one,shop\n", encoding="utf-8")
     before = set(tmp_path.iterdir())

@@ -8,6 +8,9 @@ from typing import Any, cast
 import pytest
 
 from tests.support.stores import Store
+from tollway.consent.owners import Owner, add_owner
+from tollway.identity.people import Role
+from tollway.identity.sign_in_links import invite
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
 from tollway.ledger.archiving import archive_entries
@@ -32,6 +35,23 @@ RUNTIME = Runtime()
 def test_an_account_needs_a_name_that_can_be_shown(store: Store, name: str) -> None:
     with pytest.raises(LedgerError, match="1 to 100 printable characters"):
         store.do(lambda database: open_account(database, RUNTIME, name))
+
+
+def test_spaces_around_a_name_are_not_part_of_it(store: Store, new_name: Callable[[], str]) -> None:
+    async def work(database: Database) -> None:
+        name = new_name()
+        assert (await open_account(database, RUNTIME, f" {name} ")).name == name
+        with pytest.raises(LedgerError, match="There is already an account named"):
+            await open_account(database, RUNTIME, f"{name}\u3000")
+        shop = Owner("shop", f" 66{name} ", f" {name}", " C1 ", f"{name}@shop", 0)
+        added = await add_owner(database, RUNTIME, shop, "a long password")
+        assert (added.id, added.name, added.shop_code) == (f"66{name}", name, "C1")
+        invited = await invite(
+            database, RUNTIME, role=Role.OPERATOR, name=f"{name} ", login=f"{name}@us"
+        )
+        assert invited.person.name == name
+
+    store.do(work)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.ports import free_port
 from tests.support.stores import Store
+from tollway.gateway.worker_group import WorkerGroup
 
 DEADLINE_S = 30
 WORKERS = 3
@@ -138,6 +139,16 @@ def test_a_stop_between_the_start_of_a_worker_and_its_listening_is_heeded(
     # On a busy machine the server says of a worker that has just ended that it kills it.
     others = [line for line in gateway.stderr.splitlines() if "Killing worker" not in line]
     assert (gateway.returncode, others) == (0, [])
+
+
+@pytest.mark.sqlite
+def test_a_worker_that_dies_before_it_greets_leaves_that_to_the_next() -> None:
+    group = WorkerGroup(2, "")
+    assert [group.completes_start(number) for number in (1, 2)] == [False, True]
+    # It died, and both are started once more.
+    assert group.completes_start(2) and group.completes_start(1)
+    assert [group.serves(), group.serves()] == [True, False]
+    assert not group.completes_start(2)
 
 
 def test_the_greeting_comes_once(gateway: Gateway) -> None:

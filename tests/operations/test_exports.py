@@ -14,6 +14,7 @@ import pytest
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, credits_left, new_caller
 from tests.support.orders import CREDITS, OWNER, START_MS, new_shopper, order, put_orders, sealer_of
+from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tollway.intake.loading import store_records
 from tollway.operations.catalogue import RECORD_KINDS
@@ -22,6 +23,7 @@ from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.orders.companions import ORDERS_CHANGED
 from tollway.operations.orders.export import ORDERS_EXPORT, ORDERS_FILE
+from tollway.operations.orders.operation import ORDERS
 
 _COUNT = 2345
 
@@ -125,6 +127,11 @@ def test_100_an_export_of_another_account_or_a_line_of_none_is_refused(served: G
     assert ask(shopper.token, export_id=f"x{export_id}").code == 100
     assert ask(shopper.token, export_id="é").code == 100
     assert ask(shopper.token, export_id=export_id, after="nowhere").code == 100
+    other_shop = shop("880012009")
+    served.store.do(lambda db: authorize(db, shopper.account_id, ORDERS, other_shop))
+    another = {"owner_id": other_shop.id, "export_id": export_id}
+    refused = served.get(ORDERS_FILE.path, token=shopper.token, query=another)
+    assert (refused.code, "export_id" in refused.msg) == (100, True), refused.msg
 
 
 def test_100_a_line_that_moved_since_is_refused_and_the_line_before_it_goes_on(

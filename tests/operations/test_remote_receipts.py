@@ -1,6 +1,7 @@
 """Receipts of waybills of a remote carrier: one id tells the whole way, however late it ends."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -91,3 +92,29 @@ def test_answered_with_101_it_is_held_and_then_given_back(
     later = receipt_for(served, customer, reply, outcome="not_charged")
     assert (later["code"], later["amount"], later["unit"]) == (101, 0, None)
     assert (later["hold"]["state"], later["waybill"]["state"]) == ("released", "refused")
+
+
+def test_answered_with_101_and_charged_later_it_is_listed_and_counted_once(
+    served: Gateway, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1)
+    carrier.misbehave("stall_before_commit", message=LOOK_UP)
+    reply = issue(served, customer.token, request(hasty))
+    held = receipt_for(served, customer, reply, code=101)
+    today = datetime.fromtimestamp(held["at_ms"] / 1000, UTC).date()
+    span = {"from_date": f"{today - timedelta(1)}", "to_date": f"{today + timedelta(1)}"}
+
+    def listed() -> list[tuple[str, int, int]]:
+        found = served.get("/account/v1/requests", token=customer.token).data["requests"]
+        return [(each["request_id"], each["code"], each["amount"]) for each in found]
+
+    def counted() -> tuple[int, int]:
+        days = served.get("/account/v1/usage", token=customer.token, query=span).data["days"]
+        return sum(each["charged_calls"] for each in days), sum(
+            each["other_calls"] for each in days
+        )
+
+    assert (listed(), counted()) == ([(held["request_id"], 101, 0)], (0, 1))
+    carrier.misbehave("none")
+    receipt_for(served, customer, reply, outcome="charged")
+    assert (listed(), counted()) == ([(held["request_id"], 0, PRICE)], (1, 0))

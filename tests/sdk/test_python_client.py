@@ -186,6 +186,17 @@ def test_an_answer_without_the_envelope_says_so(status: int) -> None:
         client.orders(owner_id="1")
 
 
+def test_a_key_among_the_headers_is_the_only_one_however_it_is_spelled(world: Gateway) -> None:
+    caller = all_operations_caller(world.store)
+    with Client(caller.token, world.base_url) as client:
+        first, again = (
+            client.orders(owner_id=SHOP.id, headers={name: "mine-1"})
+            for name in ("idempotency-key", "Idempotency-Key")
+        )
+    assert again.meta.replay_of == first.meta.request_id
+    assert credits_left(world.store, caller) == 999
+
+
 def test_an_answer_that_was_damaged_on_its_way_is_asked_for_again_with_the_same_key() -> None:
     keys: list[str] = []
 

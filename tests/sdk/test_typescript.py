@@ -94,6 +94,21 @@ def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway, run: 
     assert credits_left(world.store, caller) == 999
 
 
+def test_a_key_among_the_headers_is_the_only_one_however_it_is_spelled(
+    world: Gateway, run: Run
+) -> None:
+    caller = all_operations_caller(world.store)
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    for (const name of ["idempotency-key", "Idempotency-Key"]) {
+      const page = await client.orders({ owner_id: shop }, { headers: { [name]: "mine-1" } });
+      print(page.meta.replayOf !== null);
+    }"""
+    found = run(script, token=caller.token, baseUrl=world.base_url, shop=SHOP.id)
+    assert found == [False, True]
+    assert credits_left(world.store, caller) == 999
+
+
 def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
     poor = all_operations_caller(world.store, credits_=0)
     stranger = new_caller(world.store, granted=False)

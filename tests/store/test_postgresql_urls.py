@@ -38,5 +38,5 @@ def test_hosts_elsewhere_must_prove_who_they_are(rest: str, unverified: list[str
 
 
 def test_the_key_file_must_be_named() -> None:
-    with pytest.raises(StoreError, match="set key_file to a file"):
+    with pytest.raises(StoreError, match="the setting key_file"):
         key_path("postgresql://localhost/ledger", "")

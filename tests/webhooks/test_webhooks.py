@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.support.remote import eventually, left_pending
 from tests.support.stores import Store
 from tests.support.webhooks import Received, Receiver
 from tollway.consent.grants import grants_of_account, revoke_grant
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
@@ -161,6 +163,36 @@ def test_a_failed_one_is_tried_again_and_holds_up_its_subject_alone(
         lambda: sum(each.headers["webhook-id"] == event_id for each in receiver.received),
         lambda count: count == len(firsts) + 1,
     )
+
+
+def test_to_a_webhook_that_ended_nothing_is_sent_again_and_its_log_stays(
+    client: Client, receiver: Receiver
+) -> None:
+    webhook_id = client.account.webhooks_make(url=receiver.url).endpoint.id
+    client.account.webhooks_test()
+
+    def log() -> list[str]:
+        listed = client.account.webhooks_deliveries(webhook_id=webhook_id).deliveries
+        return [each.state for each in listed]
+
+    eventually(log, lambda seen: seen == ["delivered"])
+    client.account.webhooks_end(webhook_id=webhook_id)
+    event_id = receiver.received[0].headers["webhook-id"]
+    with pytest.raises(errors.UnknownPathError):
+        client.account.webhooks_redeliver(webhook_id=webhook_id, event_id=event_id)
+    assert log() == ["delivered"]
+
+
+def test_one_of_a_clock_that_was_far_ahead_is_delivered_when_the_clock_is_right(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    client.account.webhooks_make(url=receiver.url)
+    ahead = Runtime(now_s=lambda: time.time() + 10 * 365 * 86_400)
+    event = Event(caller.account_id, "webhook.test", "a", {"n": 1})
+    served.store.do(lambda database: database.write(lambda tx: record_event(tx, ahead, event)))
+    _record(served.store, Event(caller.account_id, "webhook.test", "a", {"n": 2}))
+    eventually(lambda: len(receiver.received), lambda count: count == 2)
+    assert [json.loads(each.body)["data"]["n"] for each in receiver.received] == [1, 2]
 
 
 def test_it_is_given_up_after_three_days_and_the_next_one_follows(

@@ -113,8 +113,10 @@ class Core:
         answer and not charged again, whether or not the first attempt arrived.
         """
         added = dict(headers or {})
-        if operation.repeats == "key":
-            added.setdefault("Idempotency-Key", key or str(uuid.uuid4()))
+        # Two keys would be none, or one that is new each time.
+        has_key = any(name.lower() == "idempotency-key" for name in added)
+        if operation.repeats == "key" and not has_key:
+            added["Idempotency-Key"] = key or str(uuid.uuid4())
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:

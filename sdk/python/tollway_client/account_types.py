@@ -140,7 +140,8 @@ class ListedCall:
     code: int
     """Code of the answer; 0 means success."""
     reason: str
-    """Name of the reason; SUCCESS with code 0."""
+    """Name of the reason; SUCCESS if it was charged; of another success, why it was not, such as
+    REPLAYED."""
     amount: int
     """What it took; 0 unless it was charged."""
     unit: Optional[str]

@@ -17,7 +17,7 @@ class TrafficEntry:
     payByrCntIndex: int
     """Buyers who paid."""
     crtByrCntIndex: int
-    """Buyers who placed an order."""
+    """Pieces ordered."""
     uvIndex: int
     """Visitors."""
     payRateIndex: float
@@ -33,7 +33,7 @@ class KeywordEntry:
     payByrCntIndex: int
     """Buyers who paid."""
     crtByrCntIndex: int
-    """Buyers who placed an order."""
+    """Pieces ordered."""
     uvIndex: int
     """Visitors."""
     payRateIndex: float
@@ -129,7 +129,7 @@ class CouponRecord:
     endTime: str
     """Until when it is valid, in seconds since 1970."""
     appKey: str
-    """The app that it was claimed in."""
+    """Key of the medium that the channel belongs to."""
     sid: str
     """Channel user identifier."""
 
@@ -155,9 +155,9 @@ class Benefit:
     entry_used_end_time: str
     """Until when it can be used, in milliseconds since 1970."""
     entry_condition: str
-    """The threshold, in fen."""
+    """The threshold, in fen; in pieces if condition_type is 2."""
     entry_discount: str
-    """The amount off, in fen."""
+    """The amount off, in fen; a percentage if discount_type is 2."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class OrderEntry:
     is_pre_sale: bool
     """Whether the goods are sold before they are in stock."""
     last_ship_time: int
-    """Until when to ship, in milliseconds since 1970."""
+    """Until when to ship, in milliseconds since 1970; 0 if it is not known."""
     confirm_time: int
     """When the order was confirmed, in milliseconds since 1970."""
     remark: str

@@ -118,7 +118,10 @@ export interface ListedCall {
   operation: string;
   /** Code of the answer; 0 means success. */
   code: number;
-  /** Name of the reason; SUCCESS with code 0. */
+  /**
+   * Name of the reason; SUCCESS if it was charged; of another success, why it was not, such as
+   * REPLAYED.
+   */
   reason: string;
   /** What it took; 0 unless it was charged. */
   amount: number;

@@ -88,7 +88,11 @@ export class Core {
     options: CallOptions = {},
   ): Promise<Answer<P>> {
     const key = options.idempotencyKey ?? globalThis.crypto?.randomUUID?.() ?? randomKey();
-    const paid = (operation.repeats ?? "key") === "key" ? { "Idempotency-Key": key } : {};
+    // `fetch` would join two keys to one, which is new each time.
+    const names = Object.keys(options.headers ?? {}).map((name) => name.toLowerCase());
+    const needsKey =
+      (operation.repeats ?? "key") === "key" && !names.includes("idempotency-key");
+    const paid = needsKey ? { "Idempotency-Key": key } : {};
     const headers = { ...this.headers, ...paid, ...options.headers };
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);

@@ -10,7 +10,7 @@ export interface TrafficEntry {
   pageName: string;
   /** Buyers who paid. */
   payByrCntIndex: number;
-  /** Buyers who placed an order. */
+  /** Pieces ordered. */
   crtByrCntIndex: number;
   /** Visitors. */
   uvIndex: number;
@@ -24,7 +24,7 @@ export interface KeywordEntry {
   pageName: string;
   /** Buyers who paid. */
   payByrCntIndex: number;
-  /** Buyers who placed an order. */
+  /** Pieces ordered. */
   crtByrCntIndex: number;
   /** Visitors. */
   uvIndex: number;
@@ -111,7 +111,7 @@ export interface CouponRecord {
   beginTime: string;
   /** Until when it is valid, in seconds since 1970. */
   endTime: string;
-  /** The app that it was claimed in. */
+  /** Key of the medium that the channel belongs to. */
   appKey: string;
   /** Channel user identifier. */
   sid: string;
@@ -133,9 +133,9 @@ export interface Benefit {
   entry_used_start_time: string;
   /** Until when it can be used, in milliseconds since 1970. */
   entry_used_end_time: string;
-  /** The threshold, in fen. */
+  /** The threshold, in fen; in pieces if condition_type is 2. */
   entry_condition: string;
-  /** The amount off, in fen. */
+  /** The amount off, in fen; a percentage if discount_type is 2. */
   entry_discount: string;
 }
 
@@ -270,7 +270,7 @@ export interface OrderEntry {
   goods_spec: string;
   /** Whether the goods are sold before they are in stock. */
   is_pre_sale: boolean;
-  /** Until when to ship, in milliseconds since 1970. */
+  /** Until when to ship, in milliseconds since 1970; 0 if it is not known. */
   last_ship_time: number;
   /** When the order was confirmed, in milliseconds since 1970. */
   confirm_time: number;

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, func, select
+from sqlalchemy import BigInteger, Select, bindparam, func, select
 
 from tollway.account.operation import (
     AccountCall,
@@ -21,10 +21,11 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.query import Query
-from tollway.store.schema.ledger import refused_call
+from tollway.store.schema.ledger import entry, refused_call
 
 _USAGE_DAYS_MAX = 31
 
@@ -117,42 +118,44 @@ class Usage(msgspec.Struct, frozen=True):
 
 # By quarters of an hour, at which days begin in every zone.
 _QUARTER_MS = 900_000
-_others = (
-    select(
-        (refused_call.c.at_ms // _QUARTER_MS).label("quarter"),
-        refused_call.c.operation,
-        (1 + refused_call.c.more).label("calls"),
-    )
-    .where(
-        refused_call.c.account_id == bindparam("of_account"),
-        refused_call.c.is_test == 0,
-        refused_call.c.at_ms >= bindparam("start_ms", type_=BigInteger),
-        refused_call.c.at_ms < bindparam("end_ms", type_=BigInteger),
-    )
-    .subquery()
+_noted = select(
+    (refused_call.c.at_ms // _QUARTER_MS).label("quarter"),
+    refused_call.c.operation,
+    (1 + refused_call.c.more).label("calls"),
+).where(
+    refused_call.c.account_id == bindparam("of_account"),
+    refused_call.c.is_test == 0,
+    refused_call.c.at_ms >= bindparam("start_ms", type_=BigInteger),
+    refused_call.c.at_ms < bindparam("end_ms", type_=BigInteger),
 )
-_OTHERS = Query(
-    lambda: select(_others.c.quarter, _others.c.operation, func.sum(_others.c.calls)).group_by(
-        _others.c.quarter, _others.c.operation
-    )
-)
+
+
+def _summed(calls: Select[Any]) -> Select[Any]:
+    of = calls.subquery()
+    summed = select(of.c.quarter, of.c.operation, func.sum(of.c.calls))
+    return summed.group_by(of.c.quarter, of.c.operation)
+
+
+_NOTED = Query(lambda: _summed(_noted))
+# Among them: those that are counted as charged.
+_CHARGED = Query(lambda: _summed(_noted.join(entry, CHARGED_AFTER_ALL)))
 
 
 async def _others_by_day(
     parts: AccountParts, account_id: str, first: date, last: date
 ) -> Counter[tuple[date, str]]:
-    rows = await parts.database.fetch_long(
-        _OTHERS,
-        account_id,
-        of_account=account_id,
-        start_ms=day_start_s(first, parts.zone) * 1000,
-        end_ms=day_end_s(last, parts.zone) * 1000,
-    )
+    span = {
+        "of_account": account_id,
+        "start_ms": day_start_s(first, parts.zone) * 1000,
+        "end_ms": day_end_s(last, parts.zone) * 1000,
+    }
     found: Counter[tuple[date, str]] = Counter()
-    for quarter, name, count in rows:
-        at_s = quarter * _QUARTER_MS // 1000
-        found[datetime.fromtimestamp(at_s, parts.zone).date(), name] += int(count)
-    return found
+    for query, sign in ((_NOTED, 1), (_CHARGED, -1)):
+        for quarter, name, count in await parts.database.fetch_long(query, account_id, **span):
+            at_s = quarter * _QUARTER_MS // 1000
+            found[datetime.fromtimestamp(at_s, parts.zone).date(), name] += sign * int(count)
+    # Without those of which none is left.
+    return +found
 
 
 def _usage(parts: AccountParts) -> Handler:

@@ -15,10 +15,10 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import Receipt
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.refused_calls import RefusedCall
+from tollway.ledger.refused_calls import CHARGED_AFTER_ALL, MAY_BE_CHARGED, RefusedCall
 from tollway.store.database import Reader
 from tollway.store.query import Query
-from tollway.store.schema.ledger import refused_call
+from tollway.store.schema.ledger import entry, refused_call
 
 _MOST = 2**62
 _PAGE = Whole(1, 100)
@@ -119,11 +119,33 @@ _REFUSED = Query(
         .limit(bindparam("count"))
     )
 )
+_CHARGED = Query(
+    lambda: (
+        select(refused_call.c.request_id)
+        .join(entry, CHARGED_AFTER_ALL)
+        .where(
+            refused_call.c.account_id == bindparam("of_account"),
+            refused_call.c.request_id < bindparam("before"),
+            refused_call.c.request_id >= bindparam("last"),
+        )
+    )
+)
 
 
 async def _refused(reader: Reader, account_id: str, before: str, count: int) -> list[RefusedCall]:
     rows = await reader.fetch_all(_REFUSED, of_account=account_id, before=before, count=count)
     return [RefusedCall(*row) for row in rows]
+
+
+async def _charged_of(
+    reader: Reader, account_id: str, before: str, refused: Sequence[RefusedCall]
+) -> set[str]:
+    """Those that were charged after all: the ledger has them, and they are no two calls."""
+    if all(each.reason not in MAY_BE_CHARGED for each in refused):
+        return set()
+    last = refused[-1].request_id
+    rows = await reader.fetch_all(_CHARGED, of_account=account_id, before=before, last=last)
+    return {request_id for (request_id,) in rows}
 
 
 def _read_cursor(text: str | None) -> _Cursor:
@@ -144,9 +166,9 @@ def _calls(parts: AccountParts) -> Handler:
     async def handle(request: CallsRequest, call: AccountCall) -> Calls:
         database, account_id, count = parts.database, call.account_id, request.limit
         cursor = _read_cursor(request.cursor)
-        lists: list[Sequence[Entry | RefusedCall]] = [
-            await _refused(database, account_id, cursor.before, count + 1)
-        ]
+        refused = await _refused(database, account_id, cursor.before, count + 1)
+        charged = await _charged_of(database, account_id, cursor.before, refused)
+        lists: list[Sequence[Entry | RefusedCall]] = [refused]
         for balance in await list_balances(database, account_id):
             unit, before = balance.unit, cursor.numbers.get(balance.unit, _MOST)
             lists.append(await newest_entries(database, account_id, unit, count + 1, before))
@@ -163,7 +185,8 @@ def _calls(parts: AccountParts) -> Handler:
                     listed.append(_charged(each))
             else:
                 cursor.before = each.request_id
-                listed.append(_other(each))
+                if each.request_id not in charged:
+                    listed.append(_other(each))
         is_more = is_more or any(len(each) > count for each in lists)
         text = urlsafe_b64encode(msgspec.json.encode(cursor)).decode() if is_more else None
         return Calls(listed, text)

@@ -141,6 +141,9 @@ async def _find_printed(
         left_s = (int((each.waybill.changing_until_s or 0) - call.at_s) for each in found)
         raise Refusal(Reason.WAYBILL_CHANGING, wait_s=max(1, *left_s)) from None
     for each in printed:
+        if each.waybill.state != "issued":
+            # Cancelled meanwhile: a parcel must not be sent under its number.
+            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
         each.refuse_erased()
     return printed
 

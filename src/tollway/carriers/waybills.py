@@ -256,8 +256,9 @@ async def print_waybills(
     database: Database, found: Sequence[StoredWaybill], runtime: Runtime
 ) -> Sequence[StoredWaybill]:
     """The waybills as their labels show them: the receiver of each stays from now on. One may be
-    erased meanwhile, and has no label any more."""
-    if all(each.waybill.printed_at_s or each.waybill.state != "issued" for each in found):
+    erased meanwhile, and has no label any more. What an operator prints is recorded, each time."""
+    is_done = all(each.waybill.printed_at_s or each.waybill.state != "issued" for each in found)
+    if is_done and not runtime.by:
         return found
 
     async def work(transaction: Transaction) -> list[StoredWaybill]:
@@ -277,6 +278,11 @@ async def print_waybills(
                     number=of.number,
                 )
             printed.append(now)
+        for each in printed:
+            if each.sealed:
+                of = each.waybill
+                subject, after = f"account {of.account_id}", {"number": of.number}
+                await record_act(transaction, runtime, "waybill print", subject, after=after)
         by_id = {each.waybill.object_id: each for each in printed}
         return [by_id[each.waybill.object_id] for each in found]
 

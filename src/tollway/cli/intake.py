@@ -2,7 +2,8 @@
 the sources that push orders, and what they pushed that could not be stored."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,10 @@ from tollway.cli.output import Output, Table, Time, progress_bar
 from tollway.cli.parameters import RejectsOption, argument, option
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
+from tollway.intake.files import read_records
 from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, Reject, load
 from tollway.intake.parallel_reading import file_chunks
+from tollway.intake.raw_records import IntakeError
 from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
 from tollway.intake.sources import (
@@ -40,6 +43,9 @@ records = add_group(commands, "records")
 sources = add_group(commands, "source")
 intake = add_group(commands, "intake")
 rejected = add_group(intake, "rejected", "Records that were rejected.")
+
+# Of a file's records, to find columns that are not known.
+_LOOKED_AT = 100
 
 FileArgument = Annotated[
     Path, argument("FILE", "A .csv, .jsonl or .json file, each also as .gz, or .xlsx.")
@@ -216,10 +222,32 @@ async def _import(
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected.",
         *reasons,
     ]
+    if ignored := _ignored_columns(kind, file):
+        shown.append(f"Not used, because no such column is known: {', '.join(ignored)}.")
     if result.rejected:
         shown.append(f"The rejected ones and their reasons are in {shown_rejects}.")
     value = {**msgspec.to_builtins(result), "rejects": shown_rejects}
     return Output(value, *shown, failure="" if result.rejected else None)
+
+
+def _ignored_columns(kind: RecordKind, file: Path) -> list[str]:
+    """What the first records have that is no column: a misspelled one would go unnoticed."""
+    known = {name for each in kind.record_types for name in _columns_of(each)}
+    if not known or not file.is_file():
+        return []
+    found: dict[str, None] = {}
+    # It was loaded already: a file that is gone by now is no failure.
+    with suppress(IntakeError):
+        for record in islice(read_records(file), _LOOKED_AT):
+            found.update(dict.fromkeys(record.values or ()))
+    ignored = [name for name in found if name not in known]
+    shown = [name if name.isprintable() else repr(name) for name in ignored[:REJECTED_SHOWN]]
+    return [*shown, f"and {more} more"] if (more := len(ignored) - len(shown)) else shown
+
+
+def _columns_of(record_type: type[msgspec.Struct]) -> list[str]:
+    tag = record_type.__struct_config__.tag_field
+    return [*record_type.__struct_encode_fields__, *([tag] if tag else [])]
 
 
 @contextmanager

@@ -14,6 +14,7 @@ commands = typer.Typer()
 trail = add_group(commands, "trail")
 
 _HASH_SHOWN = 12
+_VALUE_SHOWN = 100
 
 
 class ShownAct(msgspec.Struct, frozen=True):
@@ -37,7 +38,10 @@ async def show(
     ] = None,
     limit: Annotated[int, option("At most so many acts.", min=1, max=100_000)] = 50,
 ) -> Output:
-    """Show the acts of operators, each with what was before and after."""
+    """Show the acts of operators, each with what was before and after.
+
+    Of a long value it shows the beginning, with what was changed first; --json has all.
+    """
     acts = await newest_acts(await session.open(), limit, of=of or "")
     table = Table(
         ("number", "time", "by", "act", "subject", "before", "after", "hash"),
@@ -48,8 +52,8 @@ async def show(
                 each.by,
                 each.act,
                 each.subject,
-                each.before,
-                each.after,
+                _fitting(each.before, each.after),
+                _fitting(each.after, each.before),
                 each.hash.hex()[:_HASH_SHOWN],
             )
             for each in acts
@@ -57,6 +61,21 @@ async def show(
         empty=f"There is no act of {of}." if of else "No operator has done anything yet.",
     )
     return Output([_shown(each) for each in acts], table)
+
+
+def _fitting(state: str | None, other: str | None) -> str | None:
+    """What was before or after, as a terminal can show it: cut, with the changed fields first."""
+    if state is None or len(state) <= _VALUE_SHOWN:
+        return state
+    try:
+        fields, others = (msgspec.json.decode(each or "null") for each in (state, other))
+    except msgspec.DecodeError:
+        fields = others = None
+    if isinstance(fields, dict) and isinstance(others, dict):
+        # False comes before True, and the order is kept otherwise.
+        names = sorted(fields, key=lambda name: fields[name] == others.get(name))
+        state = msgspec.json.encode({name: fields[name] for name in names}).decode()
+    return f"{state[: _VALUE_SHOWN - 1]}…"
 
 
 def _shown(act: OperatorAct) -> ShownAct:

@@ -88,7 +88,12 @@ _REPLACE_PASSWORD = Query(
 async def add_owner(database: Database, runtime: Runtime, added: Owner, password: str) -> Owner:
     """Makes a shop or user known; `added_at_s` is filled in here."""
     added = msgspec.structs.replace(
-        added, login=folded_login(added.login), added_at_s=runtime.at_s()
+        added,
+        id=added.id.strip(),
+        name=added.name.strip(),
+        shop_code=(added.shop_code or "").strip() or None,
+        login=folded_login(added.login),
+        added_at_s=runtime.at_s(),
     )
     _check(added)
     # It takes a quarter of a second.

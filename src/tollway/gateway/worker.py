@@ -157,9 +157,9 @@ class Application:
             self._settings.host, self._settings.port
         ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
-        self._worker_group.serves()
-        sys.stdout.write(self._greeting)
-        sys.stdout.flush()
+        if self._worker_group.serves():
+            sys.stdout.write(self._greeting)
+            sys.stdout.flush()
 
 
 async def _regularly(

@@ -37,9 +37,12 @@ class WorkerGroup:
     def drain(self) -> None:
         self._is_draining.value = 1
 
-    def serves(self) -> None:
-        """Called once, when all workers answer calls."""
-        self._is_serving.set()
+    def serves(self) -> bool:
+        """Called when all workers answer calls; true for the first worker that says so."""
+        with self._started.get_lock():
+            is_first = not self._is_serving.is_set()
+            self._is_serving.set()
+            return is_first
 
     def wait_until_serving(self) -> None:
         self._is_serving.wait()
@@ -58,11 +61,11 @@ class WorkerGroup:
         return all(self._started[:])
 
     def completes_start(self, number: int) -> bool:
-        """Counts a worker that has started; true for the last one."""
+        """Counts a worker that has started; true if it is the last one. That one may die before it
+        says that the gateway serves: then true for the one that replaces it, too."""
         with self._started.get_lock():
-            had_started = self.has_started
             self._started[number - 1] = 1
-            return self.has_started and not had_started
+            return self.has_started and not self._is_serving.is_set()
 
 
 class Worker:

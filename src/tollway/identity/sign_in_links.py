@@ -106,8 +106,8 @@ async def invite(
 ) -> Invitation:
     """Adds a person, and makes the link by which they sign in first. One whom a member invites
     counts in the day that began then."""
-    login = folded_login(login)
-    for what, text, least in (("name", name.strip(), 1), ("login", login, _LOGIN_MIN)):
+    name, login = name.strip(), folded_login(login)
+    for what, text, least in (("name", name, 1), ("login", login, _LOGIN_MIN)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
             raise LedgerError(
                 "A {what} has {least} to {most} printable characters.",

@@ -72,7 +72,9 @@ _CLOSE = Query(
 
 
 async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
-    if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
+    # Pages look names up, and go on behind them, without spaces around them.
+    name = name.strip()
+    if not name or len(name) > _NAME_MAX or not name.isprintable():
         raise LedgerError("An account's name has 1 to {most} printable characters.", most=_NAME_MAX)
     opened = Account(runtime.new_id("acc_"), name, runtime.at_s(), None)
 

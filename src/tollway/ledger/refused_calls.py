@@ -18,13 +18,13 @@ from math import inf
 from time import monotonic
 
 import msgspec
-from sqlalchemy import Integer, bindparam, func, select, tuple_
+from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.ledger import refused_call
+from tollway.store.schema.ledger import entry, refused_call
 from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
@@ -55,6 +55,13 @@ MAY_BE_CHARGED = {
     Reason.COMMIT_IN_DOUBT.name,
     Reason.TIMED_OUT.name,
 }
+# Joins such a call with its charge.
+CHARGED_AFTER_ALL = and_(
+    entry.c.request_id == refused_call.c.request_id,
+    entry.c.account_id == refused_call.c.account_id,
+    entry.c.kind == "charge",
+    or_(*(refused_call.c.reason == each for each in sorted(MAY_BE_CHARGED))),
+)
 
 logger = logging.getLogger("tollway.receipts")
 

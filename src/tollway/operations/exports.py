@@ -118,7 +118,7 @@ def opened(services: Services, call: CallInfo, path: str, export_id: str) -> lis
         sealed = urlsafe_b64decode(export_id + "=" * (-len(export_id) % 4))
         content = services.vault.sealer.open(sealed, _context(call, path))
     except (ValueError, SealError):
-        raise _unfit("export_id", Phrase("it is no export of yours", "不是您的导出")) from None
+        raise not_an_export() from None
     export = msgspec.json.decode(content, type=_Sealed)
     if services.runtime.at_s() >= export.expires_at_s:
         raise _unfit("export_id", Phrase("it has expired", "已过期"))
@@ -132,6 +132,11 @@ def _context(call: CallInfo, path: str) -> bytes:
 def _unfit(field: str, problem: Phrase) -> Refusal:
     expected = Phrase("what the export and its lines say", "导出及其各行给出的值")
     return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
+
+
+def not_an_export() -> Refusal:
+    """For an `export_id` that is none of the account, or not of the shop that is named with it."""
+    return _unfit("export_id", Phrase("it is no export of yours", "不是您的导出"))
 
 
 def not_a_line() -> Refusal:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, or_, select
 
 import tollway
 from tollway.store.clock import common_ms
@@ -47,7 +47,15 @@ class ServingNode(NamedTuple):
 
 _STORE = upsert(node)
 _REMOVE = Query(lambda: node.delete().where(node.c.id == bindparam("its")))
-_SWEEP = Query(lambda: node.delete().where(node.c.seen_at_ms < bindparam("before_ms")))
+# A row of the future was written while a clock was wrong, and would count for as long.
+_SWEEP = Query(
+    lambda: node.delete().where(
+        or_(
+            node.c.seen_at_ms < bindparam("before_ms"),
+            node.c.seen_at_ms > bindparam("after_ms"),
+        )
+    )
+)
 _OLDER = Query(
     lambda: (
         select(node.c.name)
@@ -99,7 +107,8 @@ class Presence:
 
         async def work(transaction: Transaction) -> None:
             now_ms = await common_ms(transaction, own_ms)
-            await transaction.execute(_SWEEP, before_ms=now_ms - _KEPT_S * 1000)
+            kept_ms = _KEPT_S * 1000
+            await transaction.execute(_SWEEP, before_ms=now_ms - kept_ms, after_ms=now_ms + kept_ms)
             await transaction.execute(
                 _STORE,
                 id=self._id,

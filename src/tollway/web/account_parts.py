@@ -11,7 +11,7 @@ from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
 from tollway.ledger.tokens import Token
-from tollway.ledger.usage import UsageSum, usage_of_account
+from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
@@ -82,7 +82,9 @@ def balance_figures(
     """What each balance has, and when it runs out at the pace of the last seven days. That of a
     closed account has no pace."""
     say = context.say
-    since_s = context.now_s - _PACE_DAYS * 86_400
+    # Usage is by days: from the beginning of the day that was so long ago.
+    since_s = midnight_s(context.now_s - _PACE_DAYS * 86_400, context.web.zone)
+    pace_days = (context.now_s - since_s) / 86_400
     figures = []
     for balance in balances:
         taken = sum(
@@ -90,7 +92,7 @@ def balance_figures(
         )
         note, tone = say("nothing taken in the last 7 days") if has_pace else "", ""
         if taken and has_pace:
-            days = int(balance.amount * _PACE_DAYS / taken)
+            days = int(balance.amount * pace_days / taken)
             day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
                 days=min(days, 36_500)
             )

@@ -19,7 +19,8 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.owner import owner_sign_in
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import sentence
 

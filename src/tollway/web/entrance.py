@@ -13,7 +13,8 @@ from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.identity.sign_in_links import open_link, use_link
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
     AT_ONCE,

@@ -12,7 +12,8 @@ from tollway.identity.second_factor import find_factor
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import Doorkeeper, Visit
 from tollway.web.wording import sentence

@@ -38,7 +38,8 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 from tollway.web.blocks import Block, Cell, Code, Drawing, Facts, Field, Form, Link, Notice
-from tollway.web.pages import Named, PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Named, Web
 from tollway.web.sign_in import TOO_MANY, Sessions, Visit
 from tollway.web.wording import Say, exact_time, sentence
 

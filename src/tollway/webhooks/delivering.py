@@ -17,7 +17,16 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, exists, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, StoreError
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
 # After the first attempt; three days in all.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
 _LEASE_MS = 60_000
+# Longer than any pause: one that is due later was dated by a clock that was wrong.
+_AHEAD_MS = 2 * 86_400_000
 _TIMEOUT_S = 15.0
 _AT_ONCE = 100
 _AT_ONCE_TO_ONE = 5
@@ -68,17 +79,33 @@ _next = (
     .scalar_subquery()
 )
 _waiting = _waiting.union_all(select(_next).where(_waiting.c.endpoint_id.is_not(None)))
-_first = (
-    select(func.min(webhook_delivery.c.next_at_ms))
-    .where(_is_waiting, webhook_delivery.c.endpoint_id == _waiting.c.endpoint_id)
-    .scalar_subquery()
+_its_deliveries = (_is_waiting, webhook_delivery.c.endpoint_id == _waiting.c.endpoint_id)
+_first, _last = (
+    select(edge(webhook_delivery.c.next_at_ms)).where(*_its_deliveries).scalar_subquery()
+    for edge in (func.min, func.max)
 )
-_found = select(_waiting.c.endpoint_id, _first.label("first_at_ms")).subquery("found")
+_found = select(
+    _waiting.c.endpoint_id, _first.label("first_at_ms"), _last.label("last_at_ms")
+).subquery("found")
+_now_ms = bindparam("now_ms", type_=BigInteger)
+_is_astray = _found.c.last_at_ms > _now_ms + _AHEAD_MS
+# Each with whether some of its deliveries would wait for a time that is far away.
 _ENDPOINTS = Query(
     lambda: (
-        select(_found.c.endpoint_id)
-        .where(_found.c.first_at_ms <= bindparam("now_ms", type_=BigInteger))
+        select(_found.c.endpoint_id, _is_astray)
+        .where(or_(_found.c.first_at_ms <= _now_ms, _is_astray))
         .order_by(_found.c.first_at_ms)
+    )
+)
+_BRING_BACK = Query(
+    lambda: (
+        webhook_delivery.update()
+        .where(
+            _is_waiting,
+            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+            webhook_delivery.c.next_at_ms > _now_ms + _AHEAD_MS,
+        )
+        .values(next_at_ms=_now_ms)
     )
 )
 _earlier = webhook_delivery.alias("earlier")
@@ -154,7 +181,10 @@ class Deliverer:
         """Begins what is due, as far as there is space; whether more may be due."""
         now_ms = self._runtime.at_ms()
         endpoints = await self._database.fetch_all(_ENDPOINTS, now_ms=now_ms)
-        for (endpoint_id,) in endpoints:
+        for endpoint_id, is_astray in endpoints:
+            if is_astray:
+                lost = {"of_endpoint": endpoint_id, "now_ms": now_ms}
+                await self._database.write_statement(_BRING_BACK, **lost)
             to_one = sum(each.endpoint_id == endpoint_id for each in self._tasks.values())
             count = min(_AT_ONCE_TO_ONE - to_one, _AT_ONCE - len(self._tasks))
             if count <= 0:

@@ -17,6 +17,7 @@ from tollway.operations.exports import (
     changed_line,
     made,
     not_a_line,
+    not_an_export,
     opened,
     streamed,
 )
@@ -148,7 +149,7 @@ def _file_handler(services: Services) -> Handler:
             services, call, ORDERS_FILE.path, request.export_id
         )
         if owner_id != request.owner_id:
-            raise not_a_line()
+            raise not_an_export()
         after = None
         if request.after is not None:
             row = await database.fetch_one(_POSITION, owner=owner_id, wanted=request.after)

@@ -32,7 +32,7 @@ from tollway.web.blocks import (
     Notice,
     Table,
 )
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, grouped, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 

@@ -18,7 +18,7 @@ from tollway.web.member_parts import (
     removed,
 )
 from tollway.web.new_tokens import new_token
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"

@@ -20,7 +20,6 @@ from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
 from tollway.web.operator.carriers import PATH, WAYBILL, shown_state
-from tollway.web.operator.tables import record
 
 _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 
@@ -121,8 +120,6 @@ async def print_act(context: Context) -> Response:
     kind = context.form.get("kind", "")
     stored = await _wanted(context)
     (stored,) = await print_waybills(context.database, [stored], context.runtime)
-    of = stored.waybill
-    await record(context, "waybill print", f"account {of.account_id}", {"number": of.number})
     return await _drawn(context, stored, kind if kind in _TYPES else "png")
 
 
