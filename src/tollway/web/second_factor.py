@@ -268,7 +268,9 @@ class SecondFactorPages(Generic[P]):
             if secret is None:
                 return self._web.redirect(self._own)
             return self._setting_up(visit, holder, secret, say(problem), status)
-        await forget_attempts(self._database, counted)
+        # Of the login it stays counted: recovery codes turn a factor off as often as it is set up,
+        # and both are in the trail for ever.
+        await forget_attempts(self._database, counted, only="address")
         # All sessions have ended, those of other browsers too: this one gets another.
         cookie = await start_session(self._database, person.kind, person.id, self._web.now_s())
         visit = Visit(cookie, person, view=visit.view)
