@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.support.ledger import RUNTIME
 from tollway.account import waybills
 from tollway.account.waybills import ENDPOINTS, LabelRequest
 from tollway.store.concurrency import BoundedSlots
@@ -27,7 +28,8 @@ class Drawing:
         patch.setattr(waybills, "label_of", MagicMock())
         patch.setattr(waybills, "_drawn", self._draw)
         (label,) = (each for each in ENDPOINTS if each.operation.path.endswith("/label"))
-        parts: Any = MagicMock(call_timeout_s=call_timeout_s, drawing=BoundedSlots(1, "busy"))
+        slots = BoundedSlots(1, "busy")
+        parts: Any = MagicMock(call_timeout_s=call_timeout_s, drawing=slots, runtime=RUNTIME)
         self._handle = label.make_handler(parts)
 
     async def _find(self, *_: object) -> Any:

@@ -1,6 +1,7 @@
 """Reconciliation beside calls: a waybill that is never answered for shuts no carrier."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,9 @@ from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.reconciling import Outcome, Reconciler
 from tollway.carriers.vault import load_vault
-from tollway.store.open import OpenDatabase, key_path
+from tollway.store.database import Database
+from tollway.store.open import OpenDatabase, key_path, open_sealer
+from tollway.webhooks.endpoints import add_endpoint
 
 PENDING = 3
 PAUSE_S = 15.0
@@ -185,5 +188,36 @@ def test_of_equal_orders_of_several_shops_each_can_be_decided(
             finding = await parts.reconciler.decide(object_id, None, None, RUNTIME)
             assert finding.outcome is Outcome.GIVEN_UP
             assert finding.waybill.object_id == object_id
+
+    _beside(own_store, carrier, work)
+
+
+def test_what_the_operator_decides_is_reported_to_the_caller(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: Parts) -> None:
+        await asyncio.to_thread(own_store.run, "UPDATE waybill SET asked_at_s = asked_at_s - 1000")
+        rows = await asyncio.to_thread(own_store.run, "SELECT account_id, order_sn FROM waybill")
+        (account_id, first), (_, second), *_ = rows
+        sealer = open_sealer(own_store.url, own_store.key_file)
+
+        async def add(database: Database) -> None:
+            await add_endpoint(database, sealer, RUNTIME, account_id, "https://shop.example", 0)
+
+        await asyncio.to_thread(own_store.do, add)
+        number = carrier.issued()[0]
+        await parts.reconciler.decide(first, None, number, RUNTIME)
+        await parts.reconciler.decide(second, None, None, RUNTIME)
+        bodies = "SELECT type, body FROM webhook_delivery ORDER BY number"
+        found = [
+            (kind, json.loads(body)["data"])
+            for kind, body in await asyncio.to_thread(own_store.run, bodies)
+        ]
+        assert [
+            (kind, data["order_sn"], data["outcome"], data["number"]) for kind, data in found
+        ] == [
+            ("waybill.settled", first, "issued", number),
+            ("waybill.settled", second, "given_up", None),
+        ]
 
     _beside(own_store, carrier, work)

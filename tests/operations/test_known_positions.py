@@ -202,3 +202,18 @@ def test_of_more_days_than_are_kept_the_last_ones_read_stay() -> None:
     for day in range(most, most + 10):
         known.keep_hours(day, [])
     assert set(known.hours) == {0, *range(11, most + 10)}
+
+
+@pytest.mark.sqlite
+def test_hours_count_as_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "_KEPT_MAX", 10_000)
+    hours = [positions._hour(number, 1) for number in range(24)]
+    kept, most = positions.Positions(), 0
+    for number in range(100):
+        known = kept._known["shop", f"tag {number}"] = DayCounts(1, [])
+        for day in range(32):
+            known.keep_hours(day, hours)
+        kept._forget_if_many(known)
+        most = max(most, sum(len(each.hours) for each in kept._known.values()))
+    # At about 24 times 100 bytes for a day: no more than the units stand for.
+    assert most * 24 * 100 < 10_000 * 16 + 32 * 24 * 100

@@ -104,7 +104,7 @@ def test_100_a_parameter_in_the_query_of_a_post_is_named_with_its_place(
 ) -> None:
     path, token = BY_NAME["orders"].path, {"Authorization": f"Bearer {caller.token}"}
     reply = reply_of(served.client.post(path, params={field: "1"}, headers=token))
-    assert reply.code == 100 and reply.msg.endswith(" in the body, not in the query string.")
+    assert reply.code == 100 and reply.msg.endswith(", in the body and not in the query string.")
     chinese = {**token, "Accept-Language": "zh"}
     reply = reply_of(served.client.post(path, params={field: "1"}, headers=chinese))
     assert reply.msg.endswith("（放在请求体中，而不是查询字符串中）。")
@@ -120,7 +120,7 @@ def test_100_a_parameter_in_the_body_of_a_get_is_named_with_its_place(
     path, token = BY_NAME["product_analysis"].path, {"Authorization": f"Bearer {caller.token}"}
     sent = {"json": {"product_id": "1"}, "headers": token}
     reply = reply_of(served.client.request("GET", path, **sent))
-    assert reply.code == 100 and reply.msg.endswith(" in the query string, not in the body.")
+    assert reply.code == 100 and reply.msg.endswith(", in the query string and not in the body.")
     # What is wrong with a value stays what it is.
     wrong = {"product_id": "1", "query_date": "today"}
     reply = reply_of(served.client.request("GET", path, params=wrong, **sent))

@@ -26,7 +26,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order, put_orders
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.consent.grants import GrantRequest
+from tollway.consent.grants import GrantRequest, revoke_grant
 from tollway.consent.links import PASSWORD_LINK_HOURS, ConsentLinks
 from tollway.consent.owners import Owner, add_owner, set_password
 from tollway.store.database import Database
@@ -104,6 +104,38 @@ def test_a_repeated_read_is_shown_with_the_one_it_repeats(
         # Both got as many records.
         counts = re.findall(r'data-label="Records">([\d,]+)<', page)
         assert len(counts) == 2 and counts[0] == counts[1]
+
+
+def test_an_approval_that_is_sent_again_changes_nothing(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    browser.open(link)
+    browser.sign_in(person.login)
+    changes = []
+    for _ in range(3):
+        browser.open(link)
+        assert "You approved" in browser.send("/authorize", answer="approve").text
+        changes += store.run("SELECT directory FROM version")
+    assert changes[0] == changes[2]
+
+
+def test_an_owner_approves_and_revokes_so_often_in_a_day(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    for _ in range(20):
+        given = allow(store, asker, person)
+        store.do(lambda database, of=given.id: revoke_grant(database, RUNTIME, of))  # type: ignore[misc]
+    browser.open(link)
+    browser.sign_in(person.login)
+    refused = browser.send("/authorize", answer="approve")
+    assert refused.status_code == 429 and "too often today" in refused.text
+    assert ask(gateway, asker, person.id).code == 302
+    # What it gave other accounts counts for itself.
+    other = new_asker(store)
+    browser.open(link_of(gateway, other, person))
+    assert "You approved" in browser.send("/authorize", answer="approve").text
 
 
 def test_declining_allows_nothing(

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -17,15 +19,23 @@ from starlette.responses import Response
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.postgresql import locked, waiting
 from tests.support.raw import request
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.owners import Owner
-from tollway.store.database import Database
+from tollway.identity import passwords
+from tollway.identity.people import Person, Role
+from tollway.identity.sign_in_limits import Attempt
+from tollway.identity.sign_in_links import invite
+from tollway.store.database import Database, Reader
+from tollway.store.open import open_sealer
+from tollway.web.entrance import OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
-from tollway.web.sign_in import Sessions, Visit
+from tollway.web.second_factor import SecondFactorPages
+from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyAtOnceError, Visit
 
 SIGN_IN = "/owner/sign-in"
 # As many of one address may wait for their password to be checked.
@@ -121,3 +131,85 @@ def test_between_pages_it_is_the_turn_of_calls(own: Store) -> None:
         return most
 
     assert own.do(work) <= 2, "pages in one turn of the event loop"
+
+
+class _Turnstile:
+    """Takes the place of the lock around a password's hash, and counts the threads at it."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._here = 0
+        self._counting, self._lock = Lock(), Lock()
+
+    def __enter__(self) -> None:
+        with self._counting:
+            self._here += 1
+            self.most = max(self.most, self._here)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        with self._counting:
+            self._here -= 1
+
+
+@pytest.mark.sqlite
+def test_forms_sent_at_once_with_one_link_take_one_thread(
+    own: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turnstile = _Turnstile()
+    monkeypatch.setattr(passwords, "_one_at_a_time", turnstile)
+
+    async def work(database: Database) -> list[int]:
+        made = await invite(database, RUNTIME, role=Role.OPERATOR, name="Li", login="li li")
+        sessions = Sessions(database, OPERATORS, bytes(32), is_secure=False)
+        web, secret = Web(sessions, ZoneInfo("UTC")), bytes(32)
+        sealer = open_sealer(own.url, own.key_file)
+        factor = SecondFactorPages(web, database, sessions, sealer, secret, OPERATOR_PATH)
+        door = Doorkeeper(database)
+        entrance = Entrance(web, database, sessions, door, factor, OPERATOR_PATH, "", "")
+        visit = Visit[Person]("v.a browser")
+        fields = {"form_token": sessions.form_token(visit), "link": made.link}
+        body = urlencode({**fields, "password": "a new password"}).encode()
+        headers = [
+            (b"cookie", f"tollway_operator={visit.cookie}".encode()),
+            (b"content-type", b"application/x-www-form-urlencoded"),
+        ]
+        scope = {**SCOPE, "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        page = web.endpoint(entrance.enter)
+        answers = await asyncio.gather(*(page(Request({**scope}, receive)) for _ in range(6)))
+        return sorted(each.status_code for each in answers)
+
+    assert own.do(work) == [303, *[410] * 5]
+    assert turnstile.most == 1
+
+
+@pytest.mark.sqlite
+def test_who_has_many_known_browsers_leaves_the_checks_to_others(own: Store) -> None:
+    async def password(_: Reader, login: str) -> None:
+        if login == "many":
+            await held.wait()
+
+    async def no_one(*_: object) -> None:
+        return None
+
+    async def work(database: Database) -> None:
+        door, area = Doorkeeper(database), Area[Owner]("owner", no_one, password)
+        known = [Attempt("owner", "many", "192.0.2.1", f"browser {each}") for each in range(30)]
+        sent = [asyncio.create_task(door.admit(area, each, "a password", 0)) for each in known]
+        await asyncio.wait(sent, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        other = asyncio.create_task(
+            door.admit(area, Attempt("owner", "another", "192.0.2.2"), "a password", 0)
+        )
+        await asyncio.sleep(0)
+        held.set()
+        assert await other is None, "it is checked, and not refused"
+        refused = await asyncio.gather(*sent, return_exceptions=True)
+        assert sum(isinstance(each, TooManyAtOnceError) for each in refused) == 28
+
+    held = asyncio.Event()
+    own.do(work)

@@ -362,3 +362,16 @@ def test_an_operator_resets_the_factor_of_another_and_the_trail_says_so(
         (f"operator {operator.login}", "second-factor on", f"operator {operator.login}"),
         (f"member {who.login}", "second-factor on", f"member {who.login}"),
     ]
+
+
+def test_a_second_factor_is_turned_on_so_often_in_a_while(store: Store, browser: Browser) -> None:
+    who = new_member(store)
+    send_password(browser, who)
+    for _ in range(2):
+        device = set_up(browser, who)
+        browser.open(f"{who.home}/second-factor")
+        off = browser.send(f"{who.home}/second-factor", code=device.recovery[0])
+        assert "is off" in off.text
+    browser.send(f"{who.home}/second-factor")
+    sent = [browser.send(f"{who.home}/second-factor", code=WRONG).status_code for _ in range(2)]
+    assert sent == [403, 429], "each set-up was one wrong code, and a right one that counts too"

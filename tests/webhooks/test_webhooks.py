@@ -165,6 +165,24 @@ def test_a_failed_one_is_tried_again_and_holds_up_its_subject_alone(
     )
 
 
+def test_to_a_webhook_that_ended_nothing_is_sent_again_and_its_log_stays(
+    client: Client, receiver: Receiver
+) -> None:
+    webhook_id = client.account.webhooks_make(url=receiver.url).endpoint.id
+    client.account.webhooks_test()
+
+    def log() -> list[str]:
+        listed = client.account.webhooks_deliveries(webhook_id=webhook_id).deliveries
+        return [each.state for each in listed]
+
+    eventually(log, lambda seen: seen == ["delivered"])
+    client.account.webhooks_end(webhook_id=webhook_id)
+    event_id = receiver.received[0].headers["webhook-id"]
+    with pytest.raises(errors.UnknownPathError):
+        client.account.webhooks_redeliver(webhook_id=webhook_id, event_id=event_id)
+    assert log() == ["delivered"]
+
+
 def test_one_of_a_clock_that_was_far_ahead_is_delivered_when_the_clock_is_right(
     served: Gateway, client: Client, caller: Caller, receiver: Receiver
 ) -> None:

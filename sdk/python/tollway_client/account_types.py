@@ -300,7 +300,7 @@ class Token(Payload):
 
 @dataclass(frozen=True)
 class Tokens(Payload):
-    """The oldest first, without their texts."""
+    """The oldest first, without their texts. Of over 1,000, some that ended are left out."""
 
     tokens: list[Token]
     """The tokens, the oldest first, without their texts."""

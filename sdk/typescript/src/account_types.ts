@@ -267,7 +267,7 @@ export interface Token {
   limits?: TokenLimits;
 }
 
-/** The oldest first, without their texts. */
+/** The oldest first, without their texts. Of over 1,000, some that ended are left out. */
 export interface Tokens {
   /** The tokens, the oldest first, without their texts. */
   tokens: Token[];

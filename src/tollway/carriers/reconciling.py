@@ -192,6 +192,8 @@ class Reconciler:
             else:
                 is_done = await end_issued(transaction, stored, Issued(number), self._vault, at_ms)
             if is_done:
+                outcome = "given_up" if number is None else "issued"
+                await self._report(transaction, stored, outcome, number)
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
                     transaction, runtime, "waybill decide", subject, before=pending, after=after

@@ -6,7 +6,7 @@ They are given, extended, revoked and listed here, and so are the reads that wer
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, String, bindparam, or_, select, tuple_
+from sqlalchemy import BigInteger, Integer, String, bindparam, func, or_, select, tuple_
 
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
@@ -110,6 +110,18 @@ _account_page = _page.where(consent.c.account_id == bindparam("of_account"))
 _ACCOUNT_PAGE = Query(_account_page)
 _ACCOUNT_PAGE_OF_OWNER = Query(
     lambda: _account_page.where(consent.c.owner_id == bindparam("wanted"))
+)
+_GIVEN_SINCE = Query(
+    lambda: (
+        select(func.count())
+        .select_from(consent)
+        .where(
+            consent.c.owner_kind == bindparam("kind"),
+            consent.c.owner_id == bindparam("wanted"),
+            consent.c.account_id == bindparam("of_account"),
+            consent.c.granted_at_s > bindparam("since_s", type_=BigInteger),
+        )
+    )
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
@@ -249,6 +261,18 @@ async def grants_between(reader: Reader, grant_request: GrantRequest) -> Sequenc
         of_account=grant_request.account_id,
     )
     return [Grant(*row) for row in rows]
+
+
+async def given_since(reader: Reader, grant_request: GrantRequest, since_s: float) -> int:
+    """How many grants an owner gave an account after a moment, of every scope."""
+    ((given,),) = await reader.fetch_all(
+        _GIVEN_SINCE,
+        kind=grant_request.owner_kind,
+        wanted=grant_request.owner_id,
+        of_account=grant_request.account_id,
+        since_s=int(since_s),
+    )
+    return int(given)
 
 
 async def grants_of_owner(reader: Reader, kind: str, owner_id: str) -> Sequence[NamedGrant]:

@@ -25,6 +25,8 @@ _SEEN_STEP_S = 60
 # Ended ones stay so long, for the one who asks when a session ended.
 _KEPT_S = 30 * 86_400
 _SWEEP_PIECES_MAX = 20
+# A person signs in as often as they like: older sessions than so many are ended and dropped.
+OF_PERSON_MAX = 100
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -46,6 +48,19 @@ _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
 _INSERT = Query(
     lambda: session.insert().values(
         {name: bindparam(name) for name in ("hash", *Session.__struct_fields__)}
+    )
+)
+_DROP_OLDEST = Query(
+    lambda: session.delete().where(
+        session.c.hash.in_(
+            select(session.c.hash)
+            .where(
+                session.c.kind == bindparam("of_kind"),
+                session.c.subject_id == bindparam("of_subject"),
+            )
+            .order_by(session.c.started_at_s.desc(), session.c.hash)
+            .offset(OF_PERSON_MAX - 1)
+        )
     )
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(session.c.hash == bindparam("wanted")))
@@ -108,6 +123,7 @@ async def start_session(
         await _one_at_a_time(transaction, kind, subject_id)
         if is_unchanged is not None and not await is_unchanged(transaction):
             raise ChangedMeanwhileError
+        await transaction.execute(_DROP_OLDEST, of_kind=kind, of_subject=subject_id)
         await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
 
     await database.write(work)

@@ -124,11 +124,14 @@ async def count_attempt(
     await database.write(work)
 
 
-async def forget_attempts(database: Database, attempt: Attempt) -> None:
-    """After a success: earlier mistakes at this login from here, and this attempt elsewhere."""
+async def forget_attempts(database: Database, attempt: Attempt, only: str = "") -> None:
+    """After a success: earlier mistakes at this login from here, and this attempt elsewhere; or one
+    of these counts only."""
 
     async def work(transaction: Transaction) -> None:
         for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
+            if only not in ("", name):
+                continue
             # A person who owns one login must not free an address from its count by it.
             undo = _UNCOUNT if name in ("address", "login") else _FORGET
             await transaction.execute(undo, wanted=each)

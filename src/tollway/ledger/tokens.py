@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, func, select
+from sqlalchemy import BigInteger, bindparam, case, func, or_, select
 
 from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
@@ -46,6 +46,8 @@ _CHECKSUM_LENGTH = 6
 PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
 _VALID_MAX = 200
+# Rows are kept for audits: an account has ever more tokens, and a list of them so many at most.
+LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
 
@@ -114,7 +116,39 @@ _of_account = (
     .order_by(token.c.issued_at_s, token.c.id)
 )
 _OF_ACCOUNT = Query(_of_account)
-_OF_CALLER = Query(lambda: _of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
+_is_own = func.coalesce(token.c.client_id, "") != PAGES
+_has_ended = or_(
+    token.c.revoked_at_s.is_not(None),
+    func.coalesce(token.c.expires_at_s, NEVER_S) <= bindparam("now_s", type_=BigInteger),
+)
+# Those in force first, and of these the ones that people made: clients make thousands.
+_OF_CALLER = Query(
+    lambda: (
+        select(*TOKEN_COLUMNS)
+        .where(token.c.account_id == bindparam("account_id"), _is_own)
+        .order_by(
+            case((_has_ended, 1), else_=0),
+            case((token.c.client_id.is_not(None), 1), else_=0),
+            token.c.issued_at_s.desc(),
+            token.c.id,
+        )
+        .limit(LISTED_MAX)
+    )
+)
+_OWN = Query(
+    lambda: select(*TOKEN_COLUMNS).where(
+        token.c.id == bindparam("wanted"), token.c.account_id == bindparam("account_id"), _is_own
+    )
+)
+_ANY_OWN = Query(
+    lambda: (
+        select(token.c.id)
+        .where(
+            token.c.account_id == bindparam("account_id"), _is_own, token.c.revoked_at_s.is_(None)
+        )
+        .limit(1)
+    )
+)
 # Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
     lambda: (
@@ -267,10 +301,24 @@ async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
     return [token_of(row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
 
 
-async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
-    """The tokens that an account manages itself: not those of pages, which a page makes again as
-    often as they are revoked."""
-    return [token_of(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
+async def list_own_tokens(database: Database, account_id: str, now_s: float) -> list[Token]:
+    """The tokens that an account manages itself, the oldest first: not those of pages, which a page
+    makes again as often as they are revoked. Of very many, those that have ended are left out."""
+    rows = await database.fetch_long(
+        _OF_CALLER, account_id, account_id=account_id, now_s=int(now_s)
+    )
+    return sorted(map(token_of, rows), key=lambda each: (each.issued_at_s, each.id))
+
+
+async def find_own_token(reader: Reader, account_id: str, token_id: str) -> Token | None:
+    """One of these; None if there is no such token, or it is another account's."""
+    row = await reader.fetch_one(_OWN, account_id=account_id, wanted=token_id)
+    return None if row is None else token_of(row)
+
+
+async def has_own_token(reader: Reader, account_id: str) -> bool:
+    """Whether an account has one of these that is not revoked."""
+    return await reader.fetch_one(_ANY_OWN, account_id=account_id) is not None
 
 
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:

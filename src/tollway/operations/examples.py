@@ -85,8 +85,8 @@ _CLAIMS = CouponClaims(
     dataList=[
         CouponRecord(
             couponTime="2026-01-31 12:30:05",
-            money="5",
-            minUseMoney="30",
+            money="5.00",
+            minUseMoney="30.00",
             couponName="外卖满 30 减 5",
             couponType="WAIMAI_COUPON",
             couponCode="TWC0000000001",
@@ -211,12 +211,12 @@ EXAMPLES: Mapping[str, Example] = {
         WaybillBatch(
             [
                 WaybillBatchItem(
-                    order_sn="TRIAL-000001",
+                    order_sn="TRIAL-000002",
                     request_id="649a71fadf2403f9c2b7e1d058",
                     code=0,
                     reason="SUCCESS",
                     msg="Success",
-                    waybill=_WAYBILL,
+                    waybill=msgspec.structs.replace(_WAYBILL, orderSn="TRIAL-000002"),
                     authorize_url=None,
                 )
             ],

@@ -114,8 +114,12 @@ class Decode:
 
 
 # Many clients put parameters where another method has them: "missing" alone says too little.
-_IN_BODY = Phrase(" in the body, not in the query string", "（放在请求体中，而不是查询字符串中）")
-_IN_QUERY = Phrase(" in the query string, not in the body", "（放在查询字符串中，而不是请求体中）")
+_IN_BODY = Phrase(
+    ", in the body and not in the query string", "（放在请求体中，而不是查询字符串中）"
+)
+_IN_QUERY = Phrase(
+    ", in the query string and not in the body", "（放在查询字符串中，而不是请求体中）"
+)
 
 
 def _elsewhere(refusal: Refusal, place: Phrase) -> Refusal:

@@ -34,7 +34,8 @@ from tollway.web.entrance import Entrance
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.refused_forms import RefusedForm
 from tollway.web.remembered import Remembered
 from tollway.web.sign_in import Visit

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.grants import GrantRequest, give_grant, grants_between
+from tollway.consent.grants import GrantRequest, give_grant, given_since, grants_between
 from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
@@ -19,7 +19,8 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.owner import owner_sign_in
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import sentence
 
@@ -40,6 +41,14 @@ _SANDBOX = (
         "It was made with a test token and concerns no real shop: there is nothing to approve."
     ),
 )
+_TOO_OFTEN = (
+    429,
+    sentence("This was approved too often today"),
+    sentence("You approved and revoked it many times. Try again tomorrow. Nothing was allowed."),
+)
+_DAY_S = 86_400
+_GIVEN_A_DAY_MAX = 20
+_EXTENDED_EVERY_S = 3600
 
 
 class Asked(NamedTuple):
@@ -98,6 +107,8 @@ class AuthorizePages:
         self._check_owner(visit, asked)
         if form.get("answer") != "approve":
             return self._web.redirect("/owner?said=declined")
+        if not await self._is_due(asked.grant_request):
+            return self._web.redirect("/owner?said=approved")
         await give_grant(
             self._database,
             self._runtime,
@@ -106,6 +117,23 @@ class AuthorizePages:
             granted_by="owner",
         )
         return self._web.redirect("/owner?said=approved")
+
+    async def _is_due(self, wanted: GrantRequest) -> bool:
+        """Whether an approval changes anything. A link is used as often as its owner likes: each
+        new grant is kept for ever, and has every call look up its caller again."""
+        now_s = self._web.now_s()
+        held = [
+            each
+            for each in await grants_between(self._database, wanted)
+            if each.scope == wanted.scope and each.holds(now_s)
+        ]
+        if held:
+            until_s = held[0].expires_at_s
+            wanted_s = now_s + self._grant_s
+            return until_s is None or abs(until_s - wanted_s) >= _EXTENDED_EVERY_S
+        if await given_since(self._database, wanted, now_s - _DAY_S) >= _GIVEN_A_DAY_MAX:
+            raise PageError(*_TOO_OFTEN)
+        return True
 
     async def _asked(self, link: str) -> Asked:
         opened = self._links.read(link, self._web.now_s())

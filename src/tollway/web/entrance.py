@@ -1,6 +1,5 @@
 """Signing in and out of the areas of operators and of account members, also by a link."""
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
@@ -8,13 +7,14 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword, hash_password
+from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
 from tollway.identity.people import MEMBER, OPERATOR, Person, find_person, password_of
 from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.identity.sign_in_links import open_link, use_link
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
     AT_ONCE,
@@ -172,7 +172,7 @@ class Entrance:
                 if wrong is not None:
                     return await self._link_page(visit, text, wrong[0], visit.view.say(wrong[1]))
             async with self.web.aside():
-                password_hash = await asyncio.to_thread(hash_password, password)
+                password_hash = await self.doorkeeper.hashed(password, opened.person.id)
         found = await use_link(
             self.database, text, password_hash, self.web.now_s(), has_shown_code=needs_code
         )

@@ -16,7 +16,8 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.orders.storage import last_change_of
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.sign_in import (
     AT_ONCE,
     TOO_MANY,

@@ -18,10 +18,10 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
-from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import StoreBusyError, StoreError
+from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
+from tollway.web.page_errors import PageError, page_error_of
 from tollway.web.sign_in import Sessions, Visit
 from tollway.web.wording import (
     CAME_FROM,
@@ -70,19 +70,6 @@ _THEME_NAMES = {
 _COMMAND = re.compile("`([^`]+)`")
 
 logger = logging.getLogger("tollway.web")
-
-
-class PageError(Exception):
-    """Ends a page with a title and a text for its reader, both sentences of the catalogue."""
-
-    def __init__(self, status: int, title: str, text: str, **values: object) -> None:
-        super().__init__(title)
-        self.status = status
-        self.title = title
-        self.text = text
-        self.values = values
-        # The page of the form that was refused before its fields were looked at.
-        self.came_from = ""
 
 
 class Named(Protocol):
@@ -295,7 +282,7 @@ class Web(Generic[P]):
             response = await page(request, visit)
         except Exception as error:
             response = self.error_page(
-                visit, _page_error(error, view), is_form=request.method == "POST"
+                visit, page_error_of(error, view), is_form=request.method == "POST"
             )
         response.headers.update(HEADERS)
         if response.status_code == 503:
@@ -363,31 +350,6 @@ class Web(Generic[P]):
 def _with_commands(text: str) -> Markup:
     """A text in which a command stands between backticks, as the terminal shows it."""
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
-
-
-def _page_error(error: Exception, view: View) -> PageError:
-    if isinstance(error, PageError):
-        return error
-    if isinstance(error, Refusal):
-        return PageError(400, "This form cannot be read", error.message(view.language))
-    if isinstance(error, LedgerError):
-        # Its text is for the operator, and names commands.
-        return PageError(
-            409, "That is no longer possible", "Something has changed meanwhile: load it again."
-        )
-    if isinstance(error, StoreBusyError):
-        return PageError(
-            503, "Not available at this moment", "The gateway is busy. Try again in a moment."
-        )
-    if isinstance(error, StoreError):
-        logger.error("the database is unavailable: %s", error)
-        return PageError(
-            503,
-            "Not available at this moment",
-            "The gateway cannot reach its database. If you are signed in, you stay so.",
-        )
-    logger.error("a page failed unexpectedly", exc_info=error)
-    return PageError(500, "Something went wrong", "It was not your fault. Please try again later.")
 
 
 async def _body(request: Request, most: int) -> bytes:

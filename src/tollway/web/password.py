@@ -1,6 +1,5 @@
 """The page behind the link that an operator makes for an owner: it asks for a new password."""
 
-import asyncio
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -8,15 +7,15 @@ from starlette.responses import Response
 
 from tollway.consent.links import PASSWORD_PATH, PasswordLinks
 from tollway.consent.owners import Credential, Owner, put_password
-from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
+from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN
 from tollway.identity.second_factor import find_factor
 from tollway.ledger.runtime import Runtime
-from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form
-from tollway.web.pages import PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
-from tollway.web.sign_in import Visit
+from tollway.web.sign_in import Doorkeeper, Visit
 from tollway.web.wording import Say, sentence
 
 _UNUSABLE = (
@@ -24,7 +23,6 @@ _UNUSABLE = (
     sentence("This link cannot be used"),
     sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
 )
-_WAIT_S = 3.0
 
 
 def _length(say: Say) -> str:
@@ -41,13 +39,13 @@ class PasswordPages:
         database: Database,
         links: PasswordLinks,
         factor: SecondFactorPages[Owner],
+        doorkeeper: Doorkeeper,
     ) -> None:
         self._web = web
         self._database = database
         self._links = links
         self._factor = factor
-        # A hash takes 64 MiB.
-        self._hashing = BoundedSlots(1, "too many passwords at once")
+        self._doorkeeper = doorkeeper
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         link = request.query_params.get("link", "")
@@ -67,8 +65,8 @@ class PasswordPages:
             wrong = await self._factor.problem_with(request, owner, form.get("code", ""))
             if wrong is not None:
                 return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
-        async with self._web.aside(), self._hashing.taken(_WAIT_S):
-            hashed = await asyncio.to_thread(hash_password, password)
+        async with self._web.aside():
+            hashed = await self._doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
         runtime = Runtime(now_s=self._web.now_s)
         # The link holds for the old password only, and may have been used meanwhile.
         changed = await put_password(

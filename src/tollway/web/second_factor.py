@@ -38,7 +38,8 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 from tollway.web.blocks import Block, Cell, Code, Drawing, Facts, Field, Form, Link, Notice
-from tollway.web.pages import Named, PageError, Web
+from tollway.web.page_errors import PageError
+from tollway.web.pages import Named, Web
 from tollway.web.sign_in import TOO_MANY, Sessions, Visit
 from tollway.web.wording import Say, exact_time, sentence
 
@@ -267,7 +268,9 @@ class SecondFactorPages(Generic[P]):
             if secret is None:
                 return self._web.redirect(self._own)
             return self._setting_up(visit, holder, secret, say(problem), status)
-        await forget_attempts(self._database, counted)
+        # Of the login it stays counted: recovery codes turn a factor off as often as it is set up,
+        # and both are in the trail for ever.
+        await forget_attempts(self._database, counted, only="address")
         # All sessions have ended, those of other browsers too: this one gets another.
         cookie = await start_session(self._database, person.kind, person.id, self._web.now_s())
         visit = Visit(cookie, person, view=visit.view)

@@ -20,7 +20,13 @@ from starlette.responses import Response
 
 from tollway.consent.links import TokenSigner
 from tollway.contract.addresses import UNKNOWN, Network, client_address, counted_address
-from tollway.identity.passwords import PASSWORD_MAX, StoredPassword, folded_login, is_password
+from tollway.identity.passwords import (
+    PASSWORD_MAX,
+    StoredPassword,
+    folded_login,
+    hash_password,
+    is_password,
+)
 from tollway.identity.second_factor import find_factor
 from tollway.identity.sessions import (
     LIFETIME_S,
@@ -31,6 +37,7 @@ from tollway.identity.sessions import (
 )
 from tollway.identity.sign_in_limits import Attempt, count_attempt, forget_attempts
 from tollway.store.clock import common_ms
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, Reader
 from tollway.web.wording import PLAIN_VIEW, View, sentence
 
@@ -197,6 +204,11 @@ _CHECKS_AT_ONCE = 1
 _CHECKS_WAITING_MAX = 20
 # Of one address: a crowd at one address leaves the other checks to others.
 _CHECKS_OF_ADDRESS_MAX = 4
+# Of a login, from the browsers that know it: who knows a password can have any number of these.
+_CHECKS_OF_LOGIN_MAX = 2
+# A new password takes as much as a check.
+_HASHED_AT_ONCE = 1
+_HASHED_WAIT_S = 3.0
 
 
 class TooManyAtOnceError(Exception):
@@ -209,7 +221,10 @@ class Doorkeeper:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
-        self._waiting: Counter[str] = Counter()
+        # By address, and by login for browsers that know it.
+        self._strangers: Counter[str] = Counter()
+        self._known: Counter[str] = Counter()
+        self._hashing = BoundedSlots(_HASHED_AT_ONCE, "too many passwords at once")
 
     async def admit(
         self, area: Area[P], attempt: Attempt, password: str, now_s: float
@@ -217,27 +232,34 @@ class Doorkeeper:
         """The person of this login and password; None if either is wrong."""
         if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
-        # A known browser has its own share, because strangers can fill the common one.
-        waits_as, most = attempt.address, _CHECKS_OF_ADDRESS_MAX
+        # Known browsers have a share of their own, because strangers can fill the common one.
+        waiting, name, most = self._strangers, attempt.address, _CHECKS_OF_ADDRESS_MAX
         if attempt.device:
-            waits_as, most = f"device {attempt.device}", 1
-        elif self._waiting.total() >= _CHECKS_WAITING_MAX:
+            waiting, name, most = self._known, f"{area.name} {attempt.login}", _CHECKS_OF_LOGIN_MAX
+        elif waiting.total() >= _CHECKS_WAITING_MAX:
             raise TooManyAtOnceError
-        if self._waiting[waits_as] >= most:
+        if waiting[name] >= most:
             raise TooManyAtOnceError
         # No await between reading the number of waiting checks and raising it.
-        self._waiting[waits_as] += 1
+        waiting[name] += 1
         try:
             at_s = await common_ms(self._database, int(now_s * 1000)) // 1000
             await count_attempt(self._database, attempt, at_s)
             async with self._checks:
                 found = await self._checked(area, attempt.login, password)
         finally:
-            self._waiting[waits_as] -= 1
-            self._waiting += Counter()  # Drops names without waiting checks.
+            waiting[name] -= 1
+            if not waiting[name]:
+                del waiting[name]
         if found is not None:
             await forget_attempts(self._database, attempt)
         return found
+
+    async def hashed(self, password: str, by: str) -> str:
+        """The hash of a new password. Of one person, one at a time: any number of forms can be sent
+        with one link, and the threads are there for others too."""
+        async with self._hashing.taken(_HASHED_WAIT_S, by=by):
+            return await asyncio.to_thread(hash_password, password)
 
     async def _checked(self, area: Area[P], login: str, password: str) -> StoredPassword | None:
         found = await area.password(self._database, login)

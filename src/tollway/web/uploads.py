@@ -9,7 +9,7 @@ from typing import BinaryIO
 from multipart import MultipartError, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 
 FILE_MAX_BYTES = 512 * 2**20
 _FIELD_MAX_BYTES = 4096

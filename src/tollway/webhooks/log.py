@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, null, select, tuple_
+from sqlalchemy import BigInteger, Integer, bindparam, exists, null, select, tuple_
 
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.webhooks import webhook_delivery
+from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 
 _KEEP_MS = 30 * 86_400_000
 _PIECE = 500
@@ -47,6 +47,12 @@ _AGAIN = Query(
             webhook_delivery.c.account_id == bindparam("of_account"),
             webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
             webhook_delivery.c.event_id == bindparam("wanted"),
+            # To one that ended nothing is sent: what the log says of it would be lost.
+            exists().where(
+                webhook_endpoint.c.account_id == webhook_delivery.c.account_id,
+                webhook_endpoint.c.id == webhook_delivery.c.endpoint_id,
+                webhook_endpoint.c.ended_at_s.is_(None),
+            ),
         )
         .values(
             state="waiting",
@@ -82,7 +88,8 @@ async def list_deliveries(
 async def deliver_again(
     database: Database, account_id: str, endpoint_id: str, event_id: str, now_ms: int
 ) -> bool:
-    """Has an event delivered once more, with the same id; False if it is not in the log."""
+    """Has an event delivered once more, with the same id; False if it is not in the log, or if the
+    endpoint has ended."""
     values = {
         "of_account": account_id,
         "of_endpoint": endpoint_id,

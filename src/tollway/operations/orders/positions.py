@@ -40,10 +40,12 @@ from tollway.store.database import Database, Row
 from tollway.store.paging import RunningCounts
 from tollway.store.query import Query, Steps
 
-# How much is kept of all shops: a day takes 16 bytes, what is around the days of a shop some more.
-_KEPT_MAX = 500_000
+# How much is kept of all shops, in units of 16 bytes: a day takes one, what is around the days of a
+# shop some more, and so do the hours of a day, about.
+_KEPT_MAX = 2_000_000
 _KEPT_OF_SHOP = 64
-# The days of a shop whose hours are kept, at about two kilobytes each.
+_KEPT_OF_DAY, _KEPT_OF_HOUR = 10, 8
+# The days of a shop whose hours are kept.
 _HOURS_OF_DAYS_MAX = 400
 # How long after a read of a shop's days they are read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
@@ -138,6 +140,8 @@ class DayCounts(RunningCounts):
         self.version = version
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
+        # What hours were kept that are not counted yet.
+        self.uncounted = 0
         # Of the busy hours in which pages began or ended, by the time that an hour comes after.
         self.marks: dict[int, KnownPositions] = {}
 
@@ -147,6 +151,7 @@ class DayCounts(RunningCounts):
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             del self.hours[next(iter(self.hours))]
         self.hours[day] = hours
+        self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours)
 
     async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
         """Reads the hours of a day, and of its neighbours, from a server; False if they are of
@@ -253,7 +258,7 @@ class Positions:
         if is_within and to_skip > SKIPPED_MAX:
             marks.add(guess.position + size, last)
             self._kept += 1
-        self._forget_if_many()
+        self._forget_if_many(guess.known)
 
     def forget(self, owner_id: str, facet: str) -> None:
         """Drops counts that do not hold any more."""
@@ -278,7 +283,7 @@ class Positions:
                 search = _search(known, values, {})
                 _, asked = next(search)
             self.forget(*key)
-        self._forget_if_many()
+        self._forget_if_many(known)
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
         """The total in a row of its own, then the row of the page. `parts` counts the orders of
@@ -290,7 +295,7 @@ class Positions:
                 ((after, orders),) = yield query, values
                 cut[name] = _Hour(after, orders)
         start = yield from _search(known, values, cut)
-        self._forget_if_many()
+        self._forget_if_many(known)
         if start.after == _NOWHERE:
             return [(start.total,)]
         found = yield rows, {**values, "after": start.after, "skip": start.skip}
@@ -308,9 +313,10 @@ class Positions:
             self._kept += len(known) + _KEPT_OF_SHOP
         return known
 
-    def _forget_if_many(self) -> None:
+    def _forget_if_many(self, known: DayCounts) -> None:
         # Those that were replaced still count: it is reached sooner, and that is all.
-        self._kept += 1
+        self._kept += 1 + known.uncounted
+        known.uncounted = 0
         if self._kept > _KEPT_MAX:
             self._known.clear()
             self._learnt_s.clear()

@@ -31,7 +31,7 @@ from tollway.web.caller.home import (
     shown_cost,
 )
 from tollway.web.page_calls import PageAnswer
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount
 
 ANALYSIS = f"{PATH}/analysis"

@@ -9,7 +9,7 @@ from tollway.identity.people import Person
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.request_log import CallFilter, log_page
-from tollway.ledger.tokens import list_own_tokens
+from tollway.ledger.tokens import has_own_token
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
@@ -32,7 +32,7 @@ from tollway.web.blocks import (
     Notice,
     Table,
 )
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, grouped, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
@@ -63,10 +63,10 @@ def closed_notice(context: Context, account: Account) -> list[Notice]:
 async def show_home(context: Context) -> Response:
     database, own = context.database, account_id(context.person)
     # Side by side: one after the other, each would wait for its turn beside the paid calls.
-    account, balances, tokens, used, lines, prices = await asyncio.gather(
+    account, balances, has_token, used, lines, prices = await asyncio.gather(
         own_account(context),
         list_balances(database, own),
-        list_own_tokens(database, own),
+        has_own_token(database, own),
         recent_usage(context, own),
         list_alerts(database, own),
         prices_of(context, own),
@@ -76,7 +76,7 @@ async def show_home(context: Context) -> Response:
     if not is_closed:
         # Those who may change nothing neither issue a token nor send a call.
         if not used and context.person.may_change:
-            blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
+            blocks.append(_first_call(context, has_token=has_token))
         blocks += _low(context, balances, alerts)
     ledger = f"{PATH}/ledger"
     blocks.append(balance_figures(context, balances, used, ledger, has_pace=not is_closed))

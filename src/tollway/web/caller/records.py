@@ -25,7 +25,7 @@ from tollway.web.csv_files import (
     csv_file,
     ledger_file,
 )
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks
 from tollway.web.wording import exact_time
 

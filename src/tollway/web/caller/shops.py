@@ -19,7 +19,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentences
 
 SHOPS = f"{PATH}/shops"

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from tollway.identity.people import Role
-from tollway.ledger.tokens import Token, issue_token, list_own_tokens, replace_token, revoke_token
+from tollway.ledger.tokens import Token, find_own_token, issue_token, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context
@@ -18,7 +18,7 @@ from tollway.web.member_parts import (
     removed,
 )
 from tollway.web.new_tokens import new_token
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"
@@ -71,10 +71,11 @@ async def issue_act(context: Context) -> Response:
 
 async def _own_token(context: Context) -> Token:
     """A token of this very account: another account's looks as if it did not exist."""
-    for each in await list_own_tokens(context.database, account_id(context.person)):
-        if each.id == context.form.get("token"):
-            return each
-    raise PageError(404, "There is no such token", "It may be revoked already.")
+    own, wanted = account_id(context.person), context.form.get("token", "")
+    found = await find_own_token(context.database, own, wanted)
+    if found is None:
+        raise PageError(404, "There is no such token", "It may be revoked already.")
+    return found
 
 
 async def _rotatable(context: Context) -> Token:

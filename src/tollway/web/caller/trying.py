@@ -29,7 +29,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.code_samples import samples_of
 from tollway.web.page_calls import PageAnswer
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.reference_parts import page_of, tried_fields
 from tollway.web.wording import CAME_FROM, amount, sentence
 

@@ -51,7 +51,7 @@ from tollway.web.member_parts import (
     removed,
 )
 from tollway.web.operator.tables import known_account
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import Say, amount, grouped, sentence
 
 PATH = "/operator/accounts"

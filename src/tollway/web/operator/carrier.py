@@ -34,7 +34,7 @@ from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Ta
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.reject_reasons import said_reason
 from tollway.web.operator.tables import plain_table, written_list
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
 from tollway.webhooks.addresses import Addresses

@@ -8,7 +8,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.accounts import ONE, PATH, find_wanted
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
 
 CLIENTS = f"{ONE}/clients"

@@ -38,7 +38,7 @@ from tollway.web.jobs import Progress, find_job
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
 from tollway.web.operator.tables import plain_table, record, written_list
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
 

@@ -7,7 +7,7 @@ from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
 
 PATH = "/operator/operators"

@@ -7,7 +7,7 @@ from tollway.ledger.permissions import OperationState, operation_states, set_clo
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import Context
 from tollway.web.blocks import Cell, Column, Empty, Field, Form, Table
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount
 
 PATH = "/operator/prices"

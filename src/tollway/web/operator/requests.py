@@ -13,7 +13,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks
 
 PATH = "/operator/requests"

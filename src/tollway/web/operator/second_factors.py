@@ -5,7 +5,7 @@ from starlette.responses import Response
 from tollway.identity.second_factor import find_factor, list_factors, reset_factor
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import sentences
 
 PATH = "/operator/second-factors"

@@ -25,7 +25,7 @@ from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import known_account, record
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 
 _DAYS_MAX = 36_500
 

@@ -22,7 +22,7 @@ from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Form, Notice
 from tollway.web.jobs import Progress, find_job
 from tollway.web.operator.tables import plain_table, record
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
 NODES = "/operator/nodes"

@@ -7,7 +7,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.trail import note_act
 from tollway.web.area import Context
 from tollway.web.blocks import Cell, Column, Empty, Table
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 
 
 def plain_table(

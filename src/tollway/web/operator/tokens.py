@@ -10,7 +10,7 @@ from tollway.web.area import Context
 from tollway.web.blocks import Notice
 from tollway.web.new_tokens import new_token, payable_operations
 from tollway.web.operator.accounts import ONE, account_page, find_wanted
-from tollway.web.pages import PageError
+from tollway.web.page_errors import PageError
 
 
 async def issue_act(context: Context) -> Response:
