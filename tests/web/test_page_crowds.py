@@ -2,12 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -25,7 +24,6 @@ from tests.support.raw import request
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.owners import Owner
-from tollway.identity import passwords
 from tollway.identity.people import Person, Role
 from tollway.identity.sign_in_limits import Attempt
 from tollway.identity.sign_in_links import invite
@@ -37,6 +35,7 @@ from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyAtOnceError, Visit
 
+T = TypeVar("T")
 SIGN_IN = "/owner/sign-in"
 # As many of one address may wait for their password to be checked.
 WAITING_MAX = 4
@@ -133,32 +132,27 @@ def test_between_pages_it_is_the_turn_of_calls(own: Store) -> None:
     assert own.do(work) <= 2, "pages in one turn of the event loop"
 
 
-class _Turnstile:
-    """Takes the place of the lock around a password's hash, and counts the threads at it."""
+class _Beside:
+    """Takes the place of the threads, and counts what runs there at once."""
 
     def __init__(self) -> None:
-        self.most = 0
-        self._here = 0
-        self._counting, self._lock = Lock(), Lock()
+        self.running = self.most = 0
 
-    def __enter__(self) -> None:
-        with self._counting:
-            self._here += 1
-            self.most = max(self.most, self._here)
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-        with self._counting:
-            self._here -= 1
+    async def __call__(self, work: Callable[..., T], *given: Any) -> T:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        # All others have their turn meanwhile.
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        self.running -= 1
+        return work(*given)
 
 
 @pytest.mark.sqlite
 def test_forms_sent_at_once_with_one_link_take_one_thread(
     own: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turnstile = _Turnstile()
-    monkeypatch.setattr(passwords, "_one_at_a_time", turnstile)
+    beside = _Beside()
 
     async def work(database: Database) -> list[int]:
         made = await invite(database, RUNTIME, role=Role.OPERATOR, name="Li", login="li li")
@@ -181,11 +175,12 @@ def test_forms_sent_at_once_with_one_link_take_one_thread(
             return {"type": "http.request", "body": body, "more_body": False}
 
         page = web.endpoint(entrance.enter)
+        monkeypatch.setattr(asyncio, "to_thread", beside)
         answers = await asyncio.gather(*(page(Request({**scope}, receive)) for _ in range(6)))
         return sorted(each.status_code for each in answers)
 
     assert own.do(work) == [303, *[410] * 5]
-    assert turnstile.most == 1
+    assert beside.most == 1
 
 
 @pytest.mark.sqlite
