@@ -98,6 +98,36 @@ def test_100_a_required_parameter_that_is_blank_is_missing(
         assert f"{field} is missing" in reply.msg
 
 
+@pytest.mark.parametrize("field", ["owner_id", "ownerId"])
+def test_100_a_parameter_in_the_query_of_a_post_is_named_with_its_place(
+    served: Gateway, caller: Caller, field: str
+) -> None:
+    path, token = BY_NAME["orders"].path, {"Authorization": f"Bearer {caller.token}"}
+    reply = reply_of(served.client.post(path, params={field: "1"}, headers=token))
+    assert reply.code == 100 and reply.msg.endswith(", in the body and not in the query string.")
+    chinese = {**token, "Accept-Language": "zh"}
+    reply = reply_of(served.client.post(path, params={field: "1"}, headers=chinese))
+    assert reply.msg.endswith("（放在请求体中，而不是查询字符串中）。")
+    # Another one there says nothing about the place, nor does a query that cannot be read.
+    for query in ("pageSize=1", "owner_id=%zz"):
+        reply = reply_of(served.client.post(f"{path}?{query}", headers=token))
+        assert reply.code == 100 and reply.msg.endswith("characters.")
+
+
+def test_100_a_parameter_in_the_body_of_a_get_is_named_with_its_place(
+    served: Gateway, caller: Caller
+) -> None:
+    path, token = BY_NAME["product_analysis"].path, {"Authorization": f"Bearer {caller.token}"}
+    sent = {"json": {"product_id": "1"}, "headers": token}
+    reply = reply_of(served.client.request("GET", path, **sent))
+    assert reply.code == 100 and reply.msg.endswith(", in the query string and not in the body.")
+    # What is wrong with a value stays what it is.
+    wrong = {"product_id": "1", "query_date": "today"}
+    reply = reply_of(served.client.request("GET", path, params=wrong, **sent))
+    assert reply.msg.endswith("it is in another form. Send a date as YYYY-MM-DD.")
+    assert "in the body" not in reply_of(served.client.get(path, headers=token)).msg
+
+
 def test_spaces_around_a_value_are_no_part_of_it(asking: Asker, today: date) -> None:
     for operation in OPERATIONS:
         sent = good_request(operation, today)

@@ -98,7 +98,8 @@ def test_a_refused_sign_in_keeps_the_question(
 def test_a_refused_password_keeps_the_link(
     store: Store, person: Person, caller: Caller, browser: Browser
 ) -> None:
-    browser.open(password_link(store, person.login))
+    asked = browser.open(password_link(store, person.login))
+    assert "It must have 10 to 200 characters." in asked.text
     short = sent_as_shown(browser, "/owner/password", password="short", again="short")
     assert short.status_code == 400
     assert "Choose a new password" in browser.open(str(short.url)).text

@@ -75,6 +75,8 @@ def test_an_unknown_path_is_a_page_to_a_browser(gateway: Gateway, path: str) -> 
         ("/nothing", {"Accept": "text/html;q=0"}),
         # As the HTTP client of a language's library may ask for, by itself.
         ("/nothing", {"Accept": _BROWSER, "Authorization": "Bearer tw_live_x"}),
+        ("/account/balance", {"Authorization": "Bearer tw_live_x"}),
+        ("/account/v1", {"Accept": _BROWSER, "Authorization": "Bearer tw_live_x"}),
         ("/papi/tool/accounts/goods-analyses", {"Accept": _BROWSER}),
         ("/papi/tool/accounts/goods-analysis/", {"Accept": _BROWSER}),
         ("/push/nothing", {"Accept": _BROWSER}),

@@ -6,7 +6,7 @@ not sent.
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from typing import (
     Annotated,
@@ -132,6 +132,10 @@ class Decoder(Generic[R]):
             if meant is not None:
                 raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=meant)
         return unknown
+
+    def names(self, raw: Iterable[str], name: object) -> bool:
+        """Whether a parameter is among these names, in any of its spellings."""
+        return any(self._readers.get(each, ("",))[0] == name for each in raw)
 
     def _meant_by(self, unknown: str) -> str | None:
         if len(unknown) > _NAME_MAX:

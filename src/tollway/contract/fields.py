@@ -92,7 +92,8 @@ class Text(msgspec.Struct, frozen=True):
                 raise Unfit(_NOT_UNICODE)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
-            raise Unfit(Phrase(f"it has {size} characters", f"长度为 {size} 个字符"))
+            characters = "1 character" if size == 1 else f"{size} characters"
+            raise Unfit(Phrase(f"it has {characters}", f"长度为 {size} 个字符"))
         return raw
 
     def schema(self) -> dict[str, object]:
@@ -174,6 +175,7 @@ class Phone(Text, frozen=True):
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NOT_DAY = Phrase("it is not a date of the calendar", "不是有效日期")
+_NOT_LIKE_A_DAY = Phrase("it is in another form", "格式不符")
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -188,7 +190,7 @@ class Day(msgspec.Struct, frozen=True):
         # (20260101, 2026-W01-1), and other scripts' digits.
         text = raw.strip() if isinstance(raw, str) else ""
         if not _DAY.fullmatch(text):
-            raise Unfit(_NOT_DAY)
+            raise Unfit(_NOT_LIKE_A_DAY)
         try:
             return date.fromisoformat(text)
         except ValueError:

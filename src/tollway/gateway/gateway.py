@@ -181,7 +181,7 @@ class Gateway:
         refusal = improper_request(scope, headers)
         if refusal is not None:
             await self.send(self._edge.refuse(scope, headers, refusal), receive, send)
-        elif self._probes.has(scope["raw_path"]):
+        elif self._probes.has(scope["raw_path"], headers):
             await self._probes(scope, receive, send)
         else:
             await self._answer_by_site(scope, headers, receive, send)
@@ -194,7 +194,7 @@ class Gateway:
         self, scope: Scope, headers: Headers, receive: Receive, send: Send
     ) -> None:
         site = await self._site.made()
-        if site.has(scope["raw_path"]):
+        if site.has(scope["raw_path"], headers):
             await site(scope, receive, send)
         elif wants_page(scope, headers):
             await site.answer_missing(scope, receive, send)

@@ -108,8 +108,12 @@ class Pages:
         rest = "{rest:path}"
         self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
 
-    def has(self, raw_path: bytes) -> bool:
-        return raw_path in self._paths or raw_path.startswith(self._areas)
+    def has(self, raw_path: bytes, headers: dict[bytes, bytes]) -> bool:
+        """Whether a page answers here. A token is that of a program, which can read no page: below
+        an area it gets one only where there is one."""
+        if raw_path in self._paths:
+            return True
+        return b"authorization" not in headers and raw_path.startswith(self._areas)
 
     async def answer_missing(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The page which says that there is no such page. Its own path is routed: that of the

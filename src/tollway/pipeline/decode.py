@@ -9,8 +9,10 @@ import msgspec
 
 from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Code, Day, Moment, Seconds, Text, Whole
+from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
+from tollway.contract.reasons import Reason, Refusal
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Call
 
@@ -44,7 +46,11 @@ class Decode:
         # A long one is no usual query, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX
         decode = self._from_query if is_cached else self._decode_query
-        call.request, call.ignored = decode(call.operation.name, call.query)
+        try:
+            call.request, call.ignored = decode(call.operation.name, call.query)
+        except Refusal as refusal:
+            has_body = call.headers.get(b"content-length", b"0") != b"0"
+            raise _elsewhere(refusal, _IN_QUERY) if has_body else refusal from None
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
@@ -75,10 +81,23 @@ class Decode:
         if packing is not None:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        name = call.operation.name
+        name, members_max = call.operation.name, call.operation.members_max
         is_cached = len(body) + len(content_type) <= _CACHED_BODY_MAX and name in self._kept
         decode = self._from_body if is_cached else self._decode_body
-        call.request, call.ignored = decode(name, content_type, body, call.operation.members_max)
+        try:
+            call.request, call.ignored = decode(name, content_type, body, members_max)
+        except Refusal as refusal:
+            raise self._seen_in_query(refusal, call) from None
+
+    def _seen_in_query(self, refusal: Refusal, call: Call) -> Refusal:
+        if not call.query or refusal.reason is not Reason.PARAMETER_MISSING:
+            return refusal
+        try:
+            sent = read_query(call.query)
+        except Refusal:
+            return refusal
+        is_there = self._decoders[call.operation.name].names(sent, refusal.values["field"])
+        return _elsewhere(refusal, _IN_BODY) if is_there else refusal
 
     def _decode_body(
         self, operation_name: str, content_type: str, body: bytes, members_max: int
@@ -92,6 +111,24 @@ class Decode:
         if check is not None:
             check(request, self._zone)
         return request, _listed(ignored) if ignored else ""
+
+
+# Many clients put parameters where another method has them: "missing" alone says too little.
+_IN_BODY = Phrase(
+    ", in the body and not in the query string", "（放在请求体中，而不是查询字符串中）"
+)
+_IN_QUERY = Phrase(
+    ", in the query string and not in the body", "（放在查询字符串中，而不是请求体中）"
+)
+
+
+def _elsewhere(refusal: Refusal, place: Phrase) -> Refusal:
+    """The refusal of a missing parameter, with where to send it."""
+    expected = refusal.values.get("expected")
+    if refusal.reason is not Reason.PARAMETER_MISSING or not isinstance(expected, Phrase):
+        return refusal
+    there = Phrase(expected.en + place.en, expected.zh + place.zh)
+    return Refusal(refusal.reason, field=refusal.values["field"], expected=there)
 
 
 def _may_be_kept(operation: Operation) -> bool:

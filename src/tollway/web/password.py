@@ -16,13 +16,17 @@ from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import Doorkeeper, Visit
-from tollway.web.wording import sentence
+from tollway.web.wording import Say, sentence
 
 _UNUSABLE = (
     410,
     sentence("This link cannot be used"),
     sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
 )
+
+
+def _length(say: Say) -> str:
+    return say("It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX)
 
 
 class PasswordPages:
@@ -53,10 +57,7 @@ class PasswordPages:
         found = await self._found(link)
         owner = found.owner
         if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-            problem = visit.view.say(
-                "It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX
-            )
-            return await self._form(visit, owner, link, 400, problem)
+            return await self._form(visit, owner, link, 400, _length(visit.view.say))
         if password != form.get("again", ""):
             problem = visit.view.say("The two are different. Type both again.")
             return await self._form(visit, owner, link, 400, problem)
@@ -96,8 +97,12 @@ class PasswordPages:
                 is_required=True,
                 length_max=PASSWORD_MAX,
                 autocomplete="new-password",
+                help=help_,
             )
-            for name, label in (("password", say("New password")), ("again", say("Once more")))
+            for name, label, help_ in (
+                ("password", say("New password"), "" if problem else _length(say)),
+                ("again", say("Once more"), ""),
+            )
         ]
         if await self._needs_code(owner):
             fields.append(code_field(say))
