@@ -31,7 +31,7 @@ from bench.servers import Steal, cpu_s, free_port, missing, start, stop
 from bench.world import Size, World, make_world
 from tests.support.postgresql import Server, run_on
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import mint, token_hash
+from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database, Transaction
 from tollway.store.open import open_database

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.stores import Store
-from tollway.ledger.tokens import SECRET, is_well_formed
+from tollway.ledger.token_format import SECRET, is_well_formed
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from tests.support.stores import Store
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, Unobtained
 from tollway.ledger.accounts import close_account
 from tollway.ledger.clients import recognise
-from tollway.ledger.tokens import SECRET, mint
+from tollway.ledger.token_format import SECRET, mint
 
 GRANT = {"grant_type": GRANT_TYPE}
 FORM = "application/x-www-form-urlencoded"

@@ -12,7 +12,7 @@ from tests.support.gateway import Gateway
 from tests.support.raw import request, talk
 from tests.support.stores import Store
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, Unobtained
-from tollway.ledger.tokens import SECRET, mint
+from tollway.ledger.token_format import SECRET, mint
 
 ERRORS = {(each.value.status, each.value.error) for each in Unobtained if each.value.status < 500}
 FORM = "application/x-www-form-urlencoded"

@@ -16,7 +16,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import CALLS, calls_left, newest_entry
 from tests.support.stores import Store
 from tollway.gateway.token_request import GRANT_TYPE
-from tollway.ledger.tokens import is_well_formed
+from tollway.ledger.token_format import is_well_formed
 
 
 def test_from_the_command_line_to_a_paid_call_and_to_the_end(

@@ -13,7 +13,8 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant, set_closed, set_price
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token, token_hash
+from tollway.ledger.token_format import token_hash
+from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.versions import Versions

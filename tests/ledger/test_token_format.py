@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.ledger import tokens
-from tollway.ledger.tokens import SECRET, is_well_formed, mint, token_hash
+from tollway.ledger import token_format
+from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
 
 TOKEN_LENGTH = len("tw_live_") + 38
 TOKENS = st.builds(
@@ -42,7 +42,7 @@ def test_every_changed_character_of_one_token_is_caught() -> None:
 def test_control_without_the_checksum_a_changed_token_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tokens, "_checksum", lambda _: "000000")
+    monkeypatch.setattr(token_format, "_checksum", lambda _: "000000")
     with pytest.raises(AssertionError):
         test_every_changed_character_of_one_token_is_caught()
 

@@ -9,7 +9,7 @@ import pytest
 
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller
-from tollway.ledger.tokens import mint, token_hash
+from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.pipeline import authenticate
 from tollway.pipeline.authenticate import Authenticate

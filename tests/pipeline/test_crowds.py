@@ -28,7 +28,7 @@ from tests.support.wire import Wire
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.push_signature import sign
 from tollway.intake.sources import add_source, key_of
-from tollway.ledger.tokens import SECRET, mint
+from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS

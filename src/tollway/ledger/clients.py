@@ -14,15 +14,8 @@ from sqlalchemy import BigInteger, Integer, bindparam, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import (
-    SECRET,
-    IssuedToken,
-    is_well_formed,
-    mint,
-    one_at_a_time,
-    put_token,
-    token_hash,
-)
+from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
+from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget

@@ -1,14 +1,6 @@
-"""Tokens: what they look like, and how they are issued, listed, revoked and marked as used.
+"""Tokens: how they are issued, listed, replaced, revoked and marked as used."""
 
-A token is tw_live_ or tw_test_, 32 random characters, and 6 of checksum. The checksum lets the
-gateway refuse a mistyped token without a query, and lets secret scanners recognise a leaked one. A
-token has 190 random bits, so a plain SHA-256 of it is safe to store. The secret of a client looks
-the same but for its prefix, tw_secret_: neither passes for the other.
-"""
-
-import hashlib
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -19,6 +11,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_format import is_well_formed, mint, token_hash
 from tollway.ledger.token_limits import (
     LIMIT_COLUMNS,
     NO_LIMITS,
@@ -35,13 +28,6 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
 
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_CHARACTERS = frozenset(_ALPHABET)
-TOKENS = ("live", "test")
-SECRET = "secret"  # noqa: S105 - the name of a kind
-PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
-_RANDOM_LENGTH = 32
-_CHECKSUM_LENGTH = 6
 # In place of a client's id: a token with which pages call. Like a client's it ends by itself.
 PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
@@ -50,36 +36,6 @@ _VALID_MAX = 200
 LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
-
-
-def mint(kind: str, pick: Callable[[str], str]) -> str:
-    """A new token or secret; `pick` chooses one character of an alphabet at random."""
-    body = PREFIXES[kind] + "".join(pick(_ALPHABET) for _ in range(_RANDOM_LENGTH))
-    return body + _checksum(body)
-
-
-def is_well_formed(text: str, kinds: Sequence[str] = TOKENS) -> bool:
-    """Whether a text has the form of a token or secret of one of these kinds."""
-    prefix = next((PREFIXES[kind] for kind in kinds if text.startswith(PREFIXES[kind])), None)
-    return (
-        prefix is not None
-        and len(text) == len(prefix) + _RANDOM_LENGTH + _CHECKSUM_LENGTH
-        and _CHARACTERS.issuperset(text[len(prefix) :])
-        and _checksum(text[:-_CHECKSUM_LENGTH]) == text[-_CHECKSUM_LENGTH:]
-    )
-
-
-def token_hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
-
-
-def _checksum(body: str) -> str:
-    value = zlib.crc32(body.encode())
-    digits = ""
-    for _ in range(_CHECKSUM_LENGTH):
-        value, digit = divmod(value, len(_ALPHABET))
-        digits = _ALPHABET[digit] + digits
-    return digits
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from tollway.contract.addresses import Network, client_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
-from tollway.ledger.tokens import is_well_formed, token_hash
+from tollway.ledger.token_format import is_well_formed, token_hash
 from tollway.pipeline.call import Call, Side
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.versions import Versions

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from tollway.account.operation import AccountOperation
 from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Encoding, Operation
-from tollway.ledger.tokens import PREFIXES
+from tollway.ledger.token_format import PREFIXES
 
 Request = Mapping[str, Any]
 # Methods of the SDKs that are not called like their operation.

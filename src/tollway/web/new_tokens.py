@@ -8,7 +8,8 @@ from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
 from tollway.ledger.entries import list_balances
-from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
+from tollway.ledger.token_format import PREFIXES
+from tollway.ledger.tokens import IssuedToken, Token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.demo_data import SHOPS
 from tollway.web.account_parts import prices_of
