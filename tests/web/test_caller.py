@@ -63,8 +63,13 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     request_id = reply.headers["x-request-id"]
     assert request_id in member.open("/account/requests").text
     assert "100 → 99" in member.open(f"/account/request?id={request_id}").text
+    # Of many calls in a second, some are not timed; the times of the others come a second later.
     until = time.monotonic() + 20
+    again_at = time.monotonic() + 3
     while "answered in" not in member.page and time.monotonic() < until:
+        if time.monotonic() > again_at:
+            request_id = gateway.get(token=token, query=question).headers["x-request-id"]
+            again_at += 3
         member.open(f"/account/request?id={request_id}")
     assert re.search(r"<b>charge</b>.*?class=\"taken\">[\d.,]+ m?s<", member.page, re.DOTALL)
     assert request_id in member.open("/account/ledger").text
