@@ -4,9 +4,10 @@ import time
 
 from tests.support.browsers import Browser, shown_secret
 from tests.support.commands import all_commands
-from tests.support.ledger import Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
+from tollway.ledger.accounts import close_account
 from tollway.web.operator.pages import PAGES
 
 _ACCOUNT, _CARRIER, _SHOP = "/operator/account", "/operator/carrier", "/operator/shop"
@@ -203,6 +204,18 @@ def test_a_client_is_added_and_revoked(operator: Browser, caller: Caller) -> Non
     )
     revoked = confirmed(operator, f"{path}/revoke", account=caller.account_id, client=client)
     assert "revoked" in revoked and "active" not in revoked
+
+
+def test_the_clients_of_a_closed_account_are_closed(
+    operator: Browser, caller: Caller, store: Store
+) -> None:
+    path = f"/operator/account/clients?id={caller.account_id}"
+    operator.open(path)
+    assert "active" in operator.send("/operator/account/clients/add", label="erp", kind="live").text
+    store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
+    page = operator.open(path).text
+    assert ">closed<" in page and "active" not in page
+    assert "Revoke" not in page and "Add a client" not in page
 
 
 def test_an_operator_is_invited_gets_a_link_and_is_removed(operator: Browser) -> None:

@@ -206,6 +206,24 @@ def test_a_file_that_cannot_be_read_is_named_as_it_was_uploaded(operator: Browse
     assert f"{name} is not a whole .xlsx file" in page and "tollway-upload" not in page
 
 
+def test_reading_stops_where_far_too_many_records_are_rejected(
+    operator: Browser, store: Store
+) -> None:
+    name, sn = f"wrong {time.time_ns()}.jsonl", f"260115-{time.time_ns()}"
+    wrong = ['{"order_sn": 1}'] * 16_000
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (name, "\n".join([*wrong, json.dumps(order(sn))]).encode())},
+    )
+    page = _until(operator, "/operator/data", "reading stopped there")
+    assert f"More than 10,000 records of {name} were rejected" in page
+    assert store.run(f"SELECT 1 FROM shop_order WHERE order_sn = '{sn}'") == []
+    # Other tests look at what is rejected.
+    store.run("DELETE FROM rejected_record")
+
+
 def test_the_audit_runs_from_its_page_and_shows_its_result(operator: Browser) -> None:
     operator.open("/operator/audit")
     operator.send("/operator/audit/run")
