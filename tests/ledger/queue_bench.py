@@ -21,7 +21,7 @@ async def act(_: Transaction, __: Charge) -> ActResult:
 
 
 async def _together(_: Transaction, charges: object) -> list[ActResult | None]:
-    raise NotImplementedError
+    raise NotImplementedError  # The queue only asks whether an act could be done with others.
 
 
 JOINT = JointAct(act, _together, None)

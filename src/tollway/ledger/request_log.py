@@ -263,10 +263,10 @@ def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
 
 def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
     """What became of each call, by its id, as the row says that says most about it."""
-    return {each.request_id: each for each in sorted(calls, key=_says)}
+    return {each.request_id: each for each in sorted(calls, key=_rank)}
 
 
-def _says(call: LoggedCall) -> int:
+def _rank(call: LoggedCall) -> int:
     return _OUTCOMES.index(call.outcome)
 
 
