@@ -175,32 +175,22 @@ _REFUSED_OF_MONTH = Query(
 
 async def _entry_removals(database: Database, before_ms: int) -> Sequence[Removal]:
     balances = await database.fetch_long(OLD_BALANCES, before_ms=before_ms)
-    return [partial(_archive, account, unit, before_ms) for account, unit in balances]
-
-
-async def _archive(
-    account_id: str, unit: str, before_ms: int, transaction: Transaction, most: int
-) -> int:
-    return await archive_entries(transaction, account_id, unit, before_ms, most)
+    return [
+        partial(archive_entries, account_id=account_id, unit=unit, before_ms=before_ms)
+        for account_id, unit in balances
+    ]
 
 
 async def _read_removals(database: Database, before_ms: int) -> Sequence[Removal]:
     grants = await database.fetch_long(consent_uses.OLD_GRANTS, before_ms=before_ms)
-    return [partial(_remove_reads, GrantKey(*grant), before_ms) for grant in grants]
-
-
-async def _remove_reads(
-    grant: GrantKey, before_ms: int, transaction: Transaction, most: int
-) -> int:
-    return await consent_uses.remove_old(transaction, grant, before_ms, most)
+    return [
+        partial(consent_uses.remove_old, grant=GrantKey(*grant), before_ms=before_ms)
+        for grant in grants
+    ]
 
 
 async def _refused_removals(_: Database, before_ms: int) -> Sequence[Removal]:
-    return [partial(_remove_refused, before_ms)]
-
-
-async def _remove_refused(before_ms: int, transaction: Transaction, most: int) -> int:
-    return await refused_calls.remove_old(transaction, before_ms, most)
+    return [partial(refused_calls.remove_old, before_ms=before_ms)]
 
 
 async def _count(query: Query, database: Database, before_ms: int) -> int:
