@@ -328,7 +328,7 @@ def day_end_s(day: date, zone: ZoneInfo) -> int:
 
 
 async def usage_by_time(
-    database: Database, span_s: int, since_s: int, until_s: int = 2**62
+    database: Database, span_s: int, since_s: int, until_s: int
 ) -> Sequence[Row]:
     """Rows of (start, operation, calls, amount) of all accounts."""
     return await database.fetch_long(
