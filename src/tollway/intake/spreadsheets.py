@@ -65,7 +65,7 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     shown = name or path.name
     try:
         with (
-            _Parts(path, shown) as parts,
+            Parts(path, shown) as parts,
             closing(_first_sheet(path, parts).iter_rows(values_only=True)) as rows,
         ):
             parts.begin_row()
@@ -82,7 +82,7 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
 
 
-class _Parts(ZipFile):
+class Parts(ZipFile):
     """An .xlsx file whose parts are read within limits."""
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -128,7 +128,7 @@ class _Parts(ZipFile):
 class _Part(io.RawIOBase):
     """A part, unpacked in small pieces: in one piece it would be in memory before it is counted."""
 
-    def __init__(self, packed: IO[bytes], parts: _Parts) -> None:
+    def __init__(self, packed: IO[bytes], parts: Parts) -> None:
         super().__init__()
         self._packed = packed
         self._parts = parts
@@ -163,7 +163,7 @@ class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # the library has no typ
     def _get_size(self) -> None: ...
 
 
-def _first_sheet(path: Path, parts: _Parts) -> _Sheet:
+def _first_sheet(path: Path, parts: Parts) -> _Sheet:
     """The first sheet; its parts are read within limits, now and later."""
     with _quiet():
         reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
