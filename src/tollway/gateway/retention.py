@@ -18,7 +18,7 @@ from tollway.ledger.charges import GrantKey
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Removal, Retained
 from tollway.settings import Settings
-from tollway.store.clock import sure_ms
+from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, StoreBusyError, StoreError, Transaction
 from tollway.store.months import (
     DAY_S,
@@ -78,7 +78,7 @@ class Retention:
         self, now_ms: int, work: Callable[[Retained, int], Awaitable[int]]
     ) -> list[Dropped]:
         # A node whose clock is ahead must not drop rows too early for all nodes.
-        now_ms = await sure_ms(self._database, now_ms)
+        now_ms = await earlier_ms(self._database, now_ms)
         dropped, errors = [], []
         for kept, days in self._kept:
             rows = 0
