@@ -21,6 +21,25 @@ def _back(browser: Browser) -> str:
     return html.unescape(found[1])
 
 
+def _switch_back(browser: Browser) -> str:
+    """Where the switches of language and colours lead back to."""
+    found = re.search(r'name="back" value="([^"]*)"', browser.page)
+    assert found is not None, browser.page
+    return html.unescape(found[1])
+
+
+def test_a_refused_sign_in_can_be_read_in_the_other_language(browser: Browser) -> None:
+    for area, page, view in (
+        ("account", "/account/ledger", "/account/view"),
+        ("owner", "/owner", "/view"),
+    ):
+        browser.open(page)
+        assert browser.send(f"/{area}/sign-in", login="nobody", password="x").status_code == 403
+        browser.send(view, back=_switch_back(browser), language="zh")
+        assert 'lang="zh-CN"' in browser.page and 'name="password"' in browser.page
+        browser.client.cookies.clear()
+
+
 def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) -> None:
     page = f"/operator/account?id={caller.account_id}"
     operator.open(page)
@@ -36,6 +55,9 @@ def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) 
     # Sent again from there, it leads back there too.
     refused = operator.send("/operator/account/top-up", came_from=page, amount="0", **typed)
     assert refused.status_code == 400 and 'value="0"' in refused.text
+    # Also in the other language, from where it leads back there as well.
+    switched = operator.send("/operator/view", back=_switch_back(operator), language="zh")
+    assert str(switched.url).endswith(page) and 'lang="zh-CN"' in switched.text
 
 
 def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(

@@ -143,7 +143,8 @@ class Context:
             lead=lead,
             crumbs=crumbs,
             actions=actions,
-            live_s=live_s,
+            # What was typed must stay.
+            live_s=live_s if self.refused is None else 0,
             is_printable=is_printable,
         )
 
@@ -312,7 +313,7 @@ async def _shown_again(
     its = replace(
         context,
         request=request,
-        visit=replace(context.visit, view=context.visit.view._replace(address=page)),
+        visit=replace(context.visit, view=context.visit.view.at(page)),
         form=_asked(request),
         upload=None,
         refused=RefusedForm(context.request.url.path, context.form, problem),

@@ -62,7 +62,8 @@ _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 async def show_trail(context: Context) -> Response:
     say, of, before = context.say, context.query("of"), context.query("before")
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 2**62
-    acts = await newest_acts(context.database, PAGE_ROWS, of=of, before_number=number)
+    found = await newest_acts(context.database, PAGE_ROWS + 1, of=of, before_number=number)
+    acts = found[:PAGE_ROWS]
     rows = [
         [
             context.number(each.number),
@@ -81,7 +82,7 @@ async def show_trail(context: Context) -> Response:
         [Column(say(each), "number" if each == "Number" else "") for each in titles],
         rows,
         Empty(say("No act is recorded yet.")),
-        older=address(TRAIL, of=of, before=acts[-1].number) if len(acts) == PAGE_ROWS else "",
+        older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",
         newest=TRAIL if of or before else "",
     )
     return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
