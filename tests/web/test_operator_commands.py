@@ -137,7 +137,7 @@ def test_a_carrier_is_added_changed_connected_and_disconnected(operator: Browser
         data=operator.hidden() | {"carrier": code},
         files={"file": ("routes.csv", rows.encode())},
     )
-    assert "1 rows were stored, 1 were rejected." in stored.text and "755A" in stored.text
+    assert "Rows stored: 1, rejected: 1." in stored.text and "755A" in stored.text
     trail = operator.open(f"/operator/trail?of=carrier {code}").text
     for act in ("carrier add", "carrier connect", "carrier disconnect"):
         assert act in trail

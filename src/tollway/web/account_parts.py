@@ -199,9 +199,9 @@ def _limits(context: Context, token: Token) -> str:
     say, limits = context.say, token.limits
     parts = [", ".join(limits.operations or ()), ", ".join(limits.networks or ())]
     if limits.credits_per_day is not None:
-        parts.append(say("{amount} credits a day", amount=grouped(limits.credits_per_day)))
+        parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
     if limits.calls_per_day is not None:
-        parts.append(say("{amount} calls a day", amount=grouped(limits.calls_per_day)))
+        parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
     return "; ".join(each for each in parts if each)
 
 

@@ -9,7 +9,7 @@ from tollway.ledger.call_timings import stage_times
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
-from tollway.web.wording import amount, exact_time, grouped, sentence
+from tollway.web.wording import amount, exact_time, grouped, named_reason, sentence
 
 # In the order of the pipeline; each is named as its stage there.
 _NAMES = (
@@ -117,7 +117,7 @@ def _stages(
         if is_past:
             stage = Stage(say(title), "unused", say("not reached"))
         elif name == stop:
-            stage = Stage(say(title), "stopped", receipt.reason or "")
+            stage = Stage(say(title), "stopped", named_reason(say, receipt.reason or ""))
             is_past = True
         elif name == "consent" and not needs_consent:
             stage = Stage(say(title), "unused", say("not needed"))
@@ -193,7 +193,7 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
         (say("Request"), Cell(receipt.request_id, "mono")),
         (say("When"), _exactly(context, receipt.at_ms / 1000)),
         (say("Code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
-        (say("Reason"), Cell(receipt.reason or "", "mono")),
+        (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
     ]
     if receipt.unit is not None:
         facts.append((say("Charged"), context.amount(receipt.unit, receipt.amount)))
