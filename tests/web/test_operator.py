@@ -123,18 +123,18 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     page = operator.send("/operator/account/token", **of).text
     assert "A first call with it" not in page and "of this token yet" in page
     operator.send("/operator/account/permission", **of, operation="coupon_claims", state="may")
-    page = operator.send("/operator/account/token", **of, operations="orders").text
+    page = operator.send("/operator/account/token", **of, only_orders="yes").text
     assert "of this token yet" in page
     operator.send("/operator/account/permission", **of, operation="*", state="may")
-    page = operator.send("/operator/account/token", **of, operations="orders").text
+    page = operator.send("/operator/account/token", **of, only_orders="yes").text
     assert "A first call with it" not in page and "can be paid yet" in page
     paid = {"unit": "credits", "amount": "5", "note": "first", "sure": "yes"}
     operator.send("/operator/account/top-up", **of, **paid)
-    page = html.unescape(operator.send("/operator/account/token", **of, operations="orders").text)
+    page = html.unescape(operator.send("/operator/account/token", **of, only_orders="yes").text)
     assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
     assert f'<a href="/operator/requests?account={bare.account_id}">Requests</a>' in page
     assert "/papi/tool/erps/paging-orders" in page and "can be paid yet" not in page
-    page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
+    page = operator.send("/operator/account/token", **of, kind="test", only_account="yes").text
     assert "A first call with it" not in page and "of this token yet" not in page
 
 
@@ -215,7 +215,7 @@ def test_the_call_that_a_new_token_offers_is_one_that_the_balance_covers(
     def has_offer(price: int) -> bool:
         own = {"operation": "orders", "state": "may", "price": str(price)}
         operator.send("/operator/account/permission", **of, **own)
-        page = operator.send("/operator/account/token", **of, operations="orders").text
+        page = operator.send("/operator/account/token", **of, only_orders="yes").text
         return "A first call with it" in page
 
     assert has_offer(0) and not has_offer(3)

@@ -51,6 +51,7 @@ _CURES = {
         "Send the owner of the shop or user the link in the answer, and call again when they have "
         "approved."
     ),
+    Reason.CARRIER_UNKNOWN: sentence("Check wp_code: no carrier here has this code."),
     Reason.OWNER_UNKNOWN: sentence("Check the id of the shop or user: none has this one here."),
     Reason.TOKEN_NOT_FOR_THIS: sentence("Use a token that is not limited to other operations."),
     Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),

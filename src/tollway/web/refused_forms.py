@@ -48,6 +48,8 @@ class RefusedForm:
     def _value(self, field: Field) -> str:
         if field.kind in _NEVER_KEPT:
             return ""
+        if field.kind == "checks":
+            return ",".join(field.ticked(self.typed))
         # A browser does not send a box that is not ticked.
         other = "" if field.kind == "checkbox" else field.value
         return self.typed.get(field.name, other)
