@@ -206,7 +206,7 @@ def _limits(context: Context, token: Token) -> str:
 
 
 def token_form(context: Context, action: str, account_id: str) -> Form:
-    say = context.say
+    say, cap = context.say, context.say("no cap")
     return Form(
         action,
         say("Issue token"),
@@ -219,15 +219,15 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
                 "live",
                 [("live", say("live")), ("test", say("sandbox"))],
             ),
-            Field("days", say("Valid for days"), "number", placeholder=say("no end")),
+            Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
             Field(
                 "addresses",
                 say("Only from addresses"),
                 length_max=2000,
                 placeholder="203.0.113.0/24",
             ),
-            Field("credits_per_day", say("Credits a day"), "number", placeholder=say("no cap")),
-            Field("calls_per_day", say("Calls a day"), "number", placeholder=say("no cap")),
+            Field("credits_per_day", say("Credits a day"), "number", placeholder=cap, least=0),
+            Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
             _only_operations(context),
         ],
         hidden={"account": account_id},

@@ -57,6 +57,8 @@ class Field:
     autocomplete: str = "off"
     has_focus: bool = False
     problem: str = ""
+    # Of a number.
+    least: int | None = None
 
     def box_name(self, choice: str) -> str:
         return f"{self.name}_{choice}"

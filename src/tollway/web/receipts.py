@@ -6,6 +6,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
+from tollway.ledger.tokens import find_own_token
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
@@ -90,7 +91,11 @@ async def receipt_blocks(
     note = ""
     if taken:
         note = say("answered in {time}", time=_milliseconds(sum(taken.values())))
-    stages = _with_times(_stages(context, receipt, operation), taken)
+    token = None
+    if receipt.token_id:
+        token = await find_own_token(context.database, receipt.account_id, receipt.token_id)
+    label = f"{token.label} · " if token is not None and token.label else ""
+    stages = _with_times(_stages(context, receipt, operation, label), taken)
     return [
         Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
         Stages(say("The stages of this call"), stages, note),
@@ -107,11 +112,11 @@ def _cure(context: Context, receipt: Receipt) -> str:
 
 
 def _stages(
-    context: Context, receipt: Receipt, operation: Operation | None
+    context: Context, receipt: Receipt, operation: Operation | None, label: str
 ) -> list[tuple[str, Stage]]:
     say = context.say
     stop = stopped_at(receipt.reason or "") if receipt.code else ""
-    found = _found(context, receipt)
+    found = _found(context, receipt, label)
     needs_consent = operation is None or operation.consent is not None
     stages, is_past = [], False
     for name, title in _NAMES:
@@ -154,11 +159,12 @@ def _milliseconds(taken_us: int) -> str:
     return f"{taken_ms:.2f} ms" if taken_ms < 10 else f"{grouped(round(taken_ms))} ms"
 
 
-def _found(context: Context, receipt: Receipt) -> dict[str, str]:
+def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
+    """What each stage found; `label` is that of the token, before its id."""
     say = context.say
     found = {
         "route": say(_title(receipt)),
-        "authenticate": receipt.token_id or say("the token is valid"),
+        "authenticate": f"{label}{receipt.token_id or say('the token is valid')}",
         "permit": say("the account may call it and can pay"),
         "throttle": say("within the rate limit"),
         "decode": say("the parameters are valid"),
