@@ -131,7 +131,7 @@ async def tokens_table(
     kept: Mapping[str, str],
     revoke: str,
     rotate: str = "",
-    is_closed: bool = False,
+    is_closed: bool,
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator. No
     token of a closed account is accepted, and who may change nothing sees no acts."""
@@ -318,7 +318,7 @@ def entries_table(
     path: str,
     kept: Mapping[str, str],
     request_path: str,
-    links: Sequence[Link] = (),
+    links: Sequence[Link],
 ) -> Table:
     say = context.say
     rows = []

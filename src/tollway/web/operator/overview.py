@@ -104,7 +104,7 @@ async def _usage(
         return settled_s, rows
 
     # Up to an earlier time, if it was read before the current minute or hour began.
-    read_to_s, settled = await context.services.remembered.get(f"usage {span_s}", read_settled)
+    read_to_s, settled = await context.services.read_cache.get(f"usage {span_s}", read_settled)
     newest: Sequence[Row] = ()
     if read_to_s < until_s:
         newest = await usage_by_time(database, span_s, read_to_s, until_s)
@@ -220,7 +220,7 @@ async def _top(context: Context, now_s: int) -> Table:
     say = context.say
     # Of two days and not of 24 hours, which are ten times as many sums.
     yesterday = datetime.fromtimestamp(now_s, context.web.zone).date() - timedelta(days=1)
-    found = await context.services.remembered.get(
+    found = await context.services.read_cache.get(
         "top accounts", lambda: top_accounts(context.database, yesterday, _TOP)
     )
     most = max((int(calls) for _, calls, _ in found), default=1)
