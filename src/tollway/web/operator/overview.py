@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from tollway.ledger.accounts import names_of
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
+from tollway.web.account_parts import calls_chart
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
@@ -27,7 +28,7 @@ from tollway.web.blocks import (
     Link,
     Table,
 )
-from tollway.web.charts import Series, spark, stacked_columns
+from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
 from tollway.web.operator.attention import attention
 from tollway.web.wording import exact_time, grouped
@@ -196,24 +197,8 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
         index = (int(str(start_s)) - first) // HOUR_S
         if 0 <= index < 24:
             calls[str(operation)][index] += int(str(count))
-    series = [
-        Series(say(operation.title), f"bar{number}", calls[operation.name])
-        for number, operation in enumerate(OPERATIONS, start=1)
-        if operation.name in calls
-    ]
     title = say("Charged calls by operation, last 24 h")
-    columns = [Column(say("Hour")), *(Column(each.name, "number") for each in series)]
-    rows = [
-        [Cell(label), *(context.number(each.values[index]) for each in series)]
-        for index, label in enumerate(labels)
-        if any(each.values[index] for each in series)
-    ]
-    return Chart(
-        title,
-        stacked_columns(labels, series, title),
-        Table(columns, rows, Empty(say("No call was charged in this time."))),
-        [(each.kind, each.name) for each in series],
-    )
+    return calls_chart(context, title, say("Hour"), labels, calls)
 
 
 async def _top(context: Context, now_s: int) -> Table:
