@@ -74,8 +74,8 @@ _FIND = Query(
         carrier_link.c.wp_code == bindparam("wanted")
     )
 )
-# While a waybill begins, its carrier's link may get another secret, but not another destination, nor
-# may it be removed: for that, others wait.
+# While a waybill begins, its carrier's link may get another secret. To give it another destination,
+# or to remove it, others wait.
 _KEEP = Query(
     lambda: (
         select(*_PLAIN, carrier_link.c.sealed_secret)
