@@ -160,7 +160,9 @@ def test_charges_that_another_node_drops_while_they_are_counted_are_passed_over(
         async def add_after_a_drop(tx: Transaction, zone: ZoneInfo, behind: Row, sums: Any) -> bool:
             if behind[0] == account:
                 await database.write(
-                    lambda tx: archive_entries(tx, account, "credits", 2**60, most=2)
+                    lambda tx: archive_entries(
+                        tx, 2, account_id=account, unit="credits", before_ms=2**60
+                    )
                 )
             return await add(tx, zone, behind, sums)
 

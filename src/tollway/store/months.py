@@ -116,7 +116,10 @@ class MonthsOf:
     async def make_for(self, database: Database, rows: Iterable[Row]) -> None:
         if database.is_shared:
             days = _days(self._table, rows) - self._known
-            if days and await database.write(partial(_make, self._table, _moments(days))):
+            if not days:
+                return
+            are_made = await database.write(partial(_make, self._table, _moments(days)))
+            if are_made:
                 self._known |= days
 
 
