@@ -100,6 +100,8 @@ class Columns:
             problem = _NOT_CSV if cells is None else self.problem(cells)
         if problem or cells is None:
             return RawRecord(line, source, at_byte, (None, problem))
+        # Many programs end a number with a tab, so that no spreadsheet rounds it.
+        cells = list(map(str.strip, cells))
         given: dict[str, object] = dict(zip(self._names, cells, strict=True))
         if "" in cells:
             given = {name: cell for name, cell in given.items() if cell != ""}

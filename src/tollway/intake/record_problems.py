@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from tollway.intake.json_records import JsonNumber, NotJsonError, read_json
-from tollway.intake.record_fields import is_amount
+from tollway.intake.record_fields import has_exponent, is_amount
 
 _SHOWN_MAX = 24
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(\.(?P<decimals>[0-9]+))?(?P<exponent>e.+)?")
@@ -86,7 +86,8 @@ def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> Reco
         read = msgspec.convert(value, hint, strict=False)
     except (ValueError, ArithmeticError):
         return RecordError(name, _described(value, core), _expected(info))
-    if isinstance(read, Decimal) and not is_amount(value, read):
+    is_rounded = isinstance(core, inspect.IntType) and has_exponent(value)
+    if is_rounded or (isinstance(read, Decimal) and not is_amount(value, read)):
         return RecordError(name, _described(value, core), _expected(info))
     return None
 

@@ -32,8 +32,8 @@ def read_spreadsheet(path: Path, name: str = "") -> Iterator[RawRecord]:
         cells = _without_end(row, len(columns))
         # Empty cells may also be left out at the end of a row.
         cells.extend([None] * (len(columns) - len(cells)))
-        if any(cell is not None for cell in cells):
-            texts = list(map(_text, cells))
+        texts = list(map(_text, cells))
+        if any(map(str.strip, texts)):
             problem = _first_problem(columns, cells)
             yield columns.record(line, texts, _written(texts), size, problem)
 
