@@ -27,6 +27,27 @@ class RecordError(ValueError):
         super().__init__(f"{field}: {problem}; send {expected}.")
 
 
+class LostCell:
+    """A cell of a spreadsheet whose value is lost; no field takes it, and other columns do not
+    matter."""
+
+    __slots__ = ("problem", "text")
+
+    def __init__(self, text: str, problem: str) -> None:
+        self.text = text
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LostCellError(RecordError):
+    """A field of a record is such a cell."""
+
+    def __init__(self, field: str, cell: LostCell) -> None:
+        ValueError.__init__(self, f"{field}: {cell.problem}")
+
+
 class NotObjectError(ValueError):
     """This is no record at all."""
 
@@ -78,6 +99,8 @@ def fields_of(record_type: type[msgspec.Struct]) -> list[tuple[inspect.Field, An
 
 def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> RecordError | None:
     core = core_of(info)
+    if isinstance(value, LostCell):
+        return LostCellError(name, value)
     if isinstance(core, inspect.ListType) and isinstance(value, list):
         return _problem_in_list(value, core, name)
     if isinstance(value, str) and (problem := text_problem(value)):
