@@ -8,10 +8,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from tollway.intake import spreadsheet_parts
+from tollway.intake import spreadsheets
 from tollway.intake.files import read_records
 from tollway.intake.raw_records import IntakeError
-from tollway.intake.spreadsheet_parts import Parts
+from tollway.intake.spreadsheets import Parts
 
 SHEET, TEXTS, TYPES = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "[Content_Types].xml"
 _OPEN = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
@@ -24,10 +24,10 @@ _KIB, _MIB = 1024, 1024 * 1024
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that are reached soon; those of the gateway are some ten times larger."""
-    monkeypatch.setattr(spreadsheet_parts, "_TEXTS_MAX_BYTES", 512 * _KIB)
-    monkeypatch.setattr(spreadsheet_parts, "_ROW_MAX_BYTES", 128 * _KIB)
-    monkeypatch.setattr(spreadsheet_parts, "_ROWS_MAX", 1000)
-    monkeypatch.setattr(spreadsheet_parts, "_CELLS_MAX", 100_000)
+    monkeypatch.setattr(spreadsheets, "_TEXTS_MAX_BYTES", 512 * _KIB)
+    monkeypatch.setattr(spreadsheets, "_ROW_MAX_BYTES", 128 * _KIB)
+    monkeypatch.setattr(spreadsheets, "_ROWS_MAX", 1000)
+    monkeypatch.setattr(spreadsheets, "_CELLS_MAX", 100_000)
 
 
 def _pieces(begin: bytes, piece: bytes, size: int, end: bytes) -> Iterator[bytes]:

@@ -111,7 +111,9 @@ def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(stor
         account = await _charged(database, "dropped before", 2)
         forever_ms = 2**60
         await database.write(
-            lambda tx: archive_entries(tx, account, "credits", forever_ms, most=100)
+            lambda tx: archive_entries(
+                tx, 100, account_id=account, unit="credits", before_ms=forever_ms
+            )
         )
         later = Charge(account, "credits", 3, "orders", "dropped before 3", "tok_x", 1000)
         await database.write(lambda transaction: post_charges(transaction, [later]))

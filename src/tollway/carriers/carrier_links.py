@@ -100,6 +100,28 @@ async def connect(
     runtime: Runtime = UNATTENDED,
 ) -> None:
     """Adds the link of a carrier, or changes it."""
+    _check_link(link, secret, allows_plain=allows_plain)
+
+    async def work(transaction: Transaction) -> None:
+        await known_carrier(transaction, link.wp_code)
+        before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
+        if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
+            await _refuse_while_pending(transaction, link.wp_code)
+        sealed = sealer.seal(secret.encode(), _context(link))
+        await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
+        await record_act(
+            transaction,
+            runtime,
+            "carrier connect",
+            f"carrier {link.wp_code}",
+            before=None if before is None else CarrierLink(*before[:-1]),
+            after=link,
+        )
+
+    await database.write(work)
+
+
+def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
     _check_url(link.url, allows_plain=allows_plain)
     if link.template_url:
         _check_url(link.template_url, allows_plain=True)
@@ -131,24 +153,6 @@ async def connect(
             settle_after_s=link.settle_after_s,
             deadline_ms=link.deadline_ms,
         )
-
-    async def work(transaction: Transaction) -> None:
-        await known_carrier(transaction, link.wp_code)
-        before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
-        if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
-            await _refuse_while_pending(transaction, link.wp_code)
-        sealed = sealer.seal(secret.encode(), _context(link))
-        await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
-        await record_act(
-            transaction,
-            runtime,
-            "carrier connect",
-            f"carrier {link.wp_code}",
-            before=None if before is None else CarrierLink(*before[:-1]),
-            after=link,
-        )
-
-    await database.write(work)
 
 
 async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTENDED) -> None:

@@ -40,7 +40,7 @@ from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.clock import common_ms, sure_ms
+from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_CHANGING, waybill
@@ -287,7 +287,7 @@ async def decide_kept(
             )
         (of,) = found
         until_s = of.changing_until_s or 0
-        left_s = until_s - await sure_ms(transaction, runtime.at_ms()) // 1000
+        left_s = until_s - await earlier_ms(transaction, runtime.at_ms()) // 1000
         if left_s > 0:
             raise CarrierError(
                 "The change may still arrive: try again in {left_s:,} s.", left_s=left_s

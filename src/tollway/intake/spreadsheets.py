@@ -1,6 +1,10 @@
 """Reading records from a spreadsheet: the first sheet of an .xlsx file, row by row.
 
 Cells are read as the texts that a CSV file would have, so that one check serves both.
+
+A small file can unpack to any size, and what it says of its own sizes is not believed. Texts and
+styles are kept in memory, and share one limit; of the sheet one row is in memory at a time, and
+each has its own.
 """
 
 import csv
@@ -11,25 +15,42 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, NamedTuple, cast
+from zipfile import ZipFile, ZipInfo
 
 from openpyxl.reader.excel import ExcelReader
+from openpyxl.styles.numbers import builtin_format_code, is_date_format, is_timedelta_format
 from openpyxl.worksheet._reader import ROW_TAG, WorkSheetParser
-from openpyxl.xml.functions import iterparse
+from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
+from openpyxl.xml.functions import fromstring, iterparse
 
 from tollway.intake.raw_records import Columns, IntakeError, RawRecord
 from tollway.intake.record_problems import LostCell
-from tollway.intake.spreadsheet_parts import Parts
-from tollway.intake.spreadsheet_styles import read_date_styles
 
 # More digits than this were rounded when the number was typed.
 _EXACT_BELOW = 10**15
 _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"}
 # XML has no way to write most control characters: a carriage return is _x000D_.
 _ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
+# Formats that Chinese versions of Excel have built in, as 2026年1月31日: the file does not say what
+# they look like, and all of them are dates or times.
+_CHINESE_DATES = {*range(27, 37), *range(50, 59)}
+_MAIN = f"{{{SHEET_MAIN_NS}}}"
+# All that is read before the first row: texts take up to ten times as much in memory.
+_TEXTS_MAX_BYTES = 32 * 1024 * 1024
+# A row with all its cells, as XML; also what a sheet may have after its last row.
+_ROW_MAX_BYTES = 2 * 1024 * 1024
+_SHEET_MAX_BYTES = 2 * 1024 * 1024 * 1024
+# What a sheet can have: rows may be left out of the file, and are counted all the same.
+_ROWS_MAX = 1_048_576
+_CELLS_MAX = 50_000_000
+_PIECE_BYTES = 65_536
+# Entities of its own can make a text a hundred times as long as it is; no spreadsheet has any.
+_ENTITY = b"<!ENTITY"
 
 
-def read_spreadsheet(path: Path, name: str = "") -> Iterator[RawRecord]:
+def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
     rows = _rows(path, name)
     names = next(rows, [])
     columns = Columns([str(_read(name)) for name in _without_end(names, 0)])
@@ -69,6 +90,89 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
 
 
+class Parts(ZipFile):
+    """An .xlsx file whose parts are read within limits."""
+
+    def __init__(self, path: Path, shown: str) -> None:
+        super().__init__(path)
+        self._shown = shown
+        self._left = _TEXTS_MAX_BYTES
+        self._sheet_left = _SHEET_MAX_BYTES
+        self._rows = 0
+        self._cells = 0
+
+    def open(self, name: str | ZipInfo, *_: Any, **__: Any) -> IO[bytes]:
+        return cast("IO[bytes]", _Part(super().open(name), self))
+
+    def begin_row(self, cells: int = 0) -> None:
+        """What follows is a row; the one before had so many cells."""
+        self._left = _ROW_MAX_BYTES
+        self._rows += 1
+        self._cells += cells
+        if self._rows > _ROWS_MAX + 1 or self._cells > _CELLS_MAX:
+            raise self._too_large()
+
+    def count(self, number: int) -> None:
+        """So many bytes were unpacked."""
+        self._left -= number
+        if self._rows:
+            self._sheet_left -= number
+        if self._rows and self._left < 0:
+            raise IntakeError(
+                "{name} has a row that is too large, after line {line}: shorten it, or save the "
+                "file as .csv.",
+                name=self._shown,
+                line=self._rows - 1,
+            )
+        if self._left < 0 or self._sheet_left < 0:
+            raise self._too_large()
+
+    def _too_large(self) -> IntakeError:
+        return IntakeError(
+            "{name} is too large for a spreadsheet: save it as .csv.", name=self._shown
+        )
+
+
+class _Part(io.RawIOBase):
+    """A part, unpacked in small pieces: in one piece it would be in memory before it is counted."""
+
+    def __init__(self, packed: IO[bytes], parts: Parts) -> None:
+        super().__init__()
+        self._packed = packed
+        self._parts = parts
+        self._before = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        most = _PIECE_BYTES if size is None or size < 0 else min(size, _PIECE_BYTES)
+        found = bytearray()
+        while piece := self._packed.read(most):
+            self._parts.count(len(piece))
+            self._refuse_entities(piece)
+            if size is not None and size >= 0:
+                return piece
+            found += piece
+        return bytes(found)
+
+    def _refuse_entities(self, piece: bytes) -> None:
+        # In UTF-16, every other byte is zero.
+        text = self._before + piece.replace(b"\0", b"")
+        if _ENTITY in text:
+            raise ValueError("a spreadsheet declares entities")
+        self._before = text[1 - len(_ENTITY) :]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._packed.close()
+        super().__exit__(kind, error, trace)
+
+
 def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
     """The rows of the first sheet, and of all else only what they need: the library refuses filters
     and styles as some programs write them. What a sheet says of its own size may be wrong."""
@@ -79,7 +183,7 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
         reader.read_manifest()
         reader.read_strings()
         reader.read_workbook()
-        styles = read_date_styles(parts)
+        styles = _date_styles(parts)
         sheet = next(
             part.target
             for _, part in reader.parser.find_sheets()
@@ -114,6 +218,32 @@ def _placed(cells: list[dict[str, Any]]) -> list[object]:
     """The values of a row by their columns, of which some may be left out of the file."""
     values: dict[int, object] = {cell["column"]: cell["value"] for cell in cells}
     return [values.get(column) for column in range(1, max(values, default=0) + 1)]
+
+
+class _DateStyles(NamedTuple):
+    """The numbers of the styles of dates and times, and those of lengths of time among them."""
+
+    dates: set[int]
+    durations: set[int]
+
+
+def _date_styles(parts: Parts) -> _DateStyles:
+    found = _DateStyles(set(), set())
+    if ARC_STYLE not in parts.namelist():
+        return found
+    styles = fromstring(parts.read(ARC_STYLE))
+    own = {
+        each.get("numFmtId"): each.get("formatCode")
+        for each in styles.iterfind(f"{_MAIN}numFmts/{_MAIN}numFmt")
+    }
+    for number, style in enumerate(styles.iterfind(f"{_MAIN}cellXfs/{_MAIN}xf")):
+        format_id = style.get("numFmtId", "0")
+        shown = own.get(format_id) or builtin_format_code(int(format_id))
+        if is_date_format(shown) or (shown is None and int(format_id) in _CHINESE_DATES):
+            found.dates.add(number)
+        if is_timedelta_format(shown):
+            found.durations.add(number)
+    return found
 
 
 @contextmanager

@@ -18,8 +18,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.ledger import archived_balance, balance, entry
-from tollway.store.schema.usage import usage, usage_cursor
+from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 2 * DAY_S, HOUR_S: 92 * DAY_S}
@@ -329,7 +328,7 @@ def day_end_s(day: date, zone: ZoneInfo) -> int:
 
 
 async def usage_by_time(
-    database: Database, span_s: int, since_s: int, until_s: int = 2**62
+    database: Database, span_s: int, since_s: int, until_s: int
 ) -> Sequence[Row]:
     """Rows of (start, operation, calls, amount) of all accounts."""
     return await database.fetch_long(

@@ -31,13 +31,14 @@ from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge, JointAct
 from tollway.ledger.runtime import Runtime
-from tollway.operations.waybills.answers import issued, refused
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.operations.waybills.waybill_maker import (
     WaybillMaker,
     addresses_of,
     fingerprinted_fields,
+    issued,
+    refused,
 )
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
