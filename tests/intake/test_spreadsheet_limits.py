@@ -140,3 +140,12 @@ def test_rows_that_are_left_out_and_cells_far_out_are_counted(
     far = (b'<row r="%d"><c r="ZZZ%d"><v>1</v></c></row>' % (n, n) for n in range(2, 100))
     rows = iter([_OPEN, _ROW, *far, _CLOSE])
     assert "too large" in _problem(_file(tmp_path / "f.xlsx", sheet=rows), monkeypatch)
+
+
+def test_texts_that_the_file_itself_makes_longer_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = b'<!DOCTYPE sst [<!ENTITY a "%s">]>' % (b"x" * _KIB)
+    texts = iter([declared, _TEXTS, b"<si><t>&a;</t></si>" * 90, b"</sst>"])
+    path = _file(tmp_path / "f.xlsx", types=_types(TEXTS), texts=texts)
+    assert _problem(path, monkeypatch) == "f.xlsx is not a whole .xlsx file: save it again."

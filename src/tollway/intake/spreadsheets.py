@@ -9,24 +9,34 @@ each has its own.
 
 import csv
 import io
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 from zipfile import ZipFile, ZipInfo
 
 from openpyxl.reader.excel import ExcelReader
-from openpyxl.styles.stylesheet import apply_stylesheet
-from openpyxl.worksheet._read_only import ReadOnlyWorksheet
+from openpyxl.styles.numbers import builtin_format_code, is_date_format, is_timedelta_format
+from openpyxl.worksheet._reader import ROW_TAG, WorkSheetParser
+from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
+from openpyxl.xml.functions import fromstring, iterparse
 
 from tollway.intake.raw_records import Columns, IntakeError, RawRecord
+from tollway.intake.record_problems import LostCell
 
 # More digits than this were rounded when the number was typed.
 _EXACT_BELOW = 10**15
-_ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
+_ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"}
+# XML has no way to write most control characters: a carriage return is _x000D_.
+_ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
+# Formats that Chinese versions of Excel have built in, as 2026年1月31日: the file does not say what
+# they look like, and all of them are dates or times.
+_CHINESE_DATES = {*range(27, 37), *range(50, 59)}
+_MAIN = f"{{{SHEET_MAIN_NS}}}"
 # All that is read before the first row: texts take up to ten times as much in memory.
 _TEXTS_MAX_BYTES = 32 * 1024 * 1024
 # A row with all its cells, as XML; also what a sheet may have after its last row.
@@ -36,21 +46,23 @@ _SHEET_MAX_BYTES = 2 * 1024 * 1024 * 1024
 _ROWS_MAX = 1_048_576
 _CELLS_MAX = 50_000_000
 _PIECE_BYTES = 65_536
+# Entities of its own can make a text a hundred times as long as it is; no spreadsheet has any.
+_ENTITY = b"<!ENTITY"
 
 
 def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
     rows = _rows(path, name)
     names = next(rows, [])
-    columns = Columns([_text(name) for name in _without_end(names, 0)])
+    columns = Columns([str(_read(name)) for name in _without_end(names, 0)])
     size = path.stat().st_size
     for line, row in enumerate(rows, 2):
         cells = _without_end(row, len(columns))
         # Empty cells may also be left out at the end of a row.
         cells.extend([None] * (len(columns) - len(cells)))
-        if any(cell is not None for cell in cells):
-            texts = list(map(_text, cells))
-            problem = _first_problem(columns, cells)
-            yield columns.record(line, texts, _written(texts), size, problem)
+        read = list(map(_read, cells))
+        texts = list(map(str, read))
+        if any(map(str.strip, texts)):
+            yield columns.record(line, read, _written(texts), size)
 
 
 def _without_end(cells: list[object], least: int) -> list[object]:
@@ -64,14 +76,10 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
     shown = name or path.name
     try:
-        with (
-            Parts(path, shown) as parts,
-            closing(_first_sheet(path, parts).iter_rows(values_only=True)) as rows,
-        ):
-            parts.begin_row()
-            while (row := _next(rows)) is not None:
+        with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
+            for row in rows:
                 parts.begin_row(len(row))
-                yield list(row)
+                yield row
     except (IntakeError, GeneratorExit):
         raise
     except OSError as error:
@@ -132,6 +140,7 @@ class _Part(io.RawIOBase):
         super().__init__()
         self._packed = packed
         self._parts = parts
+        self._before = b""
 
     def readable(self) -> bool:
         return True
@@ -141,10 +150,18 @@ class _Part(io.RawIOBase):
         found = bytearray()
         while piece := self._packed.read(most):
             self._parts.count(len(piece))
+            self._refuse_entities(piece)
             if size is not None and size >= 0:
                 return piece
             found += piece
         return bytes(found)
+
+    def _refuse_entities(self, piece: bytes) -> None:
+        # In UTF-16, every other byte is zero.
+        text = self._before + piece.replace(b"\0", b"")
+        if _ENTITY in text:
+            raise ValueError("a spreadsheet declares entities")
+        self._before = text[1 - len(_ENTITY) :]
 
     def __exit__(
         self,
@@ -156,15 +173,9 @@ class _Part(io.RawIOBase):
         super().__exit__(kind, error, trace)
 
 
-class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # the library has no types
-    """A sheet of any size: what it says of its size may be wrong, and to look for it may take to
-    read all of it."""
-
-    def _get_size(self) -> None: ...
-
-
-def _first_sheet(path: Path, parts: Parts) -> _Sheet:
-    """The first sheet; its parts are read within limits, now and later."""
+def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
+    """The rows of the first sheet, and of all else only what they need: the library refuses filters
+    and styles as some programs write them. What a sheet says of its own size may be wrong."""
     with _quiet():
         reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
@@ -172,43 +183,93 @@ def _first_sheet(path: Path, parts: Parts) -> _Sheet:
         reader.read_manifest()
         reader.read_strings()
         reader.read_workbook()
-        # The styles tell dates from numbers.
-        apply_stylesheet(parts, reader.wb)
-        sheets = (
-            _Sheet(reader.wb, sheet.name, part.target, reader.shared_strings)
-            for sheet, part in reader.parser.find_sheets()
+        styles = _date_styles(parts)
+        sheet = next(
+            part.target
+            for _, part in reader.parser.find_sheets()
             if part.target in reader.valid_files and "chartsheet" not in part.Type
         )
-        return next(sheets)
+    parts.begin_row()
+    line = 0
+    with parts.open(sheet) as source:
+        parser = WorkSheetParser(
+            source,
+            reader.shared_strings,
+            data_only=True,
+            epoch=reader.wb.epoch,
+            date_formats=styles.dates,
+            timedelta_formats=styles.durations,
+        )
+        for _, element in iterparse(source):
+            if element.tag != ROW_TAG:
+                continue
+            with _quiet():
+                number, cells = parser.parse_row(element)
+            element.clear()
+            # Rows may be left out of the file.
+            for _ in range(line + 1, number):
+                yield []
+            if line < number:
+                line = number
+                yield _placed(cells)
 
 
-def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:
-    with _quiet():
-        return next(rows, None)
+def _placed(cells: list[dict[str, Any]]) -> list[object]:
+    """The values of a row by their columns, of which some may be left out of the file."""
+    values: dict[int, object] = {cell["column"]: cell["value"] for cell in cells}
+    return [values.get(column) for column in range(1, max(values, default=0) + 1)]
+
+
+class _DateStyles(NamedTuple):
+    """The numbers of the styles of dates and times, and those of lengths of time among them."""
+
+    dates: set[int]
+    durations: set[int]
+
+
+def _date_styles(parts: Parts) -> _DateStyles:
+    found = _DateStyles(set(), set())
+    if ARC_STYLE not in parts.namelist():
+        return found
+    styles = fromstring(parts.read(ARC_STYLE))
+    own = {
+        each.get("numFmtId"): each.get("formatCode")
+        for each in styles.iterfind(f"{_MAIN}numFmts/{_MAIN}numFmt")
+    }
+    for number, style in enumerate(styles.iterfind(f"{_MAIN}cellXfs/{_MAIN}xf")):
+        format_id = style.get("numFmtId", "0")
+        shown = own.get(format_id) or builtin_format_code(int(format_id))
+        if is_date_format(shown) or (shown is None and int(format_id) in _CHINESE_DATES):
+            found.dates.add(number)
+        if is_timedelta_format(shown):
+            found.durations.add(number)
+    return found
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of styles and the like, which are not read."""
+    """Without warnings of what is not read, and of dates that are none, which are errors then."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _first_problem(columns: Columns, cells: list[object]) -> str:
-    for number, cell in enumerate(cells):
-        if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
-            problem = "it is a number of over 15 digits, which a spreadsheet rounds"
-            return f"{columns.name(number)}: {problem}; format the column as text."
-        if isinstance(cell, str) and cell in _ERRORS:
-            return f"{columns.name(number)}: its formula has the error {cell}; correct it."
-    return ""
+def _read(cell: object) -> str | LostCell:
+    text = _text(cell)
+    if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
+        problem = "it is a number of over 15 digits, which a spreadsheet rounds"
+        return LostCell(text, f"{problem}; format the column as text.")
+    if text in _ERRORS:
+        return LostCell(text, f"its formula has the error {text}; correct it.")
+    return text
 
 
 def _text(cell: object) -> str:
     """What a CSV file would have in this cell."""
     if cell is None:
         return ""
+    if isinstance(cell, str):
+        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell)
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):
