@@ -246,7 +246,7 @@ def read_json(
 
 
 def _undecoded(body: bytes, charset: str) -> str:
-    """The name of the parameter that is no text, or nothing if it cannot be told."""
+    """The name of the parameter that is no text, or nothing if that is not known."""
     try:
         # The bytes in question become halves of surrogate pairs, which a charset does not have.
         values = json.loads(body.decode(charset, "surrogateescape"))
