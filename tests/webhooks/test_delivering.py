@@ -30,7 +30,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Worker:
-    """Delivers what is due when it is told to, and waits for the outcome."""
+    """Delivers what is due when it is asked to, and waits for the outcome."""
 
     def __init__(self, store: Store, receiver: Receiver) -> None:
         self._store, self._url = store, receiver.url

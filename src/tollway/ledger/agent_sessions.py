@@ -35,7 +35,7 @@ _BEGIN = Query(
     )
 )
 _before_s = bindparam("before_s", type_=BigInteger)
-# One that is to be forgotten begins anew, also if no other session has begun and dropped its row.
+# One that is to be forgotten counts as new, also if no other session has begun and dropped its row.
 _spent = case((agent_session.c.used_at_s < _before_s, 0), else_=agent_session.c.spent)
 _RESERVE = Query(
     lambda: (
