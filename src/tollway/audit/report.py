@@ -27,8 +27,7 @@ from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
 from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
-from tollway.store.schema.ledger import token
+from tollway.store.schema.ledger import account, token
 
 CHECKS = (
     ACCOUNTS,

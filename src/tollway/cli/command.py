@@ -47,7 +47,7 @@ from tollway.store.open import (
     unfinished_file,
     without_password,
 )
-from tollway.store.sqlite.place import user_name, why_unusable
+from tollway.store.sqlite.path_check import user_name, why_unusable
 
 # Few commands seal anything: the cryptography is loaded for those that do.
 if TYPE_CHECKING:

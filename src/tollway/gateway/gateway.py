@@ -1,5 +1,16 @@
 """One serving process: every part of a gateway is made and joined here."""
 
+import asyncio
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.settings import SettingsError
+from tollway.store.concurrency import SingleFlight
+
+if TYPE_CHECKING:
+    from tollway.gateway.mcp import AgentTools
 import logging
 from typing import TYPE_CHECKING
 
@@ -9,7 +20,6 @@ from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
-from tollway.gateway.lazy_agents import LazyAgents
 from tollway.gateway.pages import LazyPages, Pages, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
@@ -22,7 +32,7 @@ from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
-from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
+from tollway.pipeline.bodies import ByteBudget
 from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
@@ -80,7 +90,7 @@ class Gateway:
         self._budget = budget = ByteBudget()
         self._request_log = RequestLog(log, settings.log_calls)
         self._edge = Edge(pipeline, settings, metrics, budget)
-        self._agents = LazyAgents(self._agent_tools) if settings.mcp == "on" else None
+        self._agents = _LazyAgents(self._agent_tools) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
@@ -224,3 +234,30 @@ class Gateway:
         await self._timings.finish()
         await self._refused_calls.finish()
         await self._resources.close()
+
+
+class _LazyAgents:
+    """The path for agents, whose tools are loaded when the first of them asks: on a thread, because
+    it takes as long as a gateway's start."""
+
+    def __init__(self, make: Callable[[], "AgentTools"]) -> None:
+        # Looked for at the start: an operator must not learn it from an agent.
+        if find_spec("mcp") is None:
+            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].")
+        self._make = make
+        self._tools: AgentTools | None = None
+        self._starting = SingleFlight(self._start)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tools = self._tools or await self._starting()
+        await tools(scope, receive, send)
+
+    async def _start(self) -> "AgentTools":
+        tools = await asyncio.to_thread(self._make)
+        await tools.start()
+        self._tools = tools
+        return tools
+
+    async def stop(self) -> None:
+        if self._tools is not None:
+            await self._tools.stop()

@@ -22,7 +22,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
-from tollway.gateway.service_manager import Reporter
+from tollway.gateway.systemd import Reporter
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import new_worker_loop
 from tollway.settings import Settings, SettingsError

@@ -11,8 +11,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, contains_pattern
-from tollway.store.schema.accounts import account
-from tollway.store.schema.ledger import balance
+from tollway.store.schema.ledger import account, balance
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.versions import directory_changed
 

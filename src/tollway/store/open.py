@@ -12,7 +12,7 @@ from tollway.store.durable_files import to_disk, written_meanwhile
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.files import put_in_place, side_files_of
-from tollway.store.sqlite.place import check_content, check_place
+from tollway.store.sqlite.path_check import check_content, check_path
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 
@@ -106,7 +106,7 @@ def check_file(url: str) -> None:
     """Refuses a file that can be no database, before anything is made beside it."""
     if not is_shared(url):
         path = Path(sqlite_path(url))
-        check_place(path)
+        check_path(path)
         check_content(path)
 
 

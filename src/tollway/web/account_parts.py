@@ -131,7 +131,7 @@ async def tokens_table(
     kept: Mapping[str, str],
     revoke: str,
     rotate: str = "",
-    is_closed: bool = False,
+    is_closed: bool,
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator. No
     token of a closed account is accepted, and who may change nothing sees no acts."""
@@ -289,21 +289,32 @@ def usage_chart(context: Context, used: Sequence[UsageSum]) -> Chart:
         index = (datetime.fromtimestamp(each.start_s, zone).date() - first).days
         if 0 <= index < DAYS_SHOWN:
             calls[each.operation][index] += each.calls
+    return calls_chart(context, say("Charged calls by day, last 30 days"), say("Day"), days, calls)
+
+
+def calls_chart(
+    context: Context,
+    title: str,
+    span: str,
+    labels: Sequence[str],
+    calls: Mapping[str, Sequence[int]],
+) -> Chart:
+    """Calls by operation in each of some spans of time, as a chart and as a table."""
+    say = context.say
     series = [
         Series(say(operation.title), f"bar{number}", calls[operation.name])
         for number, operation in enumerate(OPERATIONS, start=1)
         if operation.name in calls
     ]
-    title = say("Charged calls by day, last 30 days")
+    columns = [Column(span), *(Column(each.name, "number") for each in series)]
     rows = [
-        [Cell(day), *(context.number(each.values[index]) for each in series)]
-        for index, day in enumerate(days)
+        [Cell(label), *(context.number(each.values[index]) for each in series)]
+        for index, label in enumerate(labels)
         if any(each.values[index] for each in series)
     ]
-    columns = [Column(say("Day")), *(Column(each.name, "number") for each in series)]
     return Chart(
         title,
-        stacked_columns(days, series, title),
+        stacked_columns(labels, series, title),
         Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )
@@ -318,7 +329,7 @@ def entries_table(
     path: str,
     kept: Mapping[str, str],
     request_path: str,
-    links: Sequence[Link] = (),
+    links: Sequence[Link],
 ) -> Table:
     say = context.say
     rows = []

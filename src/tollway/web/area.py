@@ -36,8 +36,8 @@ from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
+from tollway.web.read_cache import ReadCache
 from tollway.web.refused_forms import RefusedForm
-from tollway.web.remembered import Remembered
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import (
@@ -80,7 +80,7 @@ class Services:
     latencies: Latencies
     jobs: Jobs
     work: GatewayWork
-    remembered: Remembered = field(default_factory=Remembered)
+    read_cache: ReadCache = field(default_factory=ReadCache)
 
 
 @dataclass(frozen=True)

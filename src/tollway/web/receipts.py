@@ -6,9 +6,11 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
+from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
+from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, exact_time, grouped, sentence
 
 # In the order of the pipeline; each is named as its stage there.
@@ -77,6 +79,20 @@ def stopped_at(reason: str) -> str:
     if known in _STOPPED_BY_REASON:
         return _STOPPED_BY_REASON[known]
     return "decode" if reason.startswith(_OF_DECODING) else "perform"
+
+
+async def wanted_receipt(context: Context, account_id: str | None) -> Receipt:
+    """The receipt that the address names: one of the account's, or any if there is no account."""
+    language = context.visit.view.language
+    found = await find_receipt(context.database, account_id, context.query("id"), language)
+    if found is None:
+        raise PageError(
+            404,
+            "There is no receipt with this id",
+            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
+            "after its time, and a new one takes a second to appear.",
+        )
+    return found
 
 
 async def receipt_blocks(

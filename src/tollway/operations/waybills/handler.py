@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier
+from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.pools import AskAgain, TakeNumbers
 from tollway.carriers.routes import find_routing, find_routings
@@ -31,13 +31,14 @@ from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge, JointAct
 from tollway.ledger.runtime import Runtime
-from tollway.operations.waybills.answers import issued, refused
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.operations.waybills.waybill_maker import (
     WaybillMaker,
     addresses_of,
     fingerprinted_fields,
+    issued,
+    refused,
 )
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
@@ -158,6 +159,8 @@ class WaybillHandler:
         parent = request.parentWaybillCode
         if parent is not None and not await is_parent(transaction, parent, key):
             raise _no_parent()
+        if opened is not None:
+            opened = await keep_link(transaction, self._vault.sealer, carrier.wp_code)
         if opened is None:
             return await self._from_pool(_Asked(request, call), carrier, transaction, charge)
         routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))

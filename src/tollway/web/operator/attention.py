@@ -11,9 +11,9 @@ from tollway.ledger.holds import count_open_holds
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
 from tollway.store.nodes import all_nodes
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
 from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
+from tollway.store.schema.ledger import account
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
 from tollway.web.wording import grouped

@@ -13,8 +13,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
-from tollway.web.page_errors import PageError
-from tollway.web.receipts import receipt_blocks
+from tollway.web.receipts import receipt_blocks, wanted_receipt
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
@@ -34,15 +33,7 @@ async def show_requests(context: Context) -> Response:
 
 
 async def show_request(context: Context) -> Response:
-    say, request_id = context.say, context.query("id")
-    receipt = await find_receipt(context.database, None, request_id, context.visit.view.language)
-    if receipt is None:
-        raise PageError(
-            404,
-            "There is no receipt with this id",
-            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
-            "after its time, and a new one takes a second to appear.",
-        )
+    say, receipt = context.say, await wanted_receipt(context, None)
     operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
     title = say(operation.title) if operation else receipt.operation
