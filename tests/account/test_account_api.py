@@ -281,18 +281,6 @@ def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, to
     assert paid.headers["x-request-id"] not in str(client.account.requests())
 
 
-def test_the_log_of_a_webhook_in_pages(client: Client, caller: Caller, world: Gateway) -> None:
-    for number in (1, 2, 3, 4):
-        world.store.run(
-            f"INSERT INTO webhook_delivery VALUES ('{caller.account_id}', 'whk_1', {number},"
-            f" 'evt_{number}', 'webhook.test', 'test', 0, '', 'failed', 1, 0, NULL, 1)"
-        )
-    page = client.account.webhooks_deliveries(webhook_id="whk_1", limit=2)
-    rest = client.account.webhooks_deliveries(webhook_id="whk_1", limit=2, before=page.next_before)
-    numbers = [each.number for each in (*page.deliveries, *rest.deliveries)]
-    assert numbers == [4, 3, 2, 1] and rest.next_before is None
-
-
 def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) -> None:
     page = client.account.consents(limit=2)
     rest = client.account.consents(after=page.next_after)

@@ -68,11 +68,11 @@ def _list(parts: AccountParts) -> Handler:
             call.account_id,
             of_account=call.account_id,
             after=request.after,
-            # One more than is shown: whether another page follows.
             count=request.limit + 1,
         )
         entries = [_shown(Grant(*row), call.at_s) for row in rows[: request.limit]]
-        return Consents(entries, entries[-1].id if len(rows) > len(entries) else None)
+        is_last = len(rows) <= request.limit
+        return Consents(entries, None if is_last else entries[-1].id)
 
     return handle
 

@@ -186,11 +186,11 @@ def _test(parts: AccountParts) -> Handler:
 
 def _deliveries(parts: AccountParts) -> Handler:
     async def handle(request: DeliveriesRequest, call: AccountCall) -> Deliveries:
-        key = (call.account_id, request.webhook_id)
-        # One more than is shown: whether another page follows.
-        found = await list_deliveries(parts.database, *key, request.before, request.limit + 1)
-        shown = list(found[: request.limit])
-        return Deliveries(shown, shown[-1].number if len(found) > len(shown) else None)
+        found = await list_deliveries(
+            parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
+        )
+        shown, is_last = list(found[: request.limit]), len(found) <= request.limit
+        return Deliveries(shown, None if is_last else shown[-1].number)
 
     return handle
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import BindParameter, Integer, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Integer, String, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -36,6 +36,13 @@ _INSERT = Query(
 _FIND = Query(
     lambda: select(*_COLUMNS).where(
         or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted"))
+    )
+)
+_SPELLED_OTHERWISE = Query(
+    lambda: (
+        select(account.c.name)
+        .where(func.lower(account.c.name) == func.lower(bindparam("wanted", type_=String)))
+        .limit(1)
     )
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
@@ -104,6 +111,13 @@ async def find_account(reader: Reader, wanted: str) -> Account:
     """The account with this id or name."""
     row = await reader.fetch_one(_FIND, wanted=wanted)
     if row is None:
+        similar = await reader.fetch_one(_SPELLED_OTHERWISE, wanted=wanted.strip())
+        if similar is not None:
+            raise LedgerError(
+                "There is no account {account}. Did you mean {similar}?",
+                account=wanted,
+                similar=similar[0],
+            )
         raise LedgerError(
             "There is no account {account}: `tollway account list` shows them all.", account=wanted
         )

@@ -143,7 +143,8 @@ class Context:
             lead=lead,
             crumbs=crumbs,
             actions=actions,
-            live_s=live_s,
+            # What was typed must stay.
+            live_s=live_s if self.refused is None else 0,
             is_printable=is_printable,
         )
 
@@ -158,9 +159,9 @@ class Context:
     def whole_number(self, name: str, label: str) -> int:
         text = self.form.get(name, "").replace(",", "").strip()
         try:
-            return int(text) if len(text) <= 18 else _no_number(label)
+            return int(text) if len(text) <= 18 else _no_number(name, label)
         except ValueError:
-            return _no_number(label)
+            return _no_number(name, label)
 
     def optional_number(self, name: str, label: str) -> int | None:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
@@ -199,8 +200,9 @@ class Context:
         return Cell(amount(self.say, unit, value), "number")
 
 
-def _no_number(label: str) -> int:
-    raise PageError(400, "This is not a whole number", "Check the field {field}.", field=label)
+def _no_number(name: str, label: str) -> int:
+    wrong = PageError(400, "This is not a whole number", "Check the field {field}.", field=label)
+    raise wrong.at(name)
 
 
 Handler = Callable[[Context], Awaitable[Response]]
@@ -312,10 +314,10 @@ async def _shown_again(
     its = replace(
         context,
         request=request,
-        visit=replace(context.visit, view=context.visit.view._replace(address=page)),
+        visit=replace(context.visit, view=context.visit.view.at(page)),
         form=_asked(request),
         upload=None,
-        refused=RefusedForm(context.request.url.path, context.form, problem),
+        refused=RefusedForm(context.request.url.path, context.form, problem, error.field),
     )
     try:
         _check_right(its.person, spec, is_act=False)
