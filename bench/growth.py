@@ -35,8 +35,7 @@ from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database, Transaction
 from tollway.store.open import open_database
-from tollway.store.schema.accounts import account, permission
-from tollway.store.schema.ledger import balance, token
+from tollway.store.schema.ledger import account, balance, permission, token
 from tollway.store.versions import directory_changed
 from tollway.telemetry.metrics import Metrics
 

@@ -20,7 +20,7 @@ from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
-from tollway.store.schema.trail import operator_act
+from tollway.store.schema.ledger import operator_act
 from tollway.telemetry.metrics import Metrics
 
 ZONE = ZoneInfo("Asia/Shanghai")

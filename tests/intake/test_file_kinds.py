@@ -237,18 +237,59 @@ def test_a_wrong_row_of_a_spreadsheet_is_rejected_with_its_number(
     assert [stored[0] for stored in figures.rows("product")] == ["good"]
 
 
-def test_a_spreadsheet_that_says_a_wrong_size_is_read_whole(
-    figures: Figures, tmp_path: Path
+def altered(whole: bytes, old: bytes, new: bytes) -> bytes:
+    """A spreadsheet with another text in place of one."""
+    content, found = io.BytesIO(), 0
+    with (
+        zipfile.ZipFile(io.BytesIO(whole)) as before,
+        zipfile.ZipFile(content, "w") as after,
+    ):
+        for name in before.namelist():
+            part = before.read(name)
+            found += part.count(old)
+            after.writestr(name, part.replace(old, new))
+    assert found
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'ref="A1:D4"', b'ref="A1"'),
+        (b"<fill><patternFill /></fill>", b"<fill/>"),
+        (b"<pageMargins ", b'<pageSetup orientation="odd"/><pageMargins '),
+    ],
+    ids=["wrong size", "empty style", "odd page"],
+)
+def test_a_spreadsheet_that_is_wrong_beside_its_cells_is_read_whole(
+    figures: Figures, old: bytes, new: bytes
 ) -> None:
     whole = spreadsheet(TITLES.strip().split(","), *(["product", f"p{n}", "t", "s"] for n in "123"))
-    content = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(whole)) as old,
-        zipfile.ZipFile(content, "w") as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name).replace(b'ref="A1:D4"', b'ref="A1"'))
-    assert figures.load_bytes("f.xlsx", content.getvalue()).result.stored == 3
+    assert figures.load_bytes("f.xlsx", altered(whole, old, new)).result.stored == 3
+
+
+def test_a_date_in_a_format_of_chinese_excel_is_a_date(tmp_path: Path) -> None:
+    workbook, content = openpyxl.Workbook(), io.BytesIO()
+    workbook.active.append(["day"])
+    workbook.active.append([date(2026, 1, 31)])
+    workbook.active["A2"].number_format = "mm-dd-yy"
+    workbook.save(content)
+    path = tmp_path / "f.xlsx"
+    path.write_bytes(altered(content.getvalue(), b'numFmtId="14"', b'numFmtId="31"'))
+    assert [record.values for record in read_records(path)] == [{"day": "2026-01-31"}]
+
+
+def test_a_carriage_return_in_a_spreadsheet_is_no_word(tmp_path: Path) -> None:
+    (tmp_path / "f.xlsx").write_bytes(spreadsheet(["a"], ["one_x000D_\ntwo _x0041_"]))
+    assert [each.values for each in read_records(tmp_path / "f.xlsx")] == [
+        {"a": "one\r\ntwo _x0041_"}
+    ]
+
+
+def test_a_lost_value_in_a_column_that_is_not_used_does_not_matter(figures: Figures) -> None:
+    names = [*TITLES.strip().split(","), "payment_no", "total"]
+    row = ["product", "p1", "t", "s", 123456789012345678, "#REF!"]
+    assert figures.load_bytes("f.xlsx", spreadsheet(names, row)).rejects == []
 
 
 @pytest.mark.parametrize("cut", [10, 2000, -30])

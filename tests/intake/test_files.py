@@ -181,6 +181,34 @@ def test_a_quote_that_is_never_closed_costs_its_own_line_only(tmp_path: Path) ->
     assert records == [(2, None), (3, {"a": "3", "b": "4"}), (4, {"a": "5", "b": "6"})]
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [b"3,4\n5,6\n", b'3,4\n5,"6"\n', b""],
+    ids=["to the end", "to the next quote", "alone"],
+)
+def test_a_quote_that_is_never_closed_in_the_last_cell_takes_no_record_along(
+    tmp_path: Path, rest: bytes
+) -> None:
+    path = tmp_path / "stray.csv"
+    path.write_bytes(b'a,b\n1,"x\n' + rest)
+    records = [(each.line, each.values) for each in read_records(path)]
+    after = [(3, {"a": "3", "b": "4"}), (4, {"a": "5", "b": "6"})]
+    assert records == [(2, None), *(after if rest else [])]
+
+
+def test_quotes_within_a_line_are_taken_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "inches.csv"
+    path.write_bytes(b'a,b\n5" pipe,"x"y\n')
+    assert [each.values for each in read_records(path)] == [{"a": '5" pipe', "b": "xy"}]
+
+
+def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes("a,b\n2511\t, x y\u3000\n,\n , \n3,\n".encode())
+    records = [(each.line, each.values) for each in read_records(path)]
+    assert records == [(2, {"a": "2511", "b": "x y"}), (5, {"a": "3"})]
+
+
 def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mac.csv"
     path.write_bytes(b"kind,product_id\rproduct,p1\r")

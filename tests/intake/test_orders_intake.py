@@ -187,6 +187,8 @@ def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
         ({"pay_amount": "1.000"}, "pay_amount: it has 3 decimals; send yuan with at most two dec"),
         ({"pay_amount": "NaN"}, "pay_amount: it is not a number; send yuan"),
         ({"pay_amount": "1e5000000"}, "pay_amount: it has an exponent; send yuan"),
+        # As a spreadsheet saves it in CSV: rounded.
+        ({"updated_at": "1.76841E+12"}, "updated_at: it has an exponent; send a time in millis"),
         ({"pay_amount": -1}, "pay_amount: it is negative; send yuan"),
         ({"goods_name": "a\0b"}, "goods_name: it contains a NUL character; send a text of 1 to"),
         ({"remark_tag_name": "\ud800"}, "remark_tag_name: it contains half of a surrogate pair"),

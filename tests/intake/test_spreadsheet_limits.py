@@ -8,10 +8,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from tollway.intake import spreadsheet_parts
+from tollway.intake import spreadsheets
 from tollway.intake.files import read_records
 from tollway.intake.raw_records import IntakeError
-from tollway.intake.spreadsheet_parts import Parts
+from tollway.intake.spreadsheets import Parts
 
 SHEET, TEXTS, TYPES = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "[Content_Types].xml"
 _OPEN = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
@@ -24,10 +24,10 @@ _KIB, _MIB = 1024, 1024 * 1024
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that are reached soon; those of the gateway are some ten times larger."""
-    monkeypatch.setattr(spreadsheet_parts, "_TEXTS_MAX_BYTES", 512 * _KIB)
-    monkeypatch.setattr(spreadsheet_parts, "_ROW_MAX_BYTES", 128 * _KIB)
-    monkeypatch.setattr(spreadsheet_parts, "_ROWS_MAX", 1000)
-    monkeypatch.setattr(spreadsheet_parts, "_CELLS_MAX", 100_000)
+    monkeypatch.setattr(spreadsheets, "_TEXTS_MAX_BYTES", 512 * _KIB)
+    monkeypatch.setattr(spreadsheets, "_ROW_MAX_BYTES", 128 * _KIB)
+    monkeypatch.setattr(spreadsheets, "_ROWS_MAX", 1000)
+    monkeypatch.setattr(spreadsheets, "_CELLS_MAX", 100_000)
 
 
 def _pieces(begin: bytes, piece: bytes, size: int, end: bytes) -> Iterator[bytes]:
@@ -140,3 +140,12 @@ def test_rows_that_are_left_out_and_cells_far_out_are_counted(
     far = (b'<row r="%d"><c r="ZZZ%d"><v>1</v></c></row>' % (n, n) for n in range(2, 100))
     rows = iter([_OPEN, _ROW, *far, _CLOSE])
     assert "too large" in _problem(_file(tmp_path / "f.xlsx", sheet=rows), monkeypatch)
+
+
+def test_texts_that_the_file_itself_makes_longer_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = b'<!DOCTYPE sst [<!ENTITY a "%s">]>' % (b"x" * _KIB)
+    texts = iter([declared, _TEXTS, b"<si><t>&a;</t></si>" * 90, b"</sst>"])
+    path = _file(tmp_path / "f.xlsx", types=_types(TEXTS), texts=texts)
+    assert _problem(path, monkeypatch) == "f.xlsx is not a whole .xlsx file: save it again."

@@ -53,7 +53,7 @@ class Reads:
     def remove(self, grant: GrantKey = GRANT, most: int = 100) -> int:
         return self._store.do(
             lambda database: database.write(
-                lambda tx: consent_uses.remove_old(tx, grant, BEFORE_MS, most)
+                lambda tx: consent_uses.remove_old(tx, most, grant=grant, before_ms=BEFORE_MS)
             )
         )
 

@@ -176,7 +176,9 @@ def test_entries_that_another_process_dropped_meanwhile_are_not_archived_twice()
 
     transaction = cast(Any, SimpleNamespace(fetch_all=fetch_all, execute=execute))
     with pytest.raises(StoreError, match="dropped entries at the same moment"):
-        asyncio.run(archive_entries(transaction, "acc_x", "credits", 1, most=9))
+        asyncio.run(
+            archive_entries(transaction, 9, account_id="acc_x", unit="credits", before_ms=1)
+        )
     # Nothing was added to the sums.
     assert len(executed) == 1
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from tests.support.balancer import Balancer
+from tests.nodes.balancer import Balancer
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.stores import Store

@@ -13,10 +13,9 @@ from tests.support.orders import sealer_of
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo
 from tollway.intake.loading import store_records
-from tollway.operations.promotion_material import SUBJECT, known, queries
+from tollway.operations.promotion_material import SUBJECT, handler, queries
 from tollway.operations.promotion_material.demo import make_materials
-from tollway.operations.promotion_material.handler import PromotionMaterialHandler
-from tollway.operations.promotion_material.known import KnownMaterial
+from tollway.operations.promotion_material.handler import KnownMaterial, PromotionMaterialHandler
 from tollway.operations.promotion_material.operation import PromotionMaterialRequest
 from tollway.operations.promotion_material.queries import read_page
 from tollway.operations.promotion_material.records import MaterialRecord
@@ -116,7 +115,7 @@ def test_of_too_many_materials_each_page_is_read(
 
 
 def test_what_is_kept_has_a_bound(own_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_KEPT_BYTES_MAX", 100_000)
+    monkeypatch.setattr(handler, "_KEPT_BYTES_MAX", 100_000)
 
     async def work(database: Database) -> None:
         await load(database, materials(40))

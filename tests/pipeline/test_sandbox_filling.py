@@ -15,8 +15,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tollway.demo import sandbox as demo
-from tollway.demo.sandbox import Sandbox
-from tollway.demo.sandbox_folder import SandboxFolder
+from tollway.demo.sandbox import Sandbox, SandboxFolder
 from tollway.operations.product_analysis.schema import product_day
 from tollway.store.database import StoreUnavailableError
 from tollway.store.query import Query
@@ -152,7 +151,7 @@ def test_of_what_test_calls_leave_behind_the_newest_is_kept(
 
 _KILLED = """
 import os
-from tollway.demo.sandbox_folder import SandboxFolder
+from tollway.demo.sandbox import SandboxFolder
 folder = SandboxFolder()
 (folder.path / "sandbox.db").write_bytes(b"rows")
 os._exit(9)

@@ -15,7 +15,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tollway.intake.push_signature import sign
 from tollway.intake.sources import key_of
-from tollway.web.signature_samples import SIGNATURE_SAMPLES
+from tollway.web.code_samples import SIGNATURE_SAMPLES
 
 pytestmark = pytest.mark.sqlite
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

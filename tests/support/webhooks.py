@@ -12,11 +12,12 @@ class Received(NamedTuple):
 
 
 class Receiver:
-    """Takes webhooks on a free port; `answer` gives the status of each."""
+    """Takes webhooks on a free port; `answer` gives the status of each, `headers` are sent too."""
 
     def __init__(self, answer: Callable[[Received], int] = lambda _: 204) -> None:
         self.received: list[Received] = []
         self.answer = answer
+        self.headers: dict[str, str] = {}
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,7 +31,8 @@ class Receiver:
                 found = Received(headers, body)
                 receiver.received.append(found)
                 self.send_response(receiver.answer(found))
-                self.send_header("content-length", "0")
+                for name, value in {"content-length": "0", **receiver.headers}.items():
+                    self.send_header(name, value)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:

@@ -24,7 +24,6 @@ import pytest
 
 from tests.deploy.proxies import proxy
 from tests.support.all_operations import all_operations_caller, good_request, small_world
-from tests.support.cluster import PACKAGES, Cluster
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.outage import Experience
@@ -32,6 +31,7 @@ from tests.support.postgresql import run_on
 from tests.support.server_files import BIN
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers
+from tests.torture.cluster import PACKAGES, Cluster
 from tollway.audit.report import audit
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.ledger.entries import entries_of_request

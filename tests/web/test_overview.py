@@ -13,7 +13,7 @@ from tollway.store.database import Database
 from tollway.web.area import Context
 from tollway.web.blocks import Cell
 from tollway.web.operator.overview import _chart, latest_usage
-from tollway.web.remembered import Remembered
+from tollway.web.read_cache import ReadCache
 
 HOUR_S, MINUTE_S = 3600, 60
 # The beginning of an hour.
@@ -37,7 +37,7 @@ def test_every_hour_and_minute_is_counted_once_before_and_after_an_hour_ends(
         count(own_store, MINUTE_S, start_s, calls)
 
     async def seen(database: Database) -> None:
-        services = SimpleNamespace(remembered=Remembered())
+        services = SimpleNamespace(read_cache=ReadCache())
         context = cast(Context, SimpleNamespace(database=database, services=services))
         minutes, hours = await latest_usage(context, NOON_S + 3590)
         assert [row[2] for row in minutes] == [60, 30, 10]

@@ -21,7 +21,7 @@ from tollway.contract.reasons import Reason
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
-from tollway.web.signature_samples import SIGNATURE_SAMPLES
+from tollway.web.code_samples import SIGNATURE_SAMPLES
 from tollway.webhooks.events import EVENT_TYPES
 
 pytestmark = pytest.mark.sqlite

@@ -8,10 +8,18 @@ from sqlalchemy.sql import Select
 from tollway.audit.check import Breach, Check
 from tollway.contract.reasons import Reason
 from tollway.store.database import Row
-from tollway.store.schema.accounts import account, permission
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent
-from tollway.store.schema.ledger import balance, client, entry, refused_call, token, token_day
+from tollway.store.schema.ledger import (
+    account,
+    balance,
+    client,
+    entry,
+    permission,
+    refused_call,
+    token,
+    token_day,
+)
 
 # Not the entries: each has a balance, or the check of balances reports it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)

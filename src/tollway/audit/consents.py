@@ -12,9 +12,8 @@ from sqlalchemy import and_, exists, func, literal, or_, select
 from tollway.audit.check import Breach, Check
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Row
-from tollway.store.schema.accounts import account
 from tollway.store.schema.consent import consent, consent_use
-from tollway.store.schema.ledger import entry
+from tollway.store.schema.ledger import account, entry
 
 _UNDER_CONSENT = [
     literal(operation.name) for operation in OPERATIONS if operation.consent is not None

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.audit.check import BREACHES_SHOWN_MAX, Breach, CheckFigures
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.trail import operator_act
+from tollway.store.schema.ledger import operator_act
 
 _PAGE = 1000
 _ROWS = Query(lambda: select(func.count()).select_from(operator_act))

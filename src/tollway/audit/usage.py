@@ -12,8 +12,7 @@ from sqlalchemy import and_, exists, func, literal, select, union_all
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
-from tollway.store.schema.ledger import archived_balance, entry
-from tollway.store.schema.usage import usage, usage_cursor
+from tollway.store.schema.ledger import archived_balance, entry, usage, usage_cursor
 
 _DAY_S = 86_400
 

@@ -194,7 +194,6 @@ async def add_numbers(
     owner_id: str,
     numbers: Iterable[str],
     set_aside: Callable[[Rejected], None],
-    progress: Callable[[int], None] = lambda _: None,
     runtime: Runtime = UNATTENDED,
 ) -> PoolLoad:
     """Loads the numbers that fit and are new, a chunk in each commit; the others are set aside."""
@@ -213,7 +212,6 @@ async def add_numbers(
         result.read += len(chunk)
         result.rejected += len(rejected)
         result.loaded += len(chunk) - len(rejected)
-        progress(len(chunk))
     return result
 
 

@@ -35,7 +35,7 @@ from tollway.carriers.waybills import StoredWaybill, Waybill
 from tollway.contract.language import Phrase
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.clock import common_ms, sure_ms
+from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import (
     Database,
     Reader,
@@ -263,7 +263,7 @@ class Reconciler:
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at the least; on whichever node that was, its
         message may still arrive."""
-        now_ms = await sure_ms(self._database, self._runtime.at_ms())
+        now_ms = await earlier_ms(self._database, self._runtime.at_ms())
         return now_ms // 1000 - stored.waybill.asked_at_s
 
     async def deadline_s(self, stored: StoredWaybill) -> float:

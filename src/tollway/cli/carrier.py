@@ -171,9 +171,11 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 def _read_route(record: RawRecord) -> Route:
-    if record.values is None:
-        raise RouteError(record.problem.removesuffix("."))
-    return read_route(record.values)
+    try:
+        values = record.all_values()
+    except ValueError as error:
+        raise RouteError(str(error).removesuffix(".")) from None
+    return read_route(values)
 
 
 def _shown_routes(found: list[Route]) -> Output:

@@ -26,7 +26,7 @@ from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
 from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
-from tollway.store.sqlite.place import check_place
+from tollway.store.sqlite.path_check import check_path
 
 _BREACHES_NAMED_MAX = 5
 
@@ -81,7 +81,7 @@ def restore(
 def _refuse_wrong_places(backup: Path, path: Path, replace: bool) -> None:
     if not backup.is_file():
         raise CommandError(f"There is no file {backup}.")
-    check_place(path)
+    check_path(path)
     if path.exists() and backup.samefile(path):
         raise CommandError(f"{backup} is the database itself: name a backup of it.")
     if not replace and (path.exists() or side_files_of(path)):

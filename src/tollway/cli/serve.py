@@ -80,12 +80,8 @@ def serve(
     for file in files_of(settings):
         refuse_unusable(file)
     new_file = _new_file(settings)
-    # Held until this process ends. A shared database may have any number of gateways.
-    lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
-    if lock is not None:
-        remove_abandoned_backups(Path(sqlite_path(settings.database)))
+    lock = _serving_lock(settings)
     warnings = [*unverified_links(settings), *readable_by_others(settings)]
-
     next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]
 
     async def prepare(session: Session) -> tuple[DemoWorld | None, str]:
@@ -103,8 +99,7 @@ def serve(
 
     world, link = run(session, prepare)
     if session.as_json:
-        content = {"address": settings.address, "demo": world, "operator_link": link or None}
-        greeting = f"{msgspec.json.encode(content).decode()}\n"
+        greeting = _json_greeting(settings.address, world, link)
     else:
         greeting = _greeting(settings.address, world, warnings, link, next_lines)
     configure_logging(settings.log_level, settings.port)
@@ -177,6 +172,21 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     # No act of an operator: every start makes one.
     made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60)
     return operator_url(session.settings.public_address, made)
+
+
+def _serving_lock(settings: Settings) -> ServingLock | None:
+    """Held until this process ends. A shared database may have any number of gateways."""
+    if is_shared(settings.database):
+        return None
+    path = sqlite_path(settings.database)
+    lock = ServingLock(path)
+    remove_abandoned_backups(Path(path))
+    return lock
+
+
+def _json_greeting(base_url: str, world: DemoWorld | None, link: str) -> str:
+    content = {"address": base_url, "demo": world, "operator_link": link or None}
+    return f"{msgspec.json.encode(content).decode()}\n"
 
 
 def _greeting(

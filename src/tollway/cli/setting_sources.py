@@ -33,12 +33,12 @@ class Origin:
 
 
 def load_settings(
-    options: Mapping[str, object] | None = None, environment: Mapping[str, str] = os.environ
+    options: Mapping[str, object] | None = None,
 ) -> tuple[Settings, tuple[Origin, ...]]:
     """The settings in force, and the origin of each."""
-    file_path = Path(environment.get("TOLLWAY_CONFIG", "tollway.toml"))
-    from_file = _read_file(file_path, required="TOLLWAY_CONFIG" in environment)
-    from_variables = _read_variables(environment)
+    file_path = Path(os.environ.get("TOLLWAY_CONFIG", "tollway.toml"))
+    from_file = _read_file(file_path, required="TOLLWAY_CONFIG" in os.environ)
+    from_variables = _read_variables()
     layers: tuple[tuple[str, Mapping[str, object]], ...] = (
         ("command line", {k: v for k, v in (options or {}).items() if v is not None}),
         ("environment", from_variables),
@@ -73,9 +73,9 @@ def _read_file(path: Path, *, required: bool) -> dict[str, object]:
     return values
 
 
-def _read_variables(environment: Mapping[str, str]) -> dict[str, object]:
+def _read_variables() -> dict[str, object]:
     values: dict[str, object] = {}
-    for variable, value in environment.items():
+    for variable, value in os.environ.items():
         if variable.startswith(_VARIABLE) and not variable.startswith(_NOT_SETTINGS):
             name = variable.removeprefix(_VARIABLE).lower()
             _check_known(name, f"The environment sets {variable}")

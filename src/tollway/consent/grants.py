@@ -15,8 +15,8 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
 from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
 from tollway.webhooks.events import Event, record_event
 

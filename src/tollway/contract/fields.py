@@ -360,6 +360,15 @@ def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
     return (known - _EPOCH) // _MILLISECOND
 
 
+def span_s(start: int | datetime, end: int | datetime, zone: ZoneInfo) -> int:
+    """How long it is from one of `Seconds` to another, also before 1970."""
+    start_ms, end_ms = (
+        each * 1000 if isinstance(each, int) else milliseconds_of(each, zone)
+        for each in (start, end)
+    )
+    return end_ms // 1000 - start_ms // 1000
+
+
 def seconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
     """What `Seconds` was read as, in seconds since 1970; 0 for what is earlier."""
     if isinstance(moment, int):

@@ -3,7 +3,6 @@
     world.py    accounts, tokens, and the data of all subjects
     owners.py   the shops and users, with their grants
     sandbox.py  the small copy of the world that test tokens see, in a folder of its own
-                (sandbox_folder.py)
 
 It is loaded like any other data, into the ordinary tables. fakes/ has programs to try it with.
 """

@@ -7,8 +7,14 @@ What test calls read is the same for all accounts, and never changes by a call. 
 behind, waybills and kept answers, is each account's own; of these the newest are kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from time import time
 from typing import TypeVar
 from zoneinfo import ZoneInfo
@@ -17,7 +23,6 @@ from sqlalchemy import ColumnElement, Table, func, or_, select, tuple_
 
 from tollway.carriers.vault import sandbox_vault
 from tollway.demo.owners import add_sandbox_owners
-from tollway.demo.sandbox_folder import SandboxFolder
 from tollway.demo.world import fill_all
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.idempotency import sweep_kept
@@ -40,6 +45,8 @@ _ALL_BYTES_MAX = 64 * 1024 * 1024
 _WRITES_PER_SWEEP = 200
 # A row besides what is sealed in it.
 _ROW_BYTES = 1024
+_FOLDER_PREFIX = "tollway-sandbox-"
+_LOCK = "lock"
 
 
 class OnDemandDatabase:
@@ -208,3 +215,47 @@ _DROPS = (
     _drop_all_but_newest(idempotency_key, idempotency_key.c.at_ms),
     _drop_all_but_newest(waybill, waybill.c.asked_at_s),
 )
+
+
+class SandboxFolder:
+    """The temporary folder of this process's sandbox, removed when it is closed.
+
+    The process that made it holds a lock on a file in it. The system drops that lock when the
+    process dies, however it dies: so the next one finds the folders that were left behind, and
+    removes them.
+    """
+
+    def __init__(self) -> None:
+        _remove_abandoned()
+        self.path = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+        # Locked before it has its name: a lock file that another process sees is locked already.
+        unnamed = self.path / "unnamed"
+        self._lock = unnamed.open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unnamed.rename(self.path / _LOCK)
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+
+def _remove_abandoned() -> None:
+    for folder in _own_folders():
+        try:
+            with (folder / _LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            # In use, just being made, or removed by another process meanwhile.
+            continue
+
+
+def _own_folders() -> Iterator[Path]:
+    """The folders of sandboxes that this user made: in a temporary folder there are others too."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        try:
+            found = folder.lstat()
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            yield folder

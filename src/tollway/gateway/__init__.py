@@ -3,7 +3,7 @@
 gateway.py        one serving process: all parts, from its start to its stop
 resources.py      what it has open: databases, keys, connections to carriers, live and sandbox
 upkeep.py         the background work
-retention.py      drops rows that are older than the settings allow, with those of ledger_rows.py
+retention.py      drops rows that are older than the settings allow
 worker.py         the ASGI application of one worker process
 worker_group.py   what the workers of one gateway share
 server.py         the HTTP server: starts, replaces and drains the workers

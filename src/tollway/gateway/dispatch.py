@@ -86,7 +86,8 @@ class Dispatcher:
                         self._go_on(watcher, progress)
                 except (Exception, asyncio.CancelledError) as error:
                     watcher.err(error)
-            self._send_all()
+            if answers:
+                self._send_all()
         finally:
             # Before the last look: what is added after it is then due again.
             self._is_due = False

@@ -1,5 +1,16 @@
 """One serving process: every part of a gateway is made and joined here."""
 
+import asyncio
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.settings import SettingsError
+from tollway.store.concurrency import SingleFlight
+
+if TYPE_CHECKING:
+    from tollway.gateway.mcp import AgentTools
 import logging
 from typing import TYPE_CHECKING
 
@@ -9,7 +20,6 @@ from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
-from tollway.gateway.lazy_agents import LazyAgents
 from tollway.gateway.pages import LazyPages, Pages, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
@@ -22,7 +32,7 @@ from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
-from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
+from tollway.pipeline.bodies import ByteBudget
 from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
@@ -32,7 +42,7 @@ from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import NodeLoad, Presence
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics
@@ -57,7 +67,7 @@ class Gateway:
         self._settings = settings
         self._metrics = metrics = Metrics()
         self._worker = Worker(worker_group, number, metrics)
-        self._resources = Resources(settings, metrics, self._turns(worker_group))
+        self._resources = Resources(settings, metrics, self._write_lock(worker_group))
         self._database = database = self._resources.database
         self.readiness = Readiness(
             database,
@@ -80,7 +90,7 @@ class Gateway:
         self._budget = budget = ByteBudget()
         self._request_log = RequestLog(log, settings.log_calls)
         self._edge = Edge(pipeline, settings, metrics, budget)
-        self._agents = LazyAgents(self._agent_tools) if settings.mcp == "on" else None
+        self._agents = _LazyAgents(self._agent_tools) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
@@ -103,9 +113,9 @@ class Gateway:
         return NodeLoad(self.connections.count(), self._resources.lag_ms())
 
     @staticmethod
-    def _turns(worker_group: WorkerGroup) -> WriteTurns | None:
+    def _write_lock(worker_group: WorkerGroup) -> WriteLock | None:
         """How the workers of a SQLite file share its one writer."""
-        return None if worker_group.ring is None else WriteTurns(worker_group.folder)
+        return None if worker_group.ring is None else WriteLock(worker_group.folder)
 
     def _make_pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
@@ -224,3 +234,30 @@ class Gateway:
         await self._timings.finish()
         await self._refused_calls.finish()
         await self._resources.close()
+
+
+class _LazyAgents:
+    """The path for agents, whose tools are loaded when the first of them asks: on a thread, because
+    it takes as long as a gateway's start."""
+
+    def __init__(self, make: Callable[[], "AgentTools"]) -> None:
+        # Looked for at the start: an operator must not learn it from an agent.
+        if find_spec("mcp") is None:
+            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].")
+        self._make = make
+        self._tools: AgentTools | None = None
+        self._starting = SingleFlight(self._start)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tools = self._tools or await self._starting()
+        await tools(scope, receive, send)
+
+    async def _start(self) -> "AgentTools":
+        tools = await asyncio.to_thread(self._make)
+        await tools.start()
+        self._tools = tools
+        return tools
+
+    async def stop(self) -> None:
+        if self._tools is not None:
+            await self._tools.stop()

@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
+from sqlalchemy import BigInteger, bindparam, func, select
 
-from tollway.gateway.ledger_rows import LEDGER_ROWS
+from tollway.ledger import consent_uses, refused_calls
+from tollway.ledger.archiving import OLD_BALANCES, OLD_ENTRIES, archive_entries, archive_month
+from tollway.ledger.charges import GrantKey
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Removal, Retained
 from tollway.settings import Settings
-from tollway.store.clock import sure_ms
+from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, StoreBusyError, StoreError, Transaction
 from tollway.store.months import (
     DAY_S,
@@ -26,6 +29,9 @@ from tollway.store.months import (
     months_before,
 )
 from tollway.store.pieces import PieceBudget
+from tollway.store.query import Query
+from tollway.store.schema.consent import consent_use
+from tollway.store.schema.ledger import entry, refused_call
 
 logger = logging.getLogger("tollway.retention")
 
@@ -57,7 +63,7 @@ class Retention:
         self._runs = 0
         # By kind: whether the last run left rows for the next one.
         self.unfinished: dict[str, bool] = {}
-        self._kept = [(each, each.keep_days(settings)) for each in (*subjects, *LEDGER_ROWS)]
+        self._kept = [(each, each.keep_days(settings)) for each in (*subjects, *_LEDGER_ROWS)]
 
     async def apply(self, now_ms: int) -> list[Dropped]:
         """Drops what is too old, in pieces, for as long as one run may take."""
@@ -72,7 +78,7 @@ class Retention:
         self, now_ms: int, work: Callable[[Retained, int], Awaitable[int]]
     ) -> list[Dropped]:
         # A node whose clock is ahead must not drop rows too early for all nodes.
-        now_ms = await sure_ms(self._database, now_ms)
+        now_ms = await earlier_ms(self._database, now_ms)
         dropped, errors = [], []
         for kept, days in self._kept:
             rows = 0
@@ -154,3 +160,83 @@ async def _drop_month(kept: Retained, month: Month, transaction: Transaction) ->
     if rows is not None:
         await drop_month(transaction, kept.table, month)
     return rows
+
+
+# The ledger's own rows: entries, reads under a grant, calls not charged.
+_from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
+_REFUSED_OF_MONTH = Query(
+    lambda: (
+        select(func.count())
+        .select_from(refused_call)
+        .where(refused_call.c.at_ms >= _from_ms, refused_call.c.at_ms < _to_ms)
+    )
+)
+
+
+async def _entry_removals(database: Database, before_ms: int) -> Sequence[Removal]:
+    balances = await database.fetch_long(OLD_BALANCES, before_ms=before_ms)
+    return [
+        partial(archive_entries, account_id=account_id, unit=unit, before_ms=before_ms)
+        for account_id, unit in balances
+    ]
+
+
+async def _read_removals(database: Database, before_ms: int) -> Sequence[Removal]:
+    grants = await database.fetch_long(consent_uses.OLD_GRANTS, before_ms=before_ms)
+    return [
+        partial(consent_uses.remove_old, grant=GrantKey(*grant), before_ms=before_ms)
+        for grant in grants
+    ]
+
+
+async def _refused_removals(_: Database, before_ms: int) -> Sequence[Removal]:
+    return [partial(refused_calls.remove_old, before_ms=before_ms)]
+
+
+async def _count(query: Query, database: Database, before_ms: int) -> int:
+    ((rows,),) = await database.fetch_long(query, before_ms=before_ms)
+    return int(rows)
+
+
+async def _archive_month(transaction: Transaction, month: Month) -> int | None:
+    return await archive_month(transaction, month.start_s * 1000, month.end_s * 1000)
+
+
+async def _reads_of_month(transaction: Transaction, month: Month) -> int | None:
+    return await consent_uses.uses_of_month(transaction, month.start_s * 1000, month.end_s * 1000)
+
+
+async def _refused_of_month(transaction: Transaction, month: Month) -> int:
+    row = await transaction.fetch_one(
+        _REFUSED_OF_MONTH, from_ms=month.start_s * 1000, to_ms=month.end_s * 1000
+    )
+    return int(row[0]) if row else 0
+
+
+_LEDGER_ROWS = (
+    Retained(
+        kind="entries",
+        keep_days=lambda settings: settings.keep_entries_days,
+        table=entry,
+        removals=_entry_removals,
+        count_old=partial(_count, OLD_ENTRIES),
+        forget_month=_archive_month,
+    ),
+    # After the entries of their charges.
+    Retained(
+        kind="reads",
+        keep_days=lambda settings: settings.keep_entries_days,
+        table=consent_use,
+        removals=_read_removals,
+        count_old=partial(_count, consent_uses.OLD_USES),
+        forget_month=_reads_of_month,
+    ),
+    Retained(
+        kind="receipts",
+        keep_days=lambda settings: settings.receipt_days,
+        table=refused_call,
+        removals=_refused_removals,
+        count_old=partial(_count, refused_calls.OLD_REFUSED),
+        forget_month=_refused_of_month,
+    ),
+)

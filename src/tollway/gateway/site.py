@@ -1,30 +1,38 @@
 """All paths that are neither operations nor probes. Loaded when the first of them is asked for."""
 
+import asyncio
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from starlette.routing import Route
 
+from tollway.audit.report import CHECKS, audit
+from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
 from tollway.demo.contents import sandbox_contents
 from tollway.demo.saved import curl_line, saved_world, world_path
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.own_calls import OwnCalls
-from tollway.gateway.page_work import page_work
 from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import RECORD_KINDS, WITH_COMPANIONS
 from tollway.pipeline.http import Edge
 from tollway.settings import Settings
+from tollway.store.clock import common_ms
 from tollway.store.database import StoreError
-from tollway.store.open import is_shared
+from tollway.store.open import is_shared, sqlite_path
+from tollway.store.sqlite.database import back_up_file
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
+from tollway.web.area import GatewayWork
 from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.reference import SandboxRow
@@ -32,6 +40,9 @@ from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
 _NAME = "tollway"
+# Of an audit that a page started.
+_BREACHES_KEPT = 200
+_REPORTED_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,8 +88,40 @@ def _web_parts(parts: SiteParts) -> WebParts:
         sandbox=_sandbox_rows(),
         calls=OwnCalls(parts.edge),
         metrics=parts.rendered_metrics,
-        work=page_work(parts.settings, parts.resources),
+        work=_page_work(parts.settings, parts.resources),
     )
+
+
+def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
+    """Work that pages start and that packages do which they may not import."""
+    database = resources.database
+
+    async def run_audit(progress: Callable[[int, int], Awaitable[None]]) -> tuple[bool, str]:
+        done = 0
+
+        def count(more: int) -> None:
+            nonlocal done
+            done += more
+
+        now_ms = await common_ms(database, Runtime().at_ms())
+        running = asyncio.create_task(audit(database, now_ms, count))
+        try:
+            while not running.done():
+                await asyncio.wait({running}, timeout=_REPORTED_EVERY_S)
+                await progress(done, len(CHECKS))
+        finally:
+            running.cancel()
+        report = await running
+        shown = msgspec.structs.replace(report, breaches=report.breaches[:_BREACHES_KEPT])
+        return not report.breaches, msgspec.json.encode(shown).decode()
+
+    def back_up(destination: Path) -> None:
+        back_up_file(sqlite_path(settings.database), str(destination))
+
+    async def cancel(waybill: Waybill) -> None:
+        await tell_carrier(database, resources.remotes, resources.vault.sealer, waybill)
+
+    return GatewayWork(run_audit, None if is_shared(settings.database) else back_up, cancel)
 
 
 def _demo_hints(settings: Settings) -> DemoHints | None:

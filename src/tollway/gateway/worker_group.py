@@ -8,8 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tollway.telemetry.merging import merged, snapshot
-from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.metrics import Metrics, merged, snapshot
 
 _ANSWER_TIMEOUT_S = 1.0
 

@@ -157,7 +157,7 @@ async def new_link(
 
 
 async def new_start(
-    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None = None
+    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None
 ) -> Invitation:
     """A link for a member who has lost theirs, or their password: behind it they choose another.
     The old password and all earlier links end, and so do their sessions; a second factor stays. One

@@ -107,13 +107,15 @@ class _CsvLines(Iterator[str]):
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
-    """CSV with a header line. An empty cell is a value that was not given."""
+    """CSV with a header line. An empty cell is a value that was not given, and a line of them is no
+    record: spreadsheets save empty rows so."""
     lines = _CsvLines(content)
     first = next(lines, "")
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
     delimiter = max(_DELIMITERS, key=first.count)
     columns = Columns(_cells(first, delimiter) or [])
-    rows = csv.reader(lines, delimiter=delimiter)
+    # Otherwise a quote that is never closed would take records after it into its own cell, unseen.
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         lines.taken.clear()
         line = rows.line_num + 2
@@ -123,10 +125,10 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             return
         except csv.Error:
             cells = None
-        if cells == []:
+        if cells is not None and not any(map(str.strip, cells)):
             continue
         together = lines.taken
-        if len(together) > 1 and (cells is None or columns.problem(cells)):
+        if cells is None or (len(together) > 1 and columns.problem(cells)):
             # A quote that is never closed takes the lines after it along: each is read alone.
             alone = [(each, _cells(each, delimiter)) for each in together]
         else:
@@ -137,10 +139,14 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
+    """The cells of one line; None if it is not CSV, such as with a quote that is not closed."""
+    rows = csv.reader([line, ""], delimiter=delimiter)
     try:
-        return next(csv.reader([line], delimiter=delimiter), None)
+        cells = next(rows)
     except csv.Error:
         return None
+    # The reader goes on to the line after it only within quotes.
+    return cells if rows.line_num == 1 else None
 
 
 # Reads the records of a file that may be packed; the second argument is the file itself.

@@ -1,10 +1,11 @@
 """A record as it stands in a file, before it is checked, and the columns of a table."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
-from tollway.intake.record_problems import NotObjectError, read_object
+from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
 
 _NOT_CSV = (
     "the line is not CSV; put cells that have quotes or line breaks into quotes, "
@@ -50,6 +51,15 @@ class RawRecord:
     def problem(self) -> str:
         return self._reading()[1]
 
+    def all_values(self) -> dict[str, object]:
+        """The values, where no cell may be lost; raises ValueError."""
+        if self.values is None:
+            raise ValueError(self.problem)
+        for name, value in self.values.items():
+            if isinstance(value, LostCell):
+                raise LostCellError(name, value)
+        return self.values
+
     def _reading(self) -> tuple[dict[str, object] | None, str]:
         if self._read is None:
             try:
@@ -82,10 +92,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self._names)
 
-    def name(self, number: int) -> str:
-        return self._names[number] if number < len(self._names) else f"column {number + 1}"
-
-    def problem(self, cells: list[str]) -> str:
+    def problem(self, cells: Sequence[object]) -> str:
         if len(cells) == len(self._names):
             return ""
         return (
@@ -94,12 +101,19 @@ class Columns:
         )
 
     def record(
-        self, line: int, cells: list[str] | None, source: str, at_byte: int, problem: str = ""
+        self,
+        line: int,
+        cells: Sequence[str | LostCell] | None,
+        source: str,
+        at_byte: int,
+        problem: str = "",
     ) -> RawRecord:
         if not problem:
             problem = _NOT_CSV if cells is None else self.problem(cells)
         if problem or cells is None:
             return RawRecord(line, source, at_byte, (None, problem))
+        # Many programs end a number with a tab, so that no spreadsheet rounds it.
+        cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
         given: dict[str, object] = dict(zip(self._names, cells, strict=True))
         if "" in cells:
             given = {name: cell for name, cell in given.items() if cell != ""}

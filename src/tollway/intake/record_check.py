@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from tollway.intake.json_records import JsonNumber, json_number
-from tollway.intake.record_fields import is_amount
+from tollway.intake.record_fields import has_exponent, is_amount
 from tollway.intake.record_problems import (
     RecordError,
     core_of,
@@ -37,6 +37,7 @@ class RecordCheck(Generic[R]):
         self._type = record_type
         self._texts = _getter(_names_of(record_type, inspect.StrType))
         self._amounts = _names_of(record_type, inspect.DecimalType)
+        self._whole = _names_of(record_type, inspect.IntType)
         self._lists = [
             (name, _getter(_names_of(item_type, inspect.StrType)))
             for name, item_type in _lists_of(record_type)
@@ -52,6 +53,9 @@ class RecordCheck(Generic[R]):
         for name in self._amounts:
             yuan = getattr(record, name)
             if yuan is not None and not is_amount(values.get(name), yuan):
+                raise explain(values, self._type)
+        for name in self._whole:
+            if has_exponent(values.get(name)):
                 raise explain(values, self._type)
         # One search through all texts: a pattern on each would cost more than all the rest.
         texts = "".join(filter(None, self._texts(record)))

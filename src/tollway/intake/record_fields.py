@@ -51,6 +51,11 @@ def is_amount(sent: object, yuan: Decimal) -> bool:
     return yuan.is_finite() and 0 <= yuan <= _YUAN_MAX
 
 
+def has_exponent(sent: object) -> bool:
+    """Whether a number is a text as 1.76841E+12: spreadsheets save a long one so, rounded."""
+    return isinstance(sent, str) and ("E" in sent or "e" in sent)
+
+
 # Many records have the same amounts.
 @lru_cache(maxsize=4096)
 def fen_of(yuan: Decimal) -> int:

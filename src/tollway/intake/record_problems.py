@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from tollway.intake.json_records import JsonNumber, NotJsonError, read_json
-from tollway.intake.record_fields import is_amount
+from tollway.intake.record_fields import has_exponent, is_amount
 
 _SHOWN_MAX = 24
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(\.(?P<decimals>[0-9]+))?(?P<exponent>e.+)?")
@@ -25,6 +25,27 @@ class RecordError(ValueError):
 
     def __init__(self, field: str, problem: str, expected: str) -> None:
         super().__init__(f"{field}: {problem}; send {expected}.")
+
+
+class LostCell:
+    """A cell of a spreadsheet whose value is lost; no field takes it, and other columns do not
+    matter."""
+
+    __slots__ = ("problem", "text")
+
+    def __init__(self, text: str, problem: str) -> None:
+        self.text = text
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LostCellError(RecordError):
+    """A field of a record is such a cell."""
+
+    def __init__(self, field: str, cell: LostCell) -> None:
+        ValueError.__init__(self, f"{field}: {cell.problem}")
 
 
 class NotObjectError(ValueError):
@@ -78,6 +99,8 @@ def fields_of(record_type: type[msgspec.Struct]) -> list[tuple[inspect.Field, An
 
 def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> RecordError | None:
     core = core_of(info)
+    if isinstance(value, LostCell):
+        return LostCellError(name, value)
     if isinstance(core, inspect.ListType) and isinstance(value, list):
         return _problem_in_list(value, core, name)
     if isinstance(value, str) and (problem := text_problem(value)):
@@ -86,7 +109,8 @@ def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> Reco
         read = msgspec.convert(value, hint, strict=False)
     except (ValueError, ArithmeticError):
         return RecordError(name, _described(value, core), _expected(info))
-    if isinstance(read, Decimal) and not is_amount(value, read):
+    is_rounded = isinstance(core, inspect.IntType) and has_exponent(value)
+    if is_rounded or (isinstance(read, Decimal) and not is_amount(value, read)):
         return RecordError(name, _described(value, core), _expected(info))
     return None
 

@@ -1,41 +1,68 @@
 """Reading records from a spreadsheet: the first sheet of an .xlsx file, row by row.
 
 Cells are read as the texts that a CSV file would have, so that one check serves both.
+
+A small file can unpack to any size, and what it says of its own sizes is not believed. Texts and
+styles are kept in memory, and share one limit; of the sheet one row is in memory at a time, and
+each has its own.
 """
 
 import csv
 import io
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, cast
+from zipfile import ZipFile, ZipInfo
 
 from openpyxl.reader.excel import ExcelReader
-from openpyxl.styles.stylesheet import apply_stylesheet
-from openpyxl.worksheet._read_only import ReadOnlyWorksheet
+from openpyxl.styles.numbers import builtin_format_code, is_date_format, is_timedelta_format
+from openpyxl.worksheet._reader import ROW_TAG, WorkSheetParser
+from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
+from openpyxl.xml.functions import fromstring, iterparse
 
 from tollway.intake.raw_records import Columns, IntakeError, RawRecord
-from tollway.intake.spreadsheet_parts import Parts
+from tollway.intake.record_problems import LostCell
 
 # More digits than this were rounded when the number was typed.
 _EXACT_BELOW = 10**15
-_ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
+_ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"}
+# XML has no way to write most control characters: a carriage return is _x000D_.
+_ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
+# Formats that Chinese versions of Excel have built in, as 2026年1月31日: the file does not say what
+# they look like, and all of them are dates or times.
+_CHINESE_DATES = {*range(27, 37), *range(50, 59)}
+_MAIN = f"{{{SHEET_MAIN_NS}}}"
+# All that is read before the first row: texts take up to ten times as much in memory.
+_TEXTS_MAX_BYTES = 32 * 1024 * 1024
+# A row with all its cells, as XML; also what a sheet may have after its last row.
+_ROW_MAX_BYTES = 2 * 1024 * 1024
+_SHEET_MAX_BYTES = 2 * 1024 * 1024 * 1024
+# What a sheet can have: rows may be left out of the file, and are counted all the same.
+_ROWS_MAX = 1_048_576
+_CELLS_MAX = 50_000_000
+_PIECE_BYTES = 65_536
+# Entities of its own can make a text a hundred times as long as it is; no spreadsheet has any.
+_ENTITY = b"<!ENTITY"
 
 
-def read_spreadsheet(path: Path, name: str = "") -> Iterator[RawRecord]:
+def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
     rows = _rows(path, name)
     names = next(rows, [])
-    columns = Columns([_text(name) for name in _without_end(names, 0)])
+    columns = Columns([str(_read(name)) for name in _without_end(names, 0)])
     size = path.stat().st_size
     for line, row in enumerate(rows, 2):
         cells = _without_end(row, len(columns))
         # Empty cells may also be left out at the end of a row.
         cells.extend([None] * (len(columns) - len(cells)))
-        if any(cell is not None for cell in cells):
-            texts = list(map(_text, cells))
-            problem = _first_problem(columns, cells)
-            yield columns.record(line, texts, _written(texts), size, problem)
+        read = list(map(_read, cells))
+        texts = list(map(str, read))
+        if any(map(str.strip, texts)):
+            yield columns.record(line, read, _written(texts), size)
 
 
 def _without_end(cells: list[object], least: int) -> list[object]:
@@ -49,14 +76,10 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
     shown = name or path.name
     try:
-        with (
-            Parts(path, shown) as parts,
-            closing(_first_sheet(path, parts).iter_rows(values_only=True)) as rows,
-        ):
-            parts.begin_row()
-            while (row := _next(rows)) is not None:
+        with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
+            for row in rows:
                 parts.begin_row(len(row))
-                yield list(row)
+                yield row
     except (IntakeError, GeneratorExit):
         raise
     except OSError as error:
@@ -67,15 +90,92 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
 
 
-class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # the library has no types
-    """A sheet of any size: what it says of its size may be wrong, and to look for it may take to
-    read all of it."""
+class Parts(ZipFile):
+    """An .xlsx file whose parts are read within limits."""
 
-    def _get_size(self) -> None: ...
+    def __init__(self, path: Path, shown: str) -> None:
+        super().__init__(path)
+        self._shown = shown
+        self._left = _TEXTS_MAX_BYTES
+        self._sheet_left = _SHEET_MAX_BYTES
+        self._rows = 0
+        self._cells = 0
+
+    def open(self, name: str | ZipInfo, *_: Any, **__: Any) -> IO[bytes]:
+        return cast("IO[bytes]", _Part(super().open(name), self))
+
+    def begin_row(self, cells: int = 0) -> None:
+        """What follows is a row; the one before had so many cells."""
+        self._left = _ROW_MAX_BYTES
+        self._rows += 1
+        self._cells += cells
+        if self._rows > _ROWS_MAX + 1 or self._cells > _CELLS_MAX:
+            raise self._too_large()
+
+    def count(self, number: int) -> None:
+        """So many bytes were unpacked."""
+        self._left -= number
+        if self._rows:
+            self._sheet_left -= number
+        if self._rows and self._left < 0:
+            raise IntakeError(
+                "{name} has a row that is too large, after line {line}: shorten it, or save the "
+                "file as .csv.",
+                name=self._shown,
+                line=self._rows - 1,
+            )
+        if self._left < 0 or self._sheet_left < 0:
+            raise self._too_large()
+
+    def _too_large(self) -> IntakeError:
+        return IntakeError(
+            "{name} is too large for a spreadsheet: save it as .csv.", name=self._shown
+        )
 
 
-def _first_sheet(path: Path, parts: Parts) -> _Sheet:
-    """The first sheet; its parts are read within limits, now and later."""
+class _Part(io.RawIOBase):
+    """A part, unpacked in small pieces: in one piece it would be in memory before it is counted."""
+
+    def __init__(self, packed: IO[bytes], parts: Parts) -> None:
+        super().__init__()
+        self._packed = packed
+        self._parts = parts
+        self._before = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        most = _PIECE_BYTES if size is None or size < 0 else min(size, _PIECE_BYTES)
+        found = bytearray()
+        while piece := self._packed.read(most):
+            self._parts.count(len(piece))
+            self._refuse_entities(piece)
+            if size is not None and size >= 0:
+                return piece
+            found += piece
+        return bytes(found)
+
+    def _refuse_entities(self, piece: bytes) -> None:
+        # In UTF-16, every other byte is zero.
+        text = self._before + piece.replace(b"\0", b"")
+        if _ENTITY in text:
+            raise ValueError("a spreadsheet declares entities")
+        self._before = text[1 - len(_ENTITY) :]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._packed.close()
+        super().__exit__(kind, error, trace)
+
+
+def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
+    """The rows of the first sheet, and of all else only what they need: the library refuses filters
+    and styles as some programs write them. What a sheet says of its own size may be wrong."""
     with _quiet():
         reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
@@ -83,43 +183,93 @@ def _first_sheet(path: Path, parts: Parts) -> _Sheet:
         reader.read_manifest()
         reader.read_strings()
         reader.read_workbook()
-        # The styles tell dates from numbers.
-        apply_stylesheet(parts, reader.wb)
-        sheets = (
-            _Sheet(reader.wb, sheet.name, part.target, reader.shared_strings)
-            for sheet, part in reader.parser.find_sheets()
+        styles = _date_styles(parts)
+        sheet = next(
+            part.target
+            for _, part in reader.parser.find_sheets()
             if part.target in reader.valid_files and "chartsheet" not in part.Type
         )
-        return next(sheets)
+    parts.begin_row()
+    line = 0
+    with parts.open(sheet) as source:
+        parser = WorkSheetParser(
+            source,
+            reader.shared_strings,
+            data_only=True,
+            epoch=reader.wb.epoch,
+            date_formats=styles.dates,
+            timedelta_formats=styles.durations,
+        )
+        for _, element in iterparse(source):
+            if element.tag != ROW_TAG:
+                continue
+            with _quiet():
+                number, cells = parser.parse_row(element)
+            element.clear()
+            # Rows may be left out of the file.
+            for _ in range(line + 1, number):
+                yield []
+            if line < number:
+                line = number
+                yield _placed(cells)
 
 
-def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:
-    with _quiet():
-        return next(rows, None)
+def _placed(cells: list[dict[str, Any]]) -> list[object]:
+    """The values of a row by their columns, of which some may be left out of the file."""
+    values: dict[int, object] = {cell["column"]: cell["value"] for cell in cells}
+    return [values.get(column) for column in range(1, max(values, default=0) + 1)]
+
+
+class _DateStyles(NamedTuple):
+    """The numbers of the styles of dates and times, and those of lengths of time among them."""
+
+    dates: set[int]
+    durations: set[int]
+
+
+def _date_styles(parts: Parts) -> _DateStyles:
+    found = _DateStyles(set(), set())
+    if ARC_STYLE not in parts.namelist():
+        return found
+    styles = fromstring(parts.read(ARC_STYLE))
+    own = {
+        each.get("numFmtId"): each.get("formatCode")
+        for each in styles.iterfind(f"{_MAIN}numFmts/{_MAIN}numFmt")
+    }
+    for number, style in enumerate(styles.iterfind(f"{_MAIN}cellXfs/{_MAIN}xf")):
+        format_id = style.get("numFmtId", "0")
+        shown = own.get(format_id) or builtin_format_code(int(format_id))
+        if is_date_format(shown) or (shown is None and int(format_id) in _CHINESE_DATES):
+            found.dates.add(number)
+        if is_timedelta_format(shown):
+            found.durations.add(number)
+    return found
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of styles and the like, which are not read."""
+    """Without warnings of what is not read, and of dates that are none, which are errors then."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _first_problem(columns: Columns, cells: list[object]) -> str:
-    for number, cell in enumerate(cells):
-        if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
-            problem = "it is a number of over 15 digits, which a spreadsheet rounds"
-            return f"{columns.name(number)}: {problem}; format the column as text."
-        if isinstance(cell, str) and cell in _ERRORS:
-            return f"{columns.name(number)}: its formula has the error {cell}; correct it."
-    return ""
+def _read(cell: object) -> str | LostCell:
+    text = _text(cell)
+    if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
+        problem = "it is a number of over 15 digits, which a spreadsheet rounds"
+        return LostCell(text, f"{problem}; format the column as text.")
+    if text in _ERRORS:
+        return LostCell(text, f"its formula has the error {text}; correct it.")
+    return text
 
 
 def _text(cell: object) -> str:
     """What a CSV file would have in this cell."""
     if cell is None:
         return ""
+    if isinstance(cell, str):
+        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell)
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):

@@ -179,7 +179,7 @@ async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
 
 
 async def archive_entries(
-    transaction: Transaction, account_id: str, unit: str, before_ms: int, most: int
+    transaction: Transaction, most: int, *, account_id: str, unit: str, before_ms: int
 ) -> int:
     """Drops some of the oldest entries of a balance and archives their sums; returns how many."""
     rows = await transaction.fetch_all(_OLDEST, of_account=account_id, of_unit=unit, most=most)

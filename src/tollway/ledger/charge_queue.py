@@ -134,7 +134,7 @@ class ChargeQueue:
         if self._has_enough is not None and len(self._waiting) >= self._wanted:
             self._has_enough.set()
         if self._running is None:
-            self._running = asyncio.create_task(self._run())
+            self._running = asyncio.get_running_loop().create_task(self._run())
         if self._watch is None:
             self._watch = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 

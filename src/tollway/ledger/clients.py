@@ -20,8 +20,7 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
-from tollway.store.schema.ledger import client, token
+from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)

@@ -107,7 +107,9 @@ async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
     return None if has_entries else int(uses)
 
 
-async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, most: int) -> int:
+async def remove_old(
+    transaction: Transaction, most: int, *, grant: GrantKey, before_ms: int
+) -> int:
     """Removes some of the oldest uses of a grant whose entries are gone; returns how many."""
     its = {
         "of_kind": grant.owner_kind,

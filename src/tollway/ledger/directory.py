@@ -31,8 +31,7 @@ from tollway.ledger.token_limits import (
 from tollway.store.concurrency import NextFlights, run_at_once
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
-from tollway.store.schema.ledger import token
+from tollway.store.schema.ledger import account, token
 from tollway.store.versions import Versions
 
 _CALLERS_MAX = 20_000

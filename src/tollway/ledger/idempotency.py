@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
-from tollway.store.clock import sure_ms
+from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query, insert
@@ -152,7 +152,7 @@ async def oldest_kept_s(reader: Reader, now_ms: int) -> float:
 async def sweep_kept(database: Database, now_ms: int) -> int:
     """Drops the oldest answers that have expired by the node's and the database's clock, as many as
     one run may; returns how many."""
-    older_ms = await sure_ms(database, now_ms) - KEPT_MS
+    older_ms = await earlier_ms(database, now_ms) - KEPT_MS
 
     async def drop(transaction: Transaction, most: int) -> int:
         async with transaction.with_new_plan():

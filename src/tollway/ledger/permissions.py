@@ -15,7 +15,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.accounts import operation_state, permission
+from tollway.store.schema.ledger import operation_state, permission
 from tollway.store.versions import directory_changed
 
 

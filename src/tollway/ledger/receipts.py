@@ -30,10 +30,9 @@ from tollway.ledger.refused_calls import RefusedCall
 from tollway.ledger.request_log import time_of
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
-from tollway.store.schema.accounts import account
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
-from tollway.store.schema.ledger import hold, refused_call
+from tollway.store.schema.ledger import account, hold, refused_call
 
 
 class Traces(msgspec.Struct, frozen=True):

@@ -266,7 +266,7 @@ class RefusedCallLog:
             logger.error("%d notes for receipts are lost: %s", len(self._waiting), error)
 
 
-async def remove_old(transaction: Transaction, before_ms: int, most: int) -> int:
+async def remove_old(transaction: Transaction, most: int, *, before_ms: int) -> int:
     """Removes some records of calls before a time; returns how many."""
     async with transaction.with_new_plan():
         return await transaction.execute(_SWEEP, before_ms=before_ms, most=most)

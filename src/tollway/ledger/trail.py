@@ -15,7 +15,7 @@ from sqlalchemy import Integer, bindparam, or_, select
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.trail import operator_act
+from tollway.store.schema.ledger import operator_act
 
 _FIRST_HASH = bytes(32)
 _encoder = msgspec.json.Encoder(order="deterministic")

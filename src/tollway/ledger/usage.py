@@ -18,8 +18,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.ledger import archived_balance, balance, entry
-from tollway.store.schema.usage import usage, usage_cursor
+from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 2 * DAY_S, HOUR_S: 92 * DAY_S}
@@ -107,6 +106,12 @@ _SKIPPED = Query(
         usage_cursor.c.unit == bindparam("of_unit"),
     )
 )
+_ARCHIVED = Query(
+    lambda: select(archived_balance.c.number).where(
+        archived_balance.c.account_id == bindparam("of_account"),
+        archived_balance.c.unit == bindparam("of_unit"),
+    )
+)
 _DROP = Query(
     lambda: usage.delete().where(
         or_(
@@ -166,6 +171,11 @@ async def _add_balance(
     entries = await transaction.fetch_all(
         _ENTRIES, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
     )
+    if entries and entries[0][0] > number + 1:
+        archived = await transaction.fetch_one(_ARCHIVED, **of)
+        if archived is not None and archived[0] > number:
+            # Another node has dropped some since the archive was read: it is read again next time.
+            return False
     for entry_number, kind, amount, at_ms, operation in entries:
         number = entry_number
         if kind == "charge":
@@ -329,7 +339,7 @@ def day_end_s(day: date, zone: ZoneInfo) -> int:
 
 
 async def usage_by_time(
-    database: Database, span_s: int, since_s: int, until_s: int = 2**62
+    database: Database, span_s: int, since_s: int, until_s: int
 ) -> Sequence[Row]:
     """Rows of (start, operation, calls, amount) of all accounts."""
     return await database.fetch_long(

@@ -9,7 +9,6 @@ from tollway.operations import coupon_claims, orders, product_analysis, promotio
 from tollway.operations.installed import ENTRY_POINTS, with_installed
 from tollway.operations.subject import Subject
 from tollway.store.schema import (
-    accounts,
     carriers,
     consent,
     database,
@@ -17,8 +16,6 @@ from tollway.store.schema import (
     intake,
     ledger,
     metadata,
-    trail,
-    usage,
     webhooks,
 )
 
@@ -40,5 +37,5 @@ WITH_COMPANIONS = (*OPERATIONS, *COMPANIONS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
 # Importing a schema file declares its tables; those of the subjects are imported by now.
-_COMMON = (accounts, carriers, consent, database, identity, intake, ledger, trail, usage, webhooks)
+_COMMON = (carriers, consent, database, identity, intake, ledger, webhooks)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)

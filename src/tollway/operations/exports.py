@@ -66,7 +66,7 @@ class _Sealed(msgspec.Struct, array_like=True):
 ReadLines = Callable[[Position | None, int], Awaitable[Sequence[Line]]]
 
 
-def made(
+def priced_export(
     services: Services,
     call: CallInfo,
     path: str,
@@ -112,7 +112,7 @@ def paid_hundreds(records: int) -> int:
     return max(1, -(-records // RECORDS_PER_PRICE))
 
 
-def opened(services: Services, call: CallInfo, path: str, export_id: str) -> list[Any]:
+def window_of(services: Services, call: CallInfo, path: str, export_id: str) -> list[Any]:
     """The window of an export that this account has paid for."""
     try:
         sealed = urlsafe_b64decode(export_id + "=" * (-len(export_id) % 4))
@@ -155,7 +155,7 @@ def changed_line() -> Refusal:
     )
 
 
-def streamed(read: ReadLines, after: Position | None, lines_max: float = inf) -> Stream:
+def stream_of(read: ReadLines, after: Position | None, lines_max: float = inf) -> Stream:
     """The lines after a position, packed. Each piece ends with a whole line, so that what has
     arrived of an answer that breaks off can be read, and the rest asked for."""
 

@@ -213,11 +213,11 @@ def improper_request(scope: Scope, headers: Headers) -> Refusal | None:
     """
     if scope["method"] == "CONNECT":
         return Refusal(Reason.PATH_UNKNOWN)
-    # The server adds an empty one if there is none.
+    # The server adds an empty one if there is none; calls of the gateway's own have none.
     has_host = headers.get(b"host") or scope["http_version"] != "1.1"
     if has_host and (
         len(headers) == len(scope["headers"])
-        or sum(name == b"host" for name, _ in scope["headers"]) == 1
+        or sum(name == b"host" for name, _ in scope["headers"]) <= 1
     ):
         return None
     return Refusal(Reason.BODY_UNREADABLE, part=_HEAD, problem=_NOT_ONE_HOST)

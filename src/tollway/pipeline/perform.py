@@ -30,7 +30,8 @@ class Perform:
         if isinstance(found, bytes):
             call.data = found
             return None
-        if isinstance(found, Awaitable):
+        # The kinds of results are tuples, which take less time to tell from an awaitable.
+        if not isinstance(found, tuple) and isinstance(found, Awaitable):
             return self._wait(call, found)
         self._take(call, found)
         return None

@@ -36,7 +36,7 @@ class Settle:
         batcher = call.side.batcher
         is_recorded = call.grant is not None and not call.caller.is_test
         is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
-        cap = day_cap(call, self._zone)
+        cap = None if call.caller.limits is None else day_cap(call, self._zone)
         if is_free and cap is None and not batcher.counts_calls:
             return None
         call.charged = call.price
@@ -129,7 +129,7 @@ def _charge(
     key = None if is_counted_only else call.idempotency_key
     if key is not None and call.act is None:
         key = replace(key, data=call.data)
-    is_recorded = not is_counted_only and not call.caller.is_test
+    grant = None if is_counted_only or call.caller.is_test else call.grant
     return Charge(
         call.caller.account_id,
         call.operation.balance_unit,
@@ -139,11 +139,12 @@ def _charge(
         call.caller.token_id,
         int(call.at_s * 1000),
         None if is_counted_only else call.act,
-        call.grant if is_recorded else None,
+        grant,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
         cap=cap,
-        records=_records(call) if is_recorded and call.act is None else None,
+        # They are recorded for the owner of a grant.
+        records=None if grant is None or call.act is not None else _records(call),
         count_records=call.operation.count_records,
     )
 

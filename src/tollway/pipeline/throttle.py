@@ -92,7 +92,8 @@ class Throttle:
         self._full_until_ns: dict[object, int] = {}
 
     def __call__(self, call: Call) -> None:
-        limit, key = self._rate(call.caller, call.operation_name)
+        caller, name = call.caller, call.operation_name
+        limit, key = caller.rates.get(name) or self._rate(caller, name)
         if not self._full_until_ns or not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:

@@ -34,7 +34,7 @@ async def clock_offset_s(reader: Reader, now_s: Callable[[], float]) -> float | 
     return (before_s + now_s()) / 2 - its_ms / 1000
 
 
-async def sure_ms(reader: Reader, own_ms: int) -> int:
+async def earlier_ms(reader: Reader, own_ms: int) -> int:
     """The earlier time of both clocks, for what cannot be undone: the database's clock may have
     been set too, or belong to another server since a failover."""
     return min(own_ms, await common_ms(reader, own_ms))

@@ -21,7 +21,7 @@ from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
-from tollway.store.sqlite.place import user_name
+from tollway.store.sqlite.path_check import user_name
 
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of a key that is the only one in its file.

@@ -41,9 +41,9 @@ async def note_run(
 
 
 async def note_run_in(
-    transaction: Transaction, name: str, at_s: int, *, is_good: bool = True, result: str = "{}"
+    transaction: Transaction, name: str, at_s: int, *, is_good: bool, result: str
 ) -> None:
-    """Within a transaction that does the work."""
+    """Within a transaction that has decided whether it may run."""
     await transaction.execute(_NOTE, name=name, at_s=at_s, is_good=int(is_good), result=result)
 
 

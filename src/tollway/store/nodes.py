@@ -139,7 +139,7 @@ async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list
 
 
 async def nodes_without_key(
-    reader: Reader, key_id: int, own_ms: int, *, sealing: bool = False
+    reader: Reader, key_id: int, own_ms: int, *, sealing: bool
 ) -> list[str]:
     """The names of the gateways that serve now and have no such key yet, or do not seal with it."""
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000

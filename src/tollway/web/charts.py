@@ -95,12 +95,12 @@ def _lines(
     return _svg(drawn, title, whole)
 
 
-def spark(values: Sequence[float], kind: str = "bar1") -> Markup:
+def spark(values: Sequence[float]) -> Markup:
     """Small columns without labels, beside the number that they lead to."""
     most = max(values, default=0) or 1
     width = 100 / max(1, len(values))
     bars = "".join(
-        f'<rect class="{kind}" x="{index * width:.2f}" y="{28 - value / most * 26:.1f}" '
+        f'<rect class="bar1" x="{index * width:.2f}" y="{28 - value / most * 26:.1f}" '
         f'width="{width * 0.8:.2f}" height="{value / most * 26:.1f}"/>'
         for index, value in enumerate(values)
     )

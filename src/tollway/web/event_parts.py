@@ -4,7 +4,7 @@ and when it is sent again."""
 import msgspec
 
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Facts, Table
-from tollway.web.signature_samples import SIGNATURE_SAMPLES
+from tollway.web.code_samples import SIGNATURE_SAMPLES
 from tollway.web.wording import View, grouped, sentence
 from tollway.webhooks.delivering import RETRY_AFTER_S
 from tollway.webhooks.events import EVENT_TYPES

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     bindparam,
     exists,
@@ -53,7 +54,7 @@ logger = logging.getLogger("tollway.webhooks")
 
 
 class _Due(NamedTuple):
-    """A delivery that is to be tried now."""
+    """A delivery that is to be tried now. Of one that is claimed, `next_at_ms` ends the lease."""
 
     account_id: str
     endpoint_id: str
@@ -145,10 +146,18 @@ _CLAIM = Query(
         )
     )
 )
+# One that was not delivered is no longer this worker's to settle if its caller has asked for it
+# again meanwhile, or if another worker took it after the lease.
 _SETTLE = Query(
     lambda: (
         webhook_delivery.update()
-        .where(*_its_key)
+        .where(
+            *_its_key,
+            or_(
+                bindparam("is_delivered", type_=Boolean),
+                webhook_delivery.c.next_at_ms == bindparam("lease_ms", type_=BigInteger),
+            ),
+        )
         .values(
             state=bindparam("new_state"),
             status=bindparam("new_status"),
@@ -191,19 +200,22 @@ class Deliverer:
                 continue
             due = {"of_endpoint": endpoint_id, "now_ms": now_ms, "count": count}
             for row in await self._database.fetch_all(_DUE, **due):
-                await self._begin(_Due._make(row), now_ms)
+                await self._begin(_Due._make(row))
         return bool(endpoints and self._tasks)
 
-    async def _begin(self, due: _Due, now_ms: int) -> None:
+    async def _begin(self, due: _Due) -> None:
         of_account = sum(each.account_id == due.account_id for each in self._tasks.values())
-        if of_account < _AT_ONCE - len(self._tasks) and await self._claim(due, now_ms):
-            task = asyncio.create_task(self._deliver(due))
-            self._tasks[task] = due
-            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        if of_account < _AT_ONCE - len(self._tasks):
+            # By the clock of this moment: the search for all that is due may have taken long.
+            claimed = due._replace(next_at_ms=self._runtime.at_ms() + _LEASE_MS)
+            if await self._claim(due, claimed):
+                task = asyncio.create_task(self._deliver(claimed))
+                self._tasks[task] = claimed
+                task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _claim(self, due: _Due, now_ms: int) -> bool:
-        claimed = {"seen_ms": due.next_at_ms, "lease_ms": now_ms + _LEASE_MS, **_key(due)}
-        return bool(await self._database.write(lambda tx: tx.execute(_CLAIM, **claimed)))
+    async def _claim(self, due: _Due, claimed: _Due) -> bool:
+        lease = {"seen_ms": due.next_at_ms, "lease_ms": claimed.next_at_ms, **_key(due)}
+        return bool(await self._database.write(lambda tx: tx.execute(_CLAIM, **lease)))
 
     async def _deliver(self, due: _Due) -> None:
         try:
@@ -247,14 +259,7 @@ class Deliverer:
         self, url: "httpx2.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
     ) -> int:
         if self._client is None:
-            import httpx2  # noqa: PLC0415
-
-            self._client = httpx2.AsyncClient(
-                trust_env=False,
-                follow_redirects=False,
-                timeout=_TIMEOUT_S,
-                limits=httpx2.Limits(max_connections=_AT_ONCE, keepalive_expiry=5.0),
-            )
+            self._client = _open_client()
         signed = f"{due.event_id}.{now_s}.{due.body}".encode()
         signatures = [b64encode(hmac.new(key, signed, sha256).digest()).decode() for key in keys]
         request = self._client.build_request(
@@ -289,6 +294,8 @@ class Deliverer:
             "new_status": status or None,
             "retry_ms": now_ms + int(delay_s * 1000),
             "at_ms": now_ms if is_over else None,
+            "is_delivered": is_delivered,
+            "lease_ms": due.next_at_ms,
             **_key(due),
         }
         await self._database.write(lambda tx: tx.execute(_SETTLE, **settled))
@@ -300,6 +307,22 @@ class Deliverer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
+
+
+def _open_client() -> "httpx2.AsyncClient":
+    """Nothing of one answer is kept for the next request: connections and cookies would be found
+    by the address, which may be that of many accounts' hosts."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy  # noqa: PLC0415
+
+    import httpx2  # noqa: PLC0415
+
+    return httpx2.AsyncClient(
+        trust_env=False,
+        follow_redirects=False,
+        timeout=_TIMEOUT_S,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        limits=httpx2.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0),
+    )
 
 
 def _key(due: _Due) -> dict[str, object]:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
 
-from tollway.contract.fields import Field, Seconds, Text, seconds_of
+from tollway.contract.fields import Field, Seconds, Text, seconds_of, span_s
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
@@ -19,11 +19,11 @@ from tollway.operations.exports import (
     Export,
     Line,
     Position,
-    made,
     not_a_line,
-    opened,
     paid_hundreds,
-    streamed,
+    priced_export,
+    stream_of,
+    window_of,
 )
 from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
 from tollway.store.query import Query
@@ -58,7 +58,7 @@ class ClaimsFileRequest(msgspec.Struct, frozen=True):
 
 
 def _check(request: ClaimsExportRequest, zone: ZoneInfo) -> None:
-    if seconds_of(request.endTime, zone) <= seconds_of(request.startTime, zone):
+    if span_s(request.startTime, request.endTime, zone) <= 0:
         raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
 
 
@@ -141,7 +141,7 @@ def _export_handler(services: Services) -> Handler:
         window = Window(request.sid, request.type, start_s, end_s)
         records, _ = await pages.read(window, 0, 1)
         lines_max = paid_hundreds(records) * RECORDS_PER_PRICE
-        return made(services, call, CLAIMS_FILE.path, [*window, lines_max], records, {})
+        return priced_export(services, call, CLAIMS_FILE.path, [*window, lines_max], records, {})
 
     return handle
 
@@ -166,7 +166,7 @@ def _file_handler(services: Services) -> Handler:
         return newer + int(of_its_second)
 
     async def handle(request: ClaimsFileRequest, call: CallInfo) -> Stream:
-        *sealed, lines_max = opened(services, call, CLAIMS_FILE.path, request.export_id)
+        *sealed, lines_max = window_of(services, call, CLAIMS_FILE.path, request.export_id)
         window = Window(*sealed)
         values = {"wanted_sid": window.sid, "wanted_type": window.claim_type}
         after = None
@@ -195,7 +195,7 @@ def _file_handler(services: Services) -> Handler:
                 for each in claims
             ]
 
-        return streamed(read, after, lines_max)
+        return stream_of(read, after, lines_max)
 
     return handle
 

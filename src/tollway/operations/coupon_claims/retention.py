@@ -37,13 +37,10 @@ def _day_start_s(before_ms: int) -> int:
 async def _removals(database: Database, before_ms: int) -> Sequence[Removal]:
     before_s = _day_start_s(before_ms)
     lists = await database.fetch_long(_OLD_CLAIMS, before_hour=before_s // HOUR_S)
-    return [partial(_remove, sid, claim_type, before_s) for sid, claim_type, _ in lists]
-
-
-async def _remove(
-    sid: str, claim_type: int, before_s: int, transaction: Transaction, most: int
-) -> int:
-    return await remove_old(transaction, sid, claim_type, before_s, most)
+    return [
+        partial(remove_old, sid=sid, claim_type=claim_type, before_s=before_s)
+        for sid, claim_type, _ in lists
+    ]
 
 
 async def _count_old(database: Database, before_ms: int) -> int:

@@ -120,7 +120,7 @@ async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
 
 
 async def remove_old(
-    transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
+    transaction: Transaction, most: int, *, sid: str, claim_type: int, before_s: int
 ) -> int:
     """Removes some claims of a sid from before a time; returns how many."""
     await _lock_codes(transaction, range(_LOCKS))

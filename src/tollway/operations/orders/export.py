@@ -15,11 +15,11 @@ from tollway.operations.exports import (
     Line,
     Position,
     changed_line,
-    made,
     not_a_line,
     not_an_export,
-    opened,
-    streamed,
+    priced_export,
+    stream_of,
+    window_of,
 )
 from tollway.operations.orders.companions import cursor_of
 from tollway.operations.orders.operation import ORDERS, OrderEntry
@@ -127,7 +127,7 @@ def _export_handler(services: Services) -> Handler:
         change = await services.database.fetch_one(_LAST_CHANGE, owner=owner_id)
         change_no = change[0] if change else 0
         records, _ = await pages.read(Filter(owner_id, start_ms, end_ms, None, None), 0, 1)
-        return made(
+        return priced_export(
             services,
             call,
             ORDERS_FILE.path,
@@ -145,7 +145,7 @@ def _file_handler(services: Services) -> Handler:
     database = services.database
 
     async def handle(request: OrdersFileRequest, call: CallInfo) -> Stream:
-        owner_id, start_ms, end_ms, change_no = opened(
+        owner_id, start_ms, end_ms, change_no = window_of(
             services, call, ORDERS_FILE.path, request.export_id
         )
         if owner_id != request.owner_id:
@@ -176,7 +176,7 @@ def _file_handler(services: Services) -> Handler:
             )
             return [Line(Position(time, sn), ready + b"0}\n") for time, sn, ready in rows]
 
-        return streamed(read, after)
+        return stream_of(read, after)
 
     return handle
 

@@ -37,11 +37,7 @@ _OLD_ORDERS = Query(
 async def _removals(database: Database, before_ms: int) -> Sequence[Removal]:
     day = before_ms // DAY_MS
     owners = await database.fetch_long(_OLD_ORDERS, before_day=day)
-    return [partial(_remove, owner, day * DAY_MS) for owner, _ in owners]
-
-
-async def _remove(owner_id: str, before_ms: int, transaction: Transaction, most: int) -> int:
-    return await remove_old(transaction, owner_id, before_ms, most)
+    return [partial(remove_old, owner_id=owner, before_ms=day * DAY_MS) for owner, _ in owners]
 
 
 async def _count_old(database: Database, before_ms: int) -> int:

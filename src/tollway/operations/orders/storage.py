@@ -230,7 +230,7 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
     return len(coming)
 
 
-async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
+async def remove_old(transaction: Transaction, most: int, *, owner_id: str, before_ms: int) -> int:
     """Removes some orders of an owner that were confirmed before a time; returns how many."""
     await _lock_owners(transaction, [owner_id])
     async with transaction.with_new_plan():

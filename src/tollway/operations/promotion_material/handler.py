@@ -1,7 +1,11 @@
 """The work of promotion material: finds what is on display and puts the caller's slot in the links.
 
-Of an embedded database the material is kept in memory: it tells of every change before the next
-call. A server tells of one a moment later, so there each page is read.
+Of an embedded database the material is kept in memory as it is answered: it tells of every change
+before the next call. A page is then joined, and nothing read. What is kept was read after its
+version was, so it is never older than that. The next change raises the version, and the next call
+that sees it reads it again.
+
+A server tells of a change a moment later, so there each page is read.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,18 +13,86 @@ from time import time
 
 from tollway.contract.envelope import LIST_TO_COME, encode_around
 from tollway.contract.operation import CallInfo
-from tollway.operations.promotion_material.known import KnownMaterial
 from tollway.operations.promotion_material.operation import (
     Materials,
     PromotionMaterial,
     PromotionMaterialRequest,
     Result,
 )
-from tollway.operations.promotion_material.queries import read_page
+from tollway.operations.promotion_material.queries import (
+    StoredMaterial,
+    read_page,
+    read_promotion,
+)
 from tollway.operations.promotion_material.ready import with_slots
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 from tollway.store.versions import Versions
+
+# Of all promotion ids together; when it is reached, all of it goes.
+_KEPT_BYTES_MAX = 16 * 1024 * 1024
+# What an entry takes besides its bytes, about.
+_ENTRY_BYTES = 200
+_END_OF_TIME_MS = 2**63
+
+
+class _Promotion:
+    """The materials of a promotion id that had not ended at a moment, and those on display."""
+
+    def __init__(self, since_ms: int, materials: list[StoredMaterial]) -> None:
+        self.since_ms = since_ms
+        self.bytes = _ENTRY_BYTES + sum(len(each.ready) + _ENTRY_BYTES for each in materials)
+        self._materials = materials
+        # Between these moments none begins or ends.
+        self._from_ms = self._until_ms = since_ms
+        self._on_display: list[bytes] = []
+
+    def on_display(self, now_ms: int) -> list[bytes]:
+        if not self._from_ms <= now_ms < self._until_ms:
+            materials = self._materials
+            self._on_display = [
+                each.ready for each in materials if each.start_ms <= now_ms < each.end_ms
+            ]
+            moments = [moment for each in materials for moment in (each.start_ms, each.end_ms)]
+            past = [moment for moment in moments if moment <= now_ms]
+            coming = [moment for moment in moments if moment > now_ms]
+            self._from_ms = max([self.since_ms, *past])
+            self._until_ms = min(coming, default=_END_OF_TIME_MS)
+        return self._on_display
+
+
+class KnownMaterial:
+    """The promotion ids that were asked for in one version of the material."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        # None for one with more than is kept of any.
+        self._promotions: dict[int, _Promotion | None] = {}
+        self._bytes = 0
+
+    async def page(
+        self, database: Database, promotion_id: int, now_ms: int, *, page: int, size: int
+    ) -> bytes:
+        """One page of what is on display now, as `read_page` reads it."""
+        known = self._promotions.get(promotion_id)
+        # What had ended when it was read is missing: it is no answer if the clock was set back.
+        if (known is None and promotion_id not in self._promotions) or (
+            known is not None and now_ms < known.since_ms
+        ):
+            known = await self._read(database, promotion_id, now_ms)
+        if known is None:
+            return await read_page(database, promotion_id, now_ms, page=page, size=size)
+        first = (page - 1) * size
+        return b",".join(known.on_display(now_ms)[first : first + size])
+
+    async def _read(self, database: Database, promotion_id: int, now_ms: int) -> _Promotion | None:
+        materials = await read_promotion(database, promotion_id, now_ms)
+        known = None if materials is None else _Promotion(now_ms, materials)
+        self._bytes += _ENTRY_BYTES if known is None else known.bytes
+        if self._bytes > _KEPT_BYTES_MAX:
+            self._promotions, self._bytes = {}, _ENTRY_BYTES if known is None else known.bytes
+        self._promotions[promotion_id] = known
+        return known
 
 
 class PromotionMaterialHandler:

@@ -30,7 +30,7 @@ from tollway.carriers.waybills import StoredWaybill, find_in_force
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.runtime import Runtime
-from tollway.operations.waybills.answers import issued, refused
+from tollway.operations.waybills.waybill_maker import issued, refused
 from tollway.store.clock import common_ms
 from tollway.store.database import Transaction
 

@@ -1,4 +1,5 @@
-"""A waybill made of its request: what is stored of it, its label and its fingerprints."""
+"""A waybill made of its request: what is stored of it, its label and its fingerprints;
+and the answers to a request."""
 
 import msgspec
 
@@ -16,9 +17,15 @@ from tollway.carriers.labels.print_data import (
 from tollway.carriers.pending import Draft, seal_draft
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, WaybillKey
-from tollway.ledger.charges import Charge
+from tollway.contract.envelope import encode_data
+from tollway.ledger.charges import ActResult, Charge
 from tollway.ledger.runtime import Runtime
-from tollway.operations.waybills.operation import WaybillRequest, doubtful_fields
+from tollway.operations.waybills.operation import (
+    WaybillRequest,
+    WaybillResult,
+    doubtful_fields,
+    refused_waybill,
+)
 
 # Who and what the waybill is for, and how the shop was checked: not what is printed on it.
 _NOT_PRINTED = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
@@ -138,3 +145,23 @@ def label_of(
         issued_at_s=issued_at_s,
         parcel=None if parcel == Parcel() else parcel,
     )
+
+
+def issued(waybill: Waybill, print_data: str) -> bytes:
+    """The answer for an issued waybill; the gateway sends the same for a repetition, with 0."""
+    result = WaybillResult(
+        orderSn=waybill.order_sn,
+        objectId=waybill.object_id,
+        printData=print_data,
+        waybillCode=waybill.number or "",
+        parentWaybillCode=waybill.parent_number,
+        code=1,
+        errorMsg=None,
+        withholding_money=waybill.price,
+    )
+    return encode_data(result)
+
+
+def refused(order_sn: str, why: str) -> ActResult:
+    """The answer if the carrier refuses: nothing is issued, nothing is paid."""
+    return ActResult(encode_data(refused_waybill(order_sn, why)), is_paid=False)

@@ -22,7 +22,7 @@ from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfi
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema.database import key_check, version
 from tollway.store.schema.identity import person, sign_in_link
-from tollway.store.schema.trail import operator_act
+from tollway.store.schema.ledger import operator_act
 
 # Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"

@@ -1,5 +1,6 @@
-"""The tables of the ledger: tokens, clients, balances, entries, holds,
-answers kept under an Idempotency-Key, the calls that were not charged, and times of calls."""
+"""The tables of the ledger: accounts and what they may call, tokens, clients, balances, entries,
+holds, answers kept under an Idempotency-Key, the calls that were not charged, times of calls,
+usage, and the trail of operators' acts."""
 
 from sqlalchemy import (
     BigInteger,
@@ -15,6 +16,40 @@ from sqlalchemy import (
 )
 
 from tollway.store.schema import MONTHS, DividedBy, metadata, partial_index
+
+account = Table(
+    "account",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("opened_at_s", BigInteger, nullable=False),
+    Column("closed_at_s", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+# An operation without a row is open and has its descriptor's price.
+operation_state = Table(
+    "operation_state",
+    metadata,
+    Column("operation", String, primary_key=True),
+    Column("is_closed", Integer, nullable=False),
+    Column("price", BigInteger),
+    CheckConstraint("price >= 0", name="operation_state_price"),
+    sqlite_with_rowid=False,
+)
+
+# Which account may call which operation. No price or rate here means the common one.
+permission = Table(
+    "permission",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("price", BigInteger),
+    Column("rate_limit", BigInteger),
+    CheckConstraint("price >= 0", name="permission_price"),
+    CheckConstraint("rate_limit >= 1", name="permission_rate_limit"),
+    sqlite_with_rowid=False,
+)
 
 token = Table(
     "token",
@@ -248,5 +283,51 @@ call_timing = Table(
     Column("request_id", String, primary_key=True),
     Column("account_id", String, nullable=False),
     Column("stages", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Sums of charges by minute, hour and day.
+usage = Table(
+    "usage",
+    metadata,
+    Column("span_s", BigInteger, primary_key=True),
+    Column("start_s", BigInteger, primary_key=True),
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    # With the sums: SQLite would read all accounts of the span instead of looking them up.
+    Index("usage_account", "account_id", "span_s", "start_s", "calls", "amount"),
+    sqlite_with_rowid=False,
+)
+
+# The entries of a balance up to `number` are in the sums. `skipped` is what those took that were
+# dropped before they could be counted.
+usage_cursor = Table(
+    "usage_cursor",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Every act of an operator, in a chain of hashes: numbered without a gap, `hash` is over the row and
+# the hash before; `before` and `after` are JSON. Triggers of the database refuse to change or
+# delete a row.
+operator_act = Table(
+    "operator_act",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("by", String, nullable=False),
+    Column("act", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("before", String),
+    Column("after", String),
+    Column("hash", LargeBinary, nullable=False),
+    Index("operator_act_subject", "subject", "number"),
     sqlite_with_rowid=False,
 )

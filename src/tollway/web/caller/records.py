@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from tollway.ledger.entries import list_balances, newest_entries
-from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import entries_table
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -25,8 +24,7 @@ from tollway.web.csv_files import (
     csv_file,
     ledger_file,
 )
-from tollway.web.page_errors import PageError
-from tollway.web.receipts import receipt_blocks
+from tollway.web.receipts import receipt_blocks, wanted_receipt
 from tollway.web.wording import exact_time
 
 REQUESTS = f"{PATH}/requests"
@@ -78,17 +76,7 @@ async def requests_csv(context: Context) -> Response:
 
 
 async def show_request(context: Context) -> Response:
-    say, own = context.say, account_id(context.person)
-    receipt = await find_receipt(
-        context.database, own, context.query("id"), context.visit.view.language
-    )
-    if receipt is None:
-        raise PageError(
-            404,
-            "There is no receipt with this id",
-            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
-            "after its time, and a new one takes a second to appear.",
-        )
+    say, receipt = context.say, await wanted_receipt(context, account_id(context.person))
     operation = BY_NAME.get(receipt.operation)
     return context.page(
         say(operation.title) if operation else receipt.operation,

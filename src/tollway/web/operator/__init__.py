@@ -8,8 +8,7 @@ requests.py      the log of calls, and one call's receipt
 attention.py     the alarms of the overview
 shops.py         shops, users and consents
 shop.py          one shop, and the acts on it
-clients.py       the clients of an account
-tokens.py        the tokens of an account
+tokens.py        the tokens and the clients of an account
 carrier.py       one carrier, and the acts on it
 carriers.py      carriers, pools of numbers, the list of waybills
 waybill.py       one waybill with its label, and the acts on it

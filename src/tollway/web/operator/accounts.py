@@ -5,12 +5,9 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from tollway.contract.operation import Unit
+from tollway.contract.operation import Operation, Unit
 from tollway.identity.people import Role
-from tollway.ledger.accounts import (
-    Account,
-    close_account,
-)
+from tollway.ledger.accounts import Account, close_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import (
     Permission,
@@ -105,34 +102,18 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             is_closed=is_closed,
         )
     )
-    if account.closed_at_s is None:
+    if not is_closed:
         blocks.append(token_form(context, f"{ONE}/token", account.id))
     blocks.append(usage_chart(context, used))
     blocks += await _members(context, account)
-    blocks.append(
-        Facts(
-            [
-                (say("Id"), Cell(account.id, "mono")),
-                (say("Opened"), context.time(account.opened_at_s)),
-                (say("State"), state_of(context, account)),
-            ],
-            say("Details"),
-        )
-    )
-    if account.closed_at_s is None:
-        blocks.append(
-            Form(
-                f"{ONE}/close",
-                say("Close the account"),
-                hidden={"account": account.id},
-                title=say("Close"),
-                note=say(
-                    "Its tokens are refused from the next call on. It cannot be opened again."
-                ),
-                tone="warn",
-                is_folded=True,
-            )
-        )
+    details = [
+        (say("Id"), Cell(account.id, "mono")),
+        (say("Opened"), context.time(account.opened_at_s)),
+        (say("State"), state_of(context, account)),
+    ]
+    blocks.append(Facts(details, say("Details")))
+    if not is_closed:
+        blocks.append(_close_form(context, account))
     return context.page(
         account.name,
         blocks,
@@ -142,6 +123,19 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
             Link(say("Clients"), address(f"{ONE}/clients", id=account.id)),
         ],
+    )
+
+
+def _close_form(context: Context, account: Account) -> Form:
+    say = context.say
+    return Form(
+        f"{ONE}/close",
+        say("Close the account"),
+        hidden={"account": account.id},
+        title=say("Close"),
+        note=say("Its tokens are refused from the next call on. It cannot be opened again."),
+        tone="warn",
+        is_folded=True,
     )
 
 
@@ -187,6 +181,17 @@ async def top_up_act(context: Context) -> Response:
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
     before = balances.get(unit, 0)
+    if before + number < 0:
+        raise PageError(
+            409,
+            "That is not possible",
+            "{account} has {before}: no more can be taken away.",
+            account=account.name,
+            before=amount(say, unit, before),
+        ).at("amount")
+    button = say("Add {amount}", amount=amount(say, unit, number))
+    if number < 0:
+        button = say("Take {amount} away", amount=amount(say, unit, -number))
     once = context.form.get("once", "")[:32] or secrets.token_hex(16)
     asked = replace(context, form={**context.form, "once": once}).ask_once(
         say(
@@ -196,7 +201,7 @@ async def top_up_act(context: Context) -> Response:
             after=amount(say, unit, before + number),
             reason=context.form.get("note", ""),
         ),
-        say("Add {amount}", amount=amount(say, unit, number)),
+        button,
         is_harmless=number > 0,
     )
     if asked is not None:
@@ -215,32 +220,26 @@ def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Ce
     return Cell(say("{value} (common)", value=shown), "number muted")
 
 
+def _permission_row(
+    context: Context, operation: Operation, permission: Permission | None, common_price: int | None
+) -> list[Cell]:
+    say, title = context.say, Cell(context.say(operation.title))
+    if permission is None:
+        return [title, Cell(say("not enabled"), tone="bad"), Cell(""), Cell("")]
+    price = operation.default_price if common_price is None else common_price
+    return [
+        title,
+        Cell(say("may call"), tone="good"),
+        _own_or_common(say, permission.price, price, operation.balance_unit),
+        _own_or_common(say, permission.rate_limit, context.services.settings.rate_limit),
+    ]
+
+
 async def _permissions(context: Context, account: Account) -> list[Block]:
     say = context.say
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
-    rows = []
-    for operation in OPERATIONS:
-        permission = held.get(operation.name)
-        may = permission is not None
-        price = permission.price if permission else None
-        rate = permission.rate_limit if permission else None
-        state = states.get(operation.name)
-        price_of_all = operation.default_price
-        if state is not None and state.price is not None:
-            price_of_all = state.price
-        rows.append(
-            [
-                Cell(say(operation.title)),
-                Cell(say("may call") if may else say("not enabled"), tone="good" if may else "bad"),
-                _own_or_common(say, price, price_of_all, operation.balance_unit)
-                if may
-                else Cell(""),
-                _own_or_common(say, rate, context.services.settings.rate_limit)
-                if may
-                else Cell(""),
-            ]
-        )
+    prices = {each.operation: each.price for each in states.values()}
     table = Table(
         [
             Column(say("Operation")),
@@ -248,7 +247,10 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
             Column(say("Price"), "number"),
             Column(say("Calls a second"), "number"),
         ],
-        rows,
+        [
+            _permission_row(context, each, held.get(each.name), prices.get(each.name))
+            for each in OPERATIONS
+        ],
         Empty(""),
         title=say("Operations"),
     )
@@ -265,8 +267,14 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
                 "may",
                 [("may", say("may call")), ("not", say("not enabled"))],
             ),
-            Field("price", say("Price in credits or calls"), "number", placeholder=say("common")),
-            Field("rate", say("Calls a second"), "number", placeholder=say("common")),
+            Field(
+                "price",
+                say("Price in credits or calls"),
+                "number",
+                placeholder=say("common"),
+                least=0,
+            ),
+            Field("rate", say("Calls a second"), "number", placeholder=say("common"), least=1),
         ],
         hidden={"account": account.id},
         title=say("Enable operations, set prices and rates"),

@@ -312,7 +312,7 @@ async def routes_act(context: Context) -> Response:
     finally:
         upload.drop()
     text = say(
-        "{stored} rows were stored, {rejected} were rejected.",
+        "Rows stored: {stored}, rejected: {rejected}.",
         stored=grouped(change.stored),
         rejected=grouped(len(problems)),
     )
@@ -325,11 +325,10 @@ def _read_routes(upload: Upload, context: Context) -> tuple[list[Route], list[st
         return [], []
     found, problems = [], []
     for record in read_records(upload.path, upload.name):
-        if record.values is None:
-            problems.append(f"{record.line}: {said_reason(context.say, record.problem)}")
-            continue
         try:
-            found.append(read_route(record.values))
+            found.append(read_route(record.all_values()))
         except RouteError as error:
             problems.append(f"{record.line}: {context.said(error.sentence)}")
+        except ValueError as error:
+            problems.append(f"{record.line}: {said_reason(context.say, str(error))}")
     return found, problems

@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from tollway.ledger.accounts import names_of
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
+from tollway.web.account_parts import calls_chart
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
@@ -27,10 +28,10 @@ from tollway.web.blocks import (
     Link,
     Table,
 )
-from tollway.web.charts import Series, spark, stacked_columns
+from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
 from tollway.web.operator.attention import attention
-from tollway.web.wording import exact_time, grouped
+from tollway.web.wording import exact_time, grouped, named_reason
 
 PATH = "/operator"
 _LIVE_S = 5
@@ -104,7 +105,7 @@ async def _usage(
         return settled_s, rows
 
     # Up to an earlier time, if it was read before the current minute or hour began.
-    read_to_s, settled = await context.services.remembered.get(f"usage {span_s}", read_settled)
+    read_to_s, settled = await context.services.read_cache.get(f"usage {span_s}", read_settled)
     newest: Sequence[Row] = ()
     if read_to_s < until_s:
         newest = await usage_by_time(database, span_s, read_to_s, until_s)
@@ -196,31 +197,15 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
         index = (int(str(start_s)) - first) // HOUR_S
         if 0 <= index < 24:
             calls[str(operation)][index] += int(str(count))
-    series = [
-        Series(say(operation.title), f"bar{number}", calls[operation.name])
-        for number, operation in enumerate(OPERATIONS, start=1)
-        if operation.name in calls
-    ]
     title = say("Charged calls by operation, last 24 h")
-    columns = [Column(say("Hour")), *(Column(each.name, "number") for each in series)]
-    rows = [
-        [Cell(label), *(context.number(each.values[index]) for each in series)]
-        for index, label in enumerate(labels)
-        if any(each.values[index] for each in series)
-    ]
-    return Chart(
-        title,
-        stacked_columns(labels, series, title),
-        Table(columns, rows, Empty(say("No call was charged in this time."))),
-        [(each.kind, each.name) for each in series],
-    )
+    return calls_chart(context, title, say("Hour"), labels, calls)
 
 
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
     # Of two days and not of 24 hours, which are ten times as many sums.
     yesterday = datetime.fromtimestamp(now_s, context.web.zone).date() - timedelta(days=1)
-    found = await context.services.remembered.get(
+    found = await context.services.read_cache.get(
         "top accounts", lambda: top_accounts(context.database, yesterday, _TOP)
     )
     most = max((int(calls) for _, calls, _ in found), default=1)
@@ -251,7 +236,11 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     most = max(refused.values(), default=1)
     rows = [
         [
-            Cell(reason, "code", address("/operator/requests", reason=reason, since=since)),
+            Cell(
+                named_reason(say, reason),
+                "code",
+                address("/operator/requests", reason=reason, since=since),
+            ),
             context.number(count),
             Cell("", share=round(100 * count / most)),
         ]

@@ -4,6 +4,8 @@ import re
 
 from starlette.responses import Response
 
+from tollway.consent.owners import credential_of
+from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
@@ -13,8 +15,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
-from tollway.web.page_errors import PageError
-from tollway.web.receipts import receipt_blocks
+from tollway.web.receipts import receipt_blocks, wanted_receipt
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
@@ -34,15 +35,7 @@ async def show_requests(context: Context) -> Response:
 
 
 async def show_request(context: Context) -> Response:
-    say, request_id = context.say, context.query("id")
-    receipt = await find_receipt(context.database, None, request_id, context.visit.view.language)
-    if receipt is None:
-        raise PageError(
-            404,
-            "There is no receipt with this id",
-            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
-            "after its time, and a new one takes a second to appear.",
-        )
+    say, receipt = context.say, await wanted_receipt(context, None)
     operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
     title = say(operation.title) if operation else receipt.operation
@@ -56,7 +49,8 @@ async def show_request(context: Context) -> Response:
 
 
 async def search(context: Context) -> Response:
-    """Where a text leads: a receipt, an account, or the list of accounts that match."""
+    """Where a text leads: a receipt, an account, a shop or user, or the list of accounts that
+    match."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):
@@ -64,5 +58,8 @@ async def search(context: Context) -> Response:
     try:
         account = await find_account(context.database, text)
     except LedgerError:
+        for kind in OwnerKind:
+            if await credential_of(context.database, kind, text) is not None:
+                return context.go("/operator/shop", kind=kind, shop=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)

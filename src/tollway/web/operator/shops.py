@@ -101,8 +101,8 @@ def consents_table(
     *,
     filters: Filters | None = None,
     title: str = "",
-    older: str = "",
-    newest: str = "",
+    older: str,
+    newest: str,
 ) -> Table:
     say = context.say
     titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")

@@ -14,7 +14,7 @@ from tests.deploy.units import SERVICES, parse
 from tests.support.gateway import Gateway
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.service_manager import notify
+from tollway.gateway.systemd import notify
 
 PATIENCE_S = 30
 _CREDENTIALS = struct.Struct("3i")

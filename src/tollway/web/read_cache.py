@@ -22,7 +22,7 @@ class _Result(NamedTuple):
     read_at_s: float
 
 
-class Remembered:
+class ReadCache:
     """Results by name. An empty one is not remembered: what comes first should appear at once."""
 
     def __init__(self) -> None:

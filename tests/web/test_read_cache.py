@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from tollway.web import remembered
-from tollway.web.remembered import Remembered
+from tollway.web import read_cache
+from tollway.web.read_cache import ReadCache
 
 
 class Reads:
@@ -34,8 +34,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(remembered, "monotonic", made)
-    monkeypatch.setattr(remembered, "_AFTER_S", 0.0)
+    monkeypatch.setattr(read_cache, "monotonic", made)
+    monkeypatch.setattr(read_cache, "_AFTER_S", 0.0)
     return made
 
 
@@ -45,7 +45,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def first_result(known: Remembered, reads: Reads) -> list[int]:
+async def first_result(known: ReadCache, reads: Reads) -> list[int]:
     waiting = asyncio.create_task(known.get("rows", reads))
     await turns()
     reads.end_last()
@@ -54,7 +54,7 @@ async def first_result(known: Remembered, reads: Reads) -> list[int]:
 
 def test_a_page_shows_what_is_known_while_it_is_read_again(clock: Clock) -> None:
     async def check() -> None:
-        known, reads = Remembered(), Reads()
+        known, reads = ReadCache(), Reads()
         assert await first_result(known, reads) == [1]
         clock.now_s = 14
         assert await known.get("rows", reads) == [1]
@@ -73,7 +73,7 @@ def test_a_page_shows_what_is_known_while_it_is_read_again(clock: Clock) -> None
 
 def test_a_page_waits_for_what_is_known_no_more(clock: Clock) -> None:
     async def check() -> None:
-        known, reads = Remembered(), Reads()
+        known, reads = ReadCache(), Reads()
         await first_result(known, reads)
         clock.now_s = 600
         assert await first_result(known, reads) == [2]
@@ -83,7 +83,7 @@ def test_a_page_waits_for_what_is_known_no_more(clock: Clock) -> None:
 
 def test_pages_that_wait_share_one_read(clock: Clock) -> None:
     async def check() -> None:
-        known, reads = Remembered(), Reads()
+        known, reads = ReadCache(), Reads()
         waiting = [asyncio.create_task(known.get("rows", reads)) for _ in range(3)]
         await turns()
         waiting[0].cancel()
@@ -97,7 +97,7 @@ def test_pages_that_wait_share_one_read(clock: Clock) -> None:
 
 def test_a_read_that_failed_is_tried_again_by_the_next_page(clock: Clock) -> None:
     async def check() -> None:
-        known, reads = Remembered(), Reads()
+        known, reads = ReadCache(), Reads()
         await first_result(known, reads)
         clock.now_s = 16
         assert await known.get("rows", reads) == [1]
@@ -119,7 +119,7 @@ def test_a_read_that_failed_is_tried_again_by_the_next_page(clock: Clock) -> Non
 
 def test_an_empty_result_is_read_again_at_once(clock: Clock) -> None:
     async def check() -> None:
-        known = Remembered()
+        known = ReadCache()
         results = [[], [1]]
 
         async def read() -> list[int]:

@@ -19,7 +19,7 @@ def user_name() -> str:
         return f"uid {os.getuid()}"
 
 
-def check_place(path: Path) -> None:
+def check_path(path: Path) -> None:
     """Refuses a path where no database file can be.
 
     If there is one, its folder need not be writable: what SQLite puts beside it may be there too.

@@ -1,0 +1,124 @@
+"""One worker's deliveries, to a receiver in this process."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from tests.support.ledger import RUNTIME, new_caller
+from tests.support.stores import Store
+from tests.support.webhooks import Received, Receiver
+from tollway.ledger.accounts import close_account
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+from tollway.store.open import open_sealer
+from tollway.webhooks.addresses import Addresses
+from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
+from tollway.webhooks.endpoints import add_endpoint
+from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.log import deliver_again
+
+_TODAY_S = 20_000 * 86_400
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+class Worker:
+    """Delivers what is due when it is asked to, and waits for the outcome."""
+
+    def __init__(self, store: Store, receiver: Receiver) -> None:
+        self._store, self._url = store, receiver.url
+        self._sealer = open_sealer(store.url, store.key_file)
+
+    def record(self, account_id: str, events: int = 1) -> None:
+        """Events to a new webhook of the account."""
+
+        async def work(database: Database) -> None:
+            place = (account_id, self._url, _TODAY_S)
+            await add_endpoint(database, self._sealer, RUNTIME, *place)
+            event = Event(account_id, "webhook.test", "test", {})
+            for _ in range(events):
+                await database.write(lambda tx: record_event(tx, RUNTIME, event))
+
+        self._store.do(work)
+
+    def deliver(self, times: int = 1, runtime: Runtime = RUNTIME) -> None:
+        async def work(database: Database) -> None:
+            deliverer = Deliverer(database, self._sealer, Addresses(["127.0.0.1"]), runtime)
+            for _ in range(times):
+                await deliverer.deliver_due()
+                await asyncio.gather(*deliverer._tasks)
+            await deliverer.close()
+
+        self._store.do(work)
+
+
+def test_a_cookie_that_a_receiver_sets_goes_to_no_receiver_at_its_address(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker = Worker(own_store, receiver)
+    receiver.headers["set-cookie"] = "session=of-the-first; Path=/"
+    # The second is of the same subject, so it is sent after the answer to the first.
+    worker.record(new_caller(own_store).account_id, events=2)
+    worker.deliver(times=2)
+    assert len(receiver.received) == 2
+    assert not any("cookie" in each.headers for each in receiver.received)
+
+
+def test_one_that_is_asked_for_again_during_its_last_attempt_is_sent_again(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    worker.record(account_id)
+    own_store.run(f"UPDATE webhook_delivery SET attempts = {len(RETRY_AFTER_S)}")
+    ((endpoint_id,),) = own_store.run("SELECT id FROM webhook_endpoint")
+
+    def ask_again(found: Received) -> int:
+        asked = (account_id, endpoint_id, found.headers["webhook-id"], RUNTIME.at_ms())
+        receiver.answer = lambda _: 204
+        assert own_store.do(lambda database: deliver_again(database, *asked))
+        return 500
+
+    receiver.answer = ask_again
+    worker.deliver(times=2)
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("delivered", 1)]
+    assert len(receiver.received) == 2
+
+
+def test_a_claim_lasts_a_minute_also_if_it_was_made_late(
+    own_store: Store, receiver: Receiver
+) -> None:
+    began_s = RUNTIME.at_s()
+    # What is due was looked for at first; two minutes later it is claimed.
+    times_s = chain([began_s], repeat(began_s + 120))
+    leases_ms: list[int] = []
+
+    def look(_: Received) -> int:
+        leases_ms.extend(own_store.run("SELECT next_at_ms FROM webhook_delivery")[0])
+        return 204
+
+    receiver.answer = look
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id)
+    own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
+    worker.deliver(runtime=Runtime(now_s=lambda: next(times_s)))
+    assert leases_ms == [(began_s + 180) * 1000]
+
+
+def test_to_an_account_that_is_closed_nothing_more_is_sent(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    worker.record(account_id)
+    own_store.do(lambda database: close_account(database, RUNTIME, account_id))
+    event = Event(account_id, "webhook.test", "test", {})
+    own_store.do(lambda database: database.write(lambda tx: record_event(tx, RUNTIME, event)))
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("failed",)]
+    assert not receiver.received
