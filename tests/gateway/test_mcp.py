@@ -94,6 +94,8 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     asked = [each.structured_content["request_id"] for each in results.values()]
     assert sorted(request_id for (request_id,) in charged) == sorted(asked)
+    # Each call has its line if it fails, and none besides.
+    assert '"event":"mcp.' not in agents.log()
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
