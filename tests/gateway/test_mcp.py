@@ -31,6 +31,7 @@ from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
 COMPANIONS = {"orders_by_number", "balance"} | {
@@ -295,6 +296,13 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
     asyncio.run(work())
     assert sent[0]["status"] == status
     assert dict(sent[0]["headers"]).get(b"retry-after") == retry_after
+
+
+@pytest.mark.sqlite
+def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
+    unused: Any = None
+    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused)
+    assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 
 @pytest.mark.sqlite
