@@ -151,6 +151,11 @@ _EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNOREC
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
 
+def is_phone(text: str) -> bool:
+    """Whether a text is one phone number, without an extension."""
+    return _PHONE.fullmatch(text.translate(_BETWEEN_DIGITS)) is not None
+
+
 class Phone(Text, frozen=True):
     """A phone number that can be called, with an extension if it has one. Digits that are hidden
     (138****1234) cannot."""
@@ -168,7 +173,7 @@ class Phone(Text, frozen=True):
         text = normalize("NFKC", text)
         extended = _EXTENSION.fullmatch(text)
         numbers = (text, extended[1]) if extended is not None else (text,)
-        if not any(_PHONE.fullmatch(each.translate(_BETWEEN_DIGITS)) for each in numbers):
+        if not any(map(is_phone, numbers)):
             raise Unfit(_NOT_PHONE)
         return text
 
