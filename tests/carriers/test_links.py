@@ -1,17 +1,28 @@
 """Links to carriers: what can be connected, and that their secrets stay secret."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.carriers.conftest import link_to
+from tests.operations.test_waybill_statements import handler_on
 from tests.support.fake_carrier import SECRET
+from tests.support.handlers import result_of
 from tests.support.stores import Store
-from tests.support.waybills import new_carrier
+from tests.support.waybills import PRICE, new_carrier, new_customer, request
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CarrierLink, connect, disconnect, find_link, list_links
-from tollway.store.open import open_sealer
+from tollway.carriers.carriers import Carrier, add_carrier
+from tollway.contract.decoding import Decoder
+from tollway.contract.operation import CallInfo
+from tollway.ledger.charges import Charge
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import newest_acts
+from tollway.operations.waybills.operation import WaybillRequest
+from tollway.store.database import Transaction
+from tollway.store.open import OpenDatabase, open_sealer
 from tollway.store.sealing import Sealer, SealError
 
 
@@ -44,6 +55,60 @@ def test_a_link_is_kept_changed_and_removed(links: Store, sealer: Sealer) -> Non
     assert links.do(list_links) == []
     with pytest.raises(CarrierError, match="not connected"):
         links.do(lambda database: disconnect(database, wp_code))
+
+
+@pytest.mark.postgresql
+def test_a_carrier_stays_connected_while_a_waybill_of_it_begins(
+    links: Store, sealer: Sealer
+) -> None:
+    wp_code, customer = new_carrier(links, 0), new_customer(links)
+    links.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
+    sent = Decoder(WaybillRequest).decode(request(wp_code))
+
+    async def work(database: OpenDatabase) -> None:
+        handler = handler_on(links, database)
+        act = await result_of(handler(sent, CallInfo(customer.account_id, PRICE)))
+        charge = Charge(customer.account_id, "credits", PRICE, "waybills", "r", "tok_1", 0)
+
+        async def begin(transaction: Transaction) -> "asyncio.Task[None]":
+            await act(transaction, charge)
+            leaving = asyncio.create_task(disconnect(database, wp_code))
+            await asyncio.wait([leaving], timeout=0.2)
+            return leaving
+
+        leaving = await database.write(begin)
+        with pytest.raises(CarrierError, match="still has to say what became of 1 waybills"):
+            await leaving
+
+    links.do(work)
+
+
+WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+
+
+@pytest.mark.postgresql
+def test_the_trail_has_what_a_carrier_was_before_each_change(links: Store) -> None:
+    async def work(database: OpenDatabase) -> None:
+        runtime = Runtime(by="operator")
+        await add_carrier(database, "YTO", "first", runtime=runtime)
+
+        async def change(transaction: Transaction) -> "asyncio.Future[list[Carrier]]":
+            await transaction.lock_names(["trail"])
+            names = ("second", "third")
+            changes = asyncio.gather(
+                *(add_carrier(database, "YTO", each, runtime=runtime) for each in names)
+            )
+            while await asyncio.to_thread(links.run, WAITING) != [(2,)]:
+                assert not changes.done()
+            return changes
+
+        await (await database.write(change))
+        third, second, first = await newest_acts(database, 3)
+        assert (third.before, second.before) == (second.after, first.after)
+
+    links.do(work)
 
 
 def test_the_secret_is_nowhere_in_the_database(links: Store, sealer: Sealer) -> None:

@@ -1,6 +1,7 @@
 """Usage by day keeps its dates, whatever time zone is set later."""
 
 from datetime import date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import apsw
@@ -8,6 +9,7 @@ import pytest
 from sqlalchemy import bindparam
 
 from tests.support.stores import Store
+from tollway.ledger import usage
 from tollway.ledger.accounts import open_account
 from tollway.ledger.archiving import archive_entries
 from tollway.ledger.charge_transaction import post_charges
@@ -17,13 +19,14 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import (
     _BY_DAY,
     _LOCK,
+    _SKIPPED,
     _SUMMED,
     midnight_s,
     roll_up,
     usage_by_day,
     usage_of_account,
 )
-from tollway.store.database import Database
+from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import balance
 
@@ -140,6 +143,36 @@ def test_while_another_node_counts_nothing_is_counted_here(store: Store) -> None
         while await roll_up(database, SHANGHAI, Runtime().at_s()):
             pass
         assert await _summed(database, account) == 1
+
+    store.do(work)
+
+
+@pytest.mark.postgresql
+def test_charges_that_another_node_drops_while_they_are_counted_are_passed_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        account = await _charged(database, "dropped meanwhile", 2)
+        later = Charge(account, "credits", 3, "orders", "dropped meanwhile 3", "tok_x", 2000)
+        await database.write(lambda transaction: post_charges(transaction, [later]))
+        add = usage._add_balance
+
+        async def add_after_a_drop(tx: Transaction, zone: ZoneInfo, behind: Row, sums: Any) -> bool:
+            if behind[0] == account:
+                await database.write(
+                    lambda tx: archive_entries(
+                        tx, 2, account_id=account, unit="credits", before_ms=2**60
+                    )
+                )
+            return await add(tx, zone, behind, sums)
+
+        monkeypatch.setattr(usage, "_add_balance", add_after_a_drop)
+        await roll_up(database, SHANGHAI, Runtime().at_s())
+        monkeypatch.undo()
+        while await roll_up(database, SHANGHAI, Runtime().at_s()):
+            pass
+        passed_over = await database.fetch_all(_SKIPPED, of_account=account, of_unit="credits")
+        assert (await _summed(database, account), passed_over) == (3, [(2,)])
 
     store.do(work)
 

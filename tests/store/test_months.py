@@ -25,9 +25,12 @@ from tests.support.months import (
     rows_by_part,
 )
 from tests.support.orders import miscounted, order, put_orders
+from tests.support.postgresql import locked
 from tests.support.server_files import BIN
 from tests.support.stores import Store
+from tollway.intake.loading import store_records
 from tollway.ledger.entries import ADD_ENTRY, Entry
+from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.store.database import Database, Transaction
 from tollway.store.months import make_months_ahead, month_of
 
@@ -133,6 +136,19 @@ def test_a_row_that_was_on_its_way_to_the_rest_when_its_month_was_made_goes_to_t
 
     store.do(work)
     assert rows_by_part(store, "entry") == {f"entry_{OLD.name}": 1}
+
+
+def test_a_load_makes_a_month_whose_lock_was_not_free_at_first(store: Store) -> None:
+    loader = ClaimLoader()
+
+    def load(code: str) -> None:
+        rows = [claim(code, OLD.start_s)]
+        store.do(lambda database: store_records(database, loader, rows))
+
+    with locked(store.url, "coupon_claim_rest", mode="ACCESS SHARE"):
+        load("first")
+    load("second")
+    assert rows_by_part(store, "coupon_claim") == {f"coupon_claim_{OLD.name}": 2}
 
 
 def test_a_row_that_a_check_refuses_is_not_tried_again(store: Store) -> None:

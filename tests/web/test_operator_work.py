@@ -29,7 +29,7 @@ from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
 from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.jobs import JOB_PREFIX, Job, Jobs, Progress, Work
+from tollway.web.jobs import JOB_PREFIX, Job, Jobs, Progress, Work, find_job
 from tollway.web.operator.data import UPLOADING, import_act
 from tollway.web.uploads import Upload
 
@@ -130,6 +130,31 @@ def test_a_rejected_record_that_no_page_can_show_otherwise_is_shown_as_it_was_wr
         store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
 
 
+def test_work_of_which_one_step_takes_long_is_seen_to_go_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tollway.web.jobs._BEAT_EVERY_S", 0.01)
+
+    async def begin(database: Database) -> None:
+        now_s, may_end = 1000.0, asyncio.Event()
+        jobs, name = Jobs(database, lambda: now_s), f"work {time.time_ns()}"
+
+        async def wait(_: Progress) -> None:
+            await may_end.wait()
+
+        assert await jobs.start(name, wait)
+        now_s = 2000.0
+        async with asyncio.timeout(10):
+            while True:
+                job = await find_job(database, name, now_s)
+                if job is not None and job.is_running:
+                    break
+                await asyncio.sleep(0)
+        may_end.set()
+
+    store.do(begin)
+
+
 def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Store) -> None:
     async def twice(database):  # type: ignore[no-untyped-def]
         jobs, may_end = Jobs(database, time.time), asyncio.Event()
@@ -138,11 +163,14 @@ def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Stor
             await may_end.wait()
 
         name = f"work {time.time_ns()}"
-        started = await asyncio.gather(*(jobs.start(name, wait) for _ in range(3)))
+        # The last one is another worker's.
+        workers = [jobs, jobs, Jobs(database, time.time)]
+        started = await asyncio.gather(*(each.start(name, wait) for each in workers))
         may_end.set()
         return started
 
-    assert store.do(twice) == [True, False, False]
+    started = store.do(twice)
+    assert sorted(started) == [False, False, True]
 
     class Failing:
         async def start(self, *_: object) -> bool:
@@ -396,7 +424,7 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
     operator.open("/operator/carriers")
     fields = {"carrier": wp_code, "numbers": "YT0000000000009\nwrong"}
     assert (
-        "1 numbers were loaded, 1 were rejected."
+        "Numbers loaded: 1, rejected: 1."
         in operator.send("/operator/carriers/numbers", **fields).text
     )
     assert all(act in _acts(operator) for act in ("waybill cancel", "pool add"))

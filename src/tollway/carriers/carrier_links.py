@@ -13,7 +13,13 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carriers import CARRIER_COLUMNS, Carrier, carrier_of, known_carrier
+from tollway.carriers.carriers import (
+    CARRIER_COLUMNS,
+    Carrier,
+    carrier_of,
+    known_carrier,
+    lock_carrier,
+)
 from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
@@ -68,6 +74,22 @@ _FIND = Query(
         carrier_link.c.wp_code == bindparam("wanted")
     )
 )
+# While a waybill begins, its carrier's link may get another secret. To give it another destination,
+# or to remove it, others wait.
+_KEEP = Query(
+    lambda: (
+        select(*_PLAIN, carrier_link.c.sealed_secret)
+        .where(carrier_link.c.wp_code == bindparam("wanted"))
+        .with_for_update(read=True, key_share=True)
+    )
+)
+_LOCK = Query(
+    lambda: (
+        select(carrier_link.c.wp_code)
+        .where(carrier_link.c.wp_code == bindparam("wanted"))
+        .with_for_update()
+    )
+)
 _FIND_BOTH = Query(
     lambda: (
         select(*CARRIER_COLUMNS, *_PLAIN, carrier_link.c.sealed_secret)
@@ -103,10 +125,11 @@ async def connect(
     _check_link(link, secret, allows_plain=allows_plain)
 
     async def work(transaction: Transaction) -> None:
+        await lock_carrier(transaction, link.wp_code)
         await known_carrier(transaction, link.wp_code)
         before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
         if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
-            await _refuse_while_pending(transaction, link.wp_code)
+            await _lock_unless_pending(transaction, link.wp_code)
         sealed = sealer.seal(secret.encode(), _context(link))
         await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
         await record_act(
@@ -159,7 +182,8 @@ async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTE
     """Removes a link: the carrier's numbers come from the pool again."""
 
     async def work(transaction: Transaction) -> None:
-        await _refuse_while_pending(transaction, wp_code)
+        await lock_carrier(transaction, wp_code)
+        await _lock_unless_pending(transaction, wp_code)
         before = await transaction.fetch_one(_FIND, wanted=wp_code)
         if before is None:
             raise CarrierError(
@@ -179,6 +203,14 @@ async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarri
     if row is None:
         return None
     return _opened(row[:-1], row[-1], sealer)
+
+
+async def keep_link(
+    transaction: Transaction, sealer: Sealer, wp_code: str
+) -> OpenedCarrierLink | None:
+    """The link, which keeps its destination until the transaction ends."""
+    row = await transaction.fetch_one(_KEEP, wanted=wp_code)
+    return None if row is None else _opened(row[:-1], row[-1], sealer)
 
 
 def _opened(plain: Row, sealed: bytes, sealer: Sealer) -> OpenedCarrierLink:
@@ -201,6 +233,13 @@ async def find_linked_carrier(reader: Reader, sealer: Sealer, wp_code: str) -> L
 
 async def list_links(reader: Reader) -> list[CarrierLink]:
     return [CarrierLink(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def _lock_unless_pending(transaction: Transaction, wp_code: str) -> None:
+    # Before the lock too: while waybills keep beginning, it is hardly ever free.
+    await _refuse_while_pending(transaction, wp_code)
+    await transaction.fetch_one(_LOCK, wanted=wp_code)
+    await _refuse_while_pending(transaction, wp_code)
 
 
 async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:

@@ -112,6 +112,7 @@ async def add_carrier(
     added = Carrier(wp_code, name, number_format, area or ServiceArea())
 
     async def work(transaction: Transaction) -> None:
+        await lock_carrier(transaction, wp_code)
         before = await find_carrier(transaction, wp_code)
         await transaction.execute(
             _PUT,
@@ -126,6 +127,11 @@ async def add_carrier(
 
     await database.write(work)
     return added
+
+
+async def lock_carrier(transaction: Transaction, wp_code: str) -> None:
+    """One operator at a time changes a carrier, so that what the trail has as before is so."""
+    await transaction.lock_names([f"carrier {wp_code}"])
 
 
 def _check_provinces(area: ServiceArea) -> None:

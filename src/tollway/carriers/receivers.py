@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import BigInteger, bindparam, func, literal_column, null, or_
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
+from tollway.carriers.carrier_links import OpenedCarrierLink, keep_link
 from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import (
     ConnectorError,
@@ -142,16 +142,16 @@ class ReceiverChanges:
             )
         if of.hold_id is None:
             return await self._database.write(lambda tx: self._store(tx, stored, to, Updated()))
-        opened = await find_link(self._database, self._vault.sealer, of.wp_code)
-        if carrier is None or opened is None:
+        if carrier is None:
             raise Refusal(Reason.WAYBILL_FINAL, why=_NOT_CONNECTED)
-        return await self._at_carrier(stored, to, carrier, opened)
+        return await self._at_carrier(stored, to, carrier)
 
     async def _at_carrier(
-        self, stored: StoredWaybill, to: Receiver, carrier: Carrier, opened: OpenedCarrierLink
+        self, stored: StoredWaybill, to: Receiver, carrier: Carrier
     ) -> StoredWaybill:
-        of, wait_s = stored.waybill, opened.link.settle_after_s
-        reserved = await self._database.write(lambda tx: self._reserve(tx, stored, wait_s))
+        of = stored.waybill
+        opened, reserved = await self._database.write(lambda tx: self._reserve(tx, stored))
+        wait_s = opened.link.settle_after_s
         label = self._label(stored)
         order = IssueOrder(
             ref_of(of),
@@ -176,16 +176,19 @@ class ReceiverChanges:
         )
 
     async def _reserve(
-        self, transaction: Transaction, stored: StoredWaybill, for_s: int
-    ) -> _Reservation:
+        self, transaction: Transaction, stored: StoredWaybill
+    ) -> tuple[OpenedCarrierLink, _Reservation]:
         of = stored.waybill
+        opened = await keep_link(transaction, self._vault.sealer, of.wp_code)
+        if opened is None:
+            raise Refusal(Reason.WAYBILL_FINAL, why=_NOT_CONNECTED)
         now_s = await common_ms(transaction, self._runtime.at_ms()) // 1000
-        until_s = now_s + for_s + 1
+        until_s = now_s + opened.link.settle_after_s + 1
         values = {"of_account": of.account_id, "wanted": of.object_id, "until_s": until_s}
         if await transaction.execute(_RESERVE, **values):
-            return _Reservation(until_s, None)
+            return opened, _Reservation(until_s, None)
         if await transaction.execute(_RESERVE_AGAIN, **values, now_s=now_s):
-            return _Reservation(until_s, _IN_DOUBT_S)
+            return opened, _Reservation(until_s, _IN_DOUBT_S)
         raise await self._refusal(transaction, stored, now_s)
 
     async def _release(self, stored: StoredWaybill, reserved: _Reservation) -> None:

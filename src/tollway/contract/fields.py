@@ -206,7 +206,12 @@ class Day(msgspec.Struct, frozen=True):
 
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_ROUNDED_FROM = 2.0**53
 _NOT_NUMBER = Phrase("it is not a whole number", "不是整数")
+_ROUNDED = Phrase(
+    "it is too large to be exact with a point or an exponent",
+    "带小数点或指数，数值过大，无法精确表示",
+)
 
 
 def _whole_number(raw: object) -> int:
@@ -214,6 +219,9 @@ def _whole_number(raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     if isinstance(raw, float) and raw.is_integer():
+        # An id of so many digits would be another one.
+        if abs(raw) >= _ROUNDED_FROM:
+            raise Unfit(_ROUNDED)
         return int(raw)
     if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw.strip()):
         return int(raw)
@@ -363,6 +371,15 @@ def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
         return moment
     known = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
     return (known - _EPOCH) // _MILLISECOND
+
+
+def span_s(start: int | datetime, end: int | datetime, zone: ZoneInfo) -> int:
+    """How long it is from one of `Seconds` to another, also before 1970."""
+    start_ms, end_ms = (
+        each * 1000 if isinstance(each, int) else milliseconds_of(each, zone)
+        for each in (start, end)
+    )
+    return end_ms // 1000 - start_ms // 1000
 
 
 def seconds_of(moment: int | datetime, zone: ZoneInfo) -> int:

@@ -106,6 +106,12 @@ _SKIPPED = Query(
         usage_cursor.c.unit == bindparam("of_unit"),
     )
 )
+_ARCHIVED = Query(
+    lambda: select(archived_balance.c.number).where(
+        archived_balance.c.account_id == bindparam("of_account"),
+        archived_balance.c.unit == bindparam("of_unit"),
+    )
+)
 _DROP = Query(
     lambda: usage.delete().where(
         or_(
@@ -165,6 +171,11 @@ async def _add_balance(
     entries = await transaction.fetch_all(
         _ENTRIES, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
     )
+    if entries and entries[0][0] > number + 1:
+        archived = await transaction.fetch_one(_ARCHIVED, **of)
+        if archived is not None and archived[0] > number:
+            # Another node has dropped some since the archive was read: it is read again next time.
+            return False
     for entry_number, kind, amount, at_ms, operation in entries:
         number = entry_number
         if kind == "charge":

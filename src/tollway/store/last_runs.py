@@ -35,9 +35,16 @@ async def note_run(
     database: Database, name: str, at_s: int, *, is_good: bool = True, result: str = "{}"
 ) -> None:
     async def work(transaction: Transaction) -> None:
-        await transaction.execute(_NOTE, name=name, at_s=at_s, is_good=int(is_good), result=result)
+        await note_run_in(transaction, name, at_s, is_good=is_good, result=result)
 
     await database.write(work)
+
+
+async def note_run_in(
+    transaction: Transaction, name: str, at_s: int, *, is_good: bool, result: str
+) -> None:
+    """Within a transaction that has decided whether it may run."""
+    await transaction.execute(_NOTE, name=name, at_s=at_s, is_good=int(is_good), result=result)
 
 
 def note_run_if_free(path: str, name: str, at_s: int) -> bool:

@@ -116,8 +116,10 @@ class MonthsOf:
     async def make_for(self, database: Database, rows: Iterable[Row]) -> None:
         if database.is_shared:
             days = _days(self._table, rows) - self._known
-            if days:
-                await database.write(partial(_make, self._table, _moments(days)))
+            if not days:
+                return
+            are_made = await database.write(partial(_make, self._table, _moments(days)))
+            if are_made:
                 self._known |= days
 
 
@@ -143,7 +145,8 @@ def _moments(days: Iterable[int]) -> list[int]:
     return [day * DAY_S for day in days]
 
 
-async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction) -> None:
+async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction) -> bool:
+    """False if the lock was not free: the months are created another time."""
     column, per_s = _divided_by(table)
     try:
         # A reader that holds the table must not fail the rest of this transaction.
@@ -155,6 +158,8 @@ async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction
         logger.warning(
             "a month of %s was not created, its rows go to the rest: %s", table.name, error
         )
+        return False
+    return True
 
 
 async def months_before(reader: Reader, table: Table, before_s: int) -> list[Month]:

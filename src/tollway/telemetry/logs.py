@@ -93,6 +93,15 @@ class _JsonHandler(logging.Handler):
         self._writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(record)
+        except Exception as error:
+            # Values that do not fit the message, or a text that cannot be encoded: an error of the
+            # log must not become one of what it tells.
+            level, message = record.levelname.lower(), f"{record.msg!a}, not logged: {error!a}"
+            self._writer.write_entry(record.name, level=level, message=message)
+
+    def _write(self, record: logging.LogRecord) -> None:
         more: dict[str, object] = {}
         request_id = getattr(record, "request_id", None)
         if request_id is not None:

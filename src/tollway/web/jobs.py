@@ -7,6 +7,8 @@ show it; work whose process died is seen by its silence.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 
 import msgspec
@@ -14,11 +16,12 @@ import msgspec
 from tollway.contract.language import Sentence
 from tollway.intake.raw_records import IntakeError
 from tollway.ledger import LedgerError
-from tollway.store.database import Database, Reader, StoreError
-from tollway.store.last_runs import last_runs, note_run
+from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.last_runs import last_runs, note_run_in
 
 JOB_PREFIX = "job "
 _NOTED_EVERY_S = 1.0
+_BEAT_EVERY_S = 30.0
 _SILENT_S = 120
 
 logger = logging.getLogger("tollway.web")
@@ -56,27 +59,39 @@ class Jobs:
             return False
         self._running[name] = None
         try:
-            job = await find_job(self._database, name, self._now_s())
-            if job is not None and job.is_running:
+            if not await self._database.write(partial(self._begin, name)):
                 return False
-            await self._note(name, Job(int(self._now_s()), is_running=True))
             self._running[name] = asyncio.create_task(self._run(name, work))
         finally:
             if self._running[name] is None:
                 del self._running[name]
         return True
 
+    async def _begin(self, name: str, transaction: Transaction) -> bool:
+        """False while another process runs it."""
+        await transaction.lock_names([JOB_PREFIX + name])
+        job = await find_job(transaction, name, self._now_s())
+        if job is not None and job.is_running:
+            return False
+        await _note(transaction, name, Job(int(self._now_s()), is_running=True))
+        return True
+
     async def _run(self, name: str, work: Work) -> None:
         done, total, noted_s = 0, 0, monotonic()
         problem: Sentence | None = None
+
+        async def note() -> None:
+            await self._note(name, Job(int(self._now_s()), done, total, is_running=True))
 
         async def progress(so_far: int, of: int) -> None:
             nonlocal done, total, noted_s
             done, total = so_far, of
             if monotonic() - noted_s >= _NOTED_EVERY_S:
                 noted_s = monotonic()
-                await self._note(name, Job(int(self._now_s()), done, total, is_running=True))
+                await note()
 
+        ended = asyncio.Event()
+        beating = asyncio.create_task(_beat(note, ended))
         try:
             await work(progress)
         except (IntakeError, LedgerError) as error:
@@ -87,6 +102,8 @@ class Jobs:
             logger.exception("the work %s failed", name)
             problem = Sentence("It failed: the log of the gateway says why.")
         finally:
+            ended.set()
+            await beating
             del self._running[name]
         try:
             await self._note(name, Job(int(self._now_s()), done, total, problem=problem))
@@ -94,10 +111,25 @@ class Jobs:
             logger.error("the end of the work %s was not stored: %s", name, error)
 
     async def _note(self, name: str, job: Job) -> None:
-        result = msgspec.json.encode(job).decode()
-        await note_run(
-            self._database, JOB_PREFIX + name, job.at_s, is_good=not job.problem, result=result
-        )
+        await self._database.write(lambda transaction: _note(transaction, name, job))
+
+
+async def _note(transaction: Transaction, name: str, job: Job) -> None:
+    result = msgspec.json.encode(job).decode()
+    await note_run_in(
+        transaction, JOB_PREFIX + name, job.at_s, is_good=not job.problem, result=result
+    )
+
+
+async def _beat(note: Callable[[], Awaitable[None]], ended: asyncio.Event) -> None:
+    """Tells that work goes on, also while one step of it takes long; never after its end, and so
+    not cancelled in the middle of a note."""
+    while not ended.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _BEAT_EVERY_S)
+            return
+        with suppress(StoreError):
+            await note()
 
 
 async def find_job(reader: Reader, name: str, now_s: float) -> Job | None:
