@@ -91,7 +91,7 @@ WRONG_WISHES = (
 def test_a_wish_that_cannot_be_granted_says_why(tollway: Command) -> None:
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
-    tollway("account", "close", "shut")
+    tollway("account", "close", "shut", "--yes")
     tollway(*words("shop add 42 Lin --kind user --login lin --password-stdin"))
     for line, part in WRONG_WISHES:
         answer = tollway(*line.split())

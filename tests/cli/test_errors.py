@@ -27,6 +27,7 @@ def assert_one_sentence(answer: Answer, status: int, *parts: str) -> None:
 WRONG_WISHES = (
     ("account open acme", "already an account named acme"),
     ("account show unknown", "There is no account unknown: `tollway account list`"),
+    ("account show ACME", "There is no account ACME. Did you mean acme?"),
     ("account close shut", "is closed already"),
     ("token issue shut", "closed"),
     ("token issue unknown", "There is no account unknown"),
@@ -49,6 +50,7 @@ WRONG_WISHES = (
     ("ledger export unknown --out new.csv", "There is no account unknown"),
     ("ledger export acme --out ledger.db", "ledger.db exists already"),
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
+    ("import product-figures .", "is neither .csv"),
     ("backup ledger.db", "ledger.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
     ("restore nothing.db", "There is no file nothing.db"),
@@ -63,7 +65,7 @@ def test_a_wish_that_cannot_be_granted_says_why(
 ) -> None:
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
-    tollway("account", "close", "shut")
+    tollway("account", "close", "shut", "--yes")
     (workplace / "other.db").write_bytes(b"")
     ledger_store.path.touch()
     before = sorted(workplace.iterdir())
@@ -71,6 +73,7 @@ def test_a_wish_that_cannot_be_granted_says_why(
         if ledger_store.is_shared and line.startswith("restore"):
             continue  # Such a database is restored by its own tools.
         assert_one_sentence(tollway(*line.split()), 1, part)
+    assert_one_sentence(tollway("account", "close", "acme"), 2, "no terminal to ask", "--yes")
     assert sorted(workplace.iterdir()) == before
 
 

@@ -48,7 +48,7 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
     assert "is revoked" in says("token", "revoke", text, run=process)
     assert "revoked" in says("token", "list", "acme")
     assert "All checks passed." in says("audit")
-    assert "is closed" in says("account", "close", "acme")
+    assert "is closed" in says("account", "close", "acme", "--yes")
 
 
 def test_a_closed_account_shows_no_token_and_no_client_as_valid(tollway: Command) -> None:
@@ -61,9 +61,9 @@ def test_a_closed_account_shows_no_token_and_no_client_as_valid(tollway: Command
     tollway("client", "add", "acme")
     assert (
         "It had 50 calls of product_analysis and 1,500 credits left."
-        in tollway("account", "close", "acme").out
+        in tollway("account", "close", "acme", "--yes").out
     )
-    assert "left" not in tollway("account", "close", "empty").out
+    assert "left" not in tollway("account", "close", "empty", "--yes").out
     for shown in (("account", "show"), ("token", "list"), ("client", "list")):
         sheet = tollway(*shown, "acme").out
         assert "valid" not in sheet

@@ -118,7 +118,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("trail show", [{"number", "at_ms", "by", "act", "subject", "before", "after", "hash"}]),
     ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
-    ("account close acme", ACCOUNT),
+    ("account close acme --yes", ACCOUNT),
 )
 
 

@@ -41,7 +41,7 @@ def test_every_command_that_changes_something_is_recorded(
         assert answer.status == 0, (command, answer.err)
     issued = tollway("token", "issue", "acme", "--json").json
     tollway("token", "revoke", issued["token"]["id"])
-    tollway("account", "close", "acme")
+    tollway("account", "close", "acme", "--yes")
 
     acts = acts_of(tollway)
     expected = [

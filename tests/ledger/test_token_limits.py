@@ -107,6 +107,7 @@ def test_a_token_with_either_cap_is_capped(limits: TokenLimits, is_capped: bool)
             "account, orders; from 127.0.0.1/32, 10.0.0.0/8; 5 credits a day; 7 calls a day",
         ),
         (TokenLimits(operations=["orders"], credits_per_day=0), "orders; 0 credits a day"),
+        (TokenLimits(credits_per_day=1, calls_per_day=1), "1 credit a day; 1 call a day"),
         (TokenLimits(networks=["10.0.0.0/8"], calls_per_day=0), "from 10.0.0.0/8; 0 calls a day"),
     ],
 )

@@ -27,7 +27,7 @@ class Operator:
         return str(self._json("account", "open", name)["id"])
 
     def close_account(self, name: str) -> None:
-        self._json("account", "close", name)
+        self._json("account", "close", name, "--yes")
 
     def issue_token(self, account: str, *, is_test: bool = False) -> tuple[str, str]:
         """A new token, and its id."""

@@ -262,8 +262,11 @@ def _spoil(store: Store, table: str) -> None:
         file.write(b"\xff" * size)
 
 
-def test_0_the_last_day_of_the_calendar_has_no_claims(gateway: Gateway, store: Store) -> None:
+@pytest.mark.parametrize("day", ["9999-12-31", "1969-12-01"])
+def test_0_the_ends_of_the_calendar_have_no_claims(
+    gateway: Gateway, store: Store, day: str
+) -> None:
     caller = coupon_caller(store)
-    last_day = asked(startTime="9999-12-31", endTime="9999-12-31 23:59:59")
-    reply = gateway.post_form(COUPONS, last_day, token=caller.token)
+    wanted = asked(startTime=day, endTime=f"{day} 23:59:59")
+    reply = gateway.post_form(COUPONS, wanted, token=caller.token)
     assert (reply.code, reply.msg, reply.data.get("total")) == (0, "Success", 0)

@@ -261,13 +261,16 @@ def test_a_member_issues_a_limited_token(
 ) -> None:
     member.open("/account/tokens")
     shown = member.send(
-        "/account/tokens/issue", kind="live", operations="product_analysis", calls_per_day="1"
+        "/account/tokens/issue", kind="live", only_product_analysis="yes", calls_per_day="1"
     ).text
-    assert "product_analysis; 1 calls a day" in shown
+    assert "product_analysis; 1 call a day" in shown
     token = shown_secret(shown)
     assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
-    wrong = member.send("/account/tokens/issue", kind="live", addresses="nowhere")
+    wrong = member.send(
+        "/account/tokens/issue", kind="live", addresses="nowhere", only_account="yes"
+    )
     assert "203.0.113.0/24" in wrong.text and "nowhere" in wrong.text
+    assert re.findall(r'name="(only_\w+)" value="yes" checked', wrong.text) == ["only_account"]
 
 
 def test_a_token_is_rotated_and_the_old_one_is_accepted_for_a_while(

@@ -96,7 +96,7 @@ def test_an_account_is_opened_topped_up_and_called_and_its_receipt_found(
     assert reply.code == 0
     request_id = reply.headers["x-request-id"]
     assert operator.open(f"/operator/search?q={request_id}").url.path == "/operator/request"
-    assert "1 call: 5 → 4" in operator.page
+    assert "1 call: 5 → 4" in operator.page and "erp · tok_" in operator.page
     log = operator.open(f"/operator/requests?account={account}").text
     assert request_id in log and html.escape(name) in log
     assert request_id in operator.open("/operator/requests?reason=SUCCESS").text
@@ -123,18 +123,18 @@ def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_nee
     page = operator.send("/operator/account/token", **of).text
     assert "A first call with it" not in page and "of this token yet" in page
     operator.send("/operator/account/permission", **of, operation="coupon_claims", state="may")
-    page = operator.send("/operator/account/token", **of, operations="orders").text
+    page = operator.send("/operator/account/token", **of, only_orders="yes").text
     assert "of this token yet" in page
     operator.send("/operator/account/permission", **of, operation="*", state="may")
-    page = operator.send("/operator/account/token", **of, operations="orders").text
+    page = operator.send("/operator/account/token", **of, only_orders="yes").text
     assert "A first call with it" not in page and "can be paid yet" in page
     paid = {"unit": "credits", "amount": "5", "note": "first", "sure": "yes"}
     operator.send("/operator/account/top-up", **of, **paid)
-    page = html.unescape(operator.send("/operator/account/token", **of, operations="orders").text)
+    page = html.unescape(operator.send("/operator/account/token", **of, only_orders="yes").text)
     assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
     assert f'<a href="/operator/requests?account={bare.account_id}">Requests</a>' in page
     assert "/papi/tool/erps/paging-orders" in page and "can be paid yet" not in page
-    page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
+    page = operator.send("/operator/account/token", **of, kind="test", only_account="yes").text
     assert "A first call with it" not in page and "of this token yet" not in page
 
 
@@ -215,7 +215,7 @@ def test_the_call_that_a_new_token_offers_is_one_that_the_balance_covers(
     def has_offer(price: int) -> bool:
         own = {"operation": "orders", "state": "may", "price": str(price)}
         operator.send("/operator/account/permission", **of, **own)
-        page = operator.send("/operator/account/token", **of, operations="orders").text
+        page = operator.send("/operator/account/token", **of, only_orders="yes").text
         return "A first call with it" in page
 
     assert has_offer(0) and not has_offer(3)
@@ -439,7 +439,8 @@ def test_a_long_record_in_chinese_can_be_sent(operator: Browser) -> None:
 def test_only_a_question_about_what_is_taken_away_is_a_warning(
     operator: Browser, caller: Caller
 ) -> None:
-    fields = {"account": caller.account_id, "unit": "credits", "note": "invoice 7"}
+    unit = PRODUCT_ANALYSIS.balance_unit
+    fields = {"account": caller.account_id, "unit": unit, "note": "invoice 7"}
     operator.open(f"/operator/account?id={caller.account_id}")
     page = operator.send("/operator/account/top-up", amount="5", **fields).text
     assert "Please confirm" in page and "Reason: invoice 7" in page
@@ -494,7 +495,7 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     operator.send("/operator/account/token", account=caller.account_id, kind="live", label="a")
     operator.client.headers["Accept-Language"] = "zh-CN"
     page = operator.open(f"/operator/trail?of=account+{caller.account_id}").text
-    assert "签发令牌" in page and f"账户 {caller.account_id}" in page
+    assert "签发令牌" in page and "账户 caller " in page
     assert "备注名: a" in page and "类型: 正式" in page
     assert f"账户: {caller.account_id}" not in page
     page = operator.open(f"/operator/account?id={caller.account_id}").text

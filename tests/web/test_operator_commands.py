@@ -137,7 +137,7 @@ def test_a_carrier_is_added_changed_connected_and_disconnected(operator: Browser
         data=operator.hidden() | {"carrier": code},
         files={"file": ("routes.csv", rows.encode())},
     )
-    assert "1 rows were stored, 1 were rejected." in stored.text and "755A" in stored.text
+    assert "Rows stored: 1, rejected: 1." in stored.text and "755A" in stored.text
     trail = operator.open(f"/operator/trail?of=carrier {code}").text
     for act in ("carrier add", "carrier connect", "carrier disconnect"):
         assert act in trail
@@ -177,6 +177,7 @@ def test_a_shop_is_added_found_without_consents_and_given_one(
     for wanted in (shop, f"tEA_{shop}", f"TEA{shop}"):
         page = operator.open(f"/operator/shops?q={wanted}").text
         assert f"Tea_{shop}</a>" in page and page.count("<tr>") == 2
+    assert operator.open(f"/operator/search?q={shop}").url.path == "/operator/shop"
     assert "No shop or user matches" in operator.open(f"/operator/shops?q=Tea%25{shop}").text
     operator.open(f"/operator/shop?kind=shop&shop={shop}")
     fields = {"kind": "shop", "shop": shop, "account": caller.account_id, "days": "3"}

@@ -424,7 +424,7 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
     operator.open("/operator/carriers")
     fields = {"carrier": wp_code, "numbers": "YT0000000000009\nwrong"}
     assert (
-        "1 numbers were loaded, 1 were rejected."
+        "Numbers loaded: 1, rejected: 1."
         in operator.send("/operator/carriers/numbers", **fields).text
     )
     assert all(act in _acts(operator) for act in ("waybill cancel", "pool add"))

@@ -8,10 +8,12 @@ import pytest
 
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
-from tests.support.ledger import Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.web.test_caller import entered, new_member
 from tollway.identity.people import Role
+from tollway.ledger.entries import top_up
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 
 def _back(browser: Browser) -> str:
@@ -19,6 +21,25 @@ def _back(browser: Browser) -> str:
     found = re.search(r'href="([^"]*)">Go back</a>', browser.page)
     assert found is not None, browser.page
     return html.unescape(found[1])
+
+
+def _switch_back(browser: Browser) -> str:
+    """Where the switches of language and colours lead back to."""
+    found = re.search(r'name="back" value="([^"]*)"', browser.page)
+    assert found is not None, browser.page
+    return html.unescape(found[1])
+
+
+def test_a_refused_sign_in_can_be_read_in_the_other_language(browser: Browser) -> None:
+    for area, page, view in (
+        ("account", "/account/ledger", "/account/view"),
+        ("owner", "/owner", "/view"),
+    ):
+        browser.open(page)
+        assert browser.send(f"/{area}/sign-in", login="unknown", password="x").status_code == 403
+        browser.send(view, back=_switch_back(browser), language="zh")
+        assert 'lang="zh-CN"' in browser.page and 'name="password"' in browser.page
+        browser.client.cookies.clear()
 
 
 def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) -> None:
@@ -36,19 +57,36 @@ def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) 
     # Sent again from there, it leads back there too.
     refused = operator.send("/operator/account/top-up", came_from=page, amount="0", **typed)
     assert refused.status_code == 400 and 'value="0"' in refused.text
+    # Also in the other language, from where it leads back there as well.
+    switched = operator.send("/operator/view", back=_switch_back(operator), language="zh")
+    assert str(switched.url).endswith(page) and 'lang="zh-CN"' in switched.text
+
+
+def test_what_is_wrong_is_said_at_its_field(operator: Browser, caller: Caller) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "note": "too much", "amount": "-7"}
+    refused = operator.send("/operator/account/top-up", came_from=page, **typed)
+    assert refused.status_code == 409 and "has 0 credits: no more can be taken away" in refused.text
+    wrong = re.search(r'<input [^>]*name="amount"[^>]*>', refused.text)
+    assert wrong is not None
+    assert "autofocus" in wrong[0] and 'aria-invalid="true"' in wrong[0]
 
 
 def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(
-    operator: Browser, caller: Caller
+    operator: Browser, store: Store, caller: Caller
 ) -> None:
     page = f"/operator/account?id={caller.account_id}"
     operator.open(page)
-    typed = {"account": caller.account_id, "unit": "credits", "note": "too much"}
-    asked = operator.send("/operator/account/top-up", came_from=page, amount="-7", **typed)
+    unit = PRODUCT_ANALYSIS.balance_unit
+    typed = {"account": caller.account_id, "unit": unit, "note": "too much"}
+    asked = operator.send("/operator/account/top-up", came_from=page, amount="-100", **typed)
     assert "Are you sure?" in asked.text and _back(operator) == page
+    assert "Take 100 calls away" in asked.text
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, unit, -1))
     refused = operator.send("/operator/account/top-up")
     assert refused.status_code == 409 and 'value="too much"' in refused.text
-    assert 'value="-7"' in refused.text and "That is not possible" in refused.text
+    assert 'value="-100"' in refused.text and "That is not possible" in refused.text
 
 
 def test_a_password_is_never_given_back(operator: Browser) -> None:
@@ -121,9 +159,9 @@ def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: C
     operator.client.cookies.set("tollway_language", "zh")
     page = f"/operator/account?id={caller.account_id}"
     operator.open(page)
-    sent = {"account": caller.account_id, "unit": "credits", "amount": "-99999999", "sure": "yes"}
-    refused = operator.send("/operator/account/top-up", came_from=page, note="x", **sent)
-    assert f"账户 {caller.account_id} 不足 99999999 点数。" in html.unescape(refused.text)
+    sent = {"account": caller.account_id, "days": "0"}
+    refused = operator.send("/operator/account/token", came_from=page, **sent)
+    assert "令牌有效期为 1 到 36,500 天，或不设期限。" in html.unescape(refused.text)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.audit.report import CHECKS
 from tollway.contract.decoding import declared_fields
+from tollway.contract.reasons import Reason
+from tollway.contract.receipt import FreeReason
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
 from tollway.web.operator.trail import ACTS
@@ -77,6 +79,7 @@ def sentences() -> frozenset[str]:
     found |= {each.metadata["meaning"] for each in fields(Settings)}
     found |= {each.reports for each in EVENT_TYPES.values()}
     found |= {check.holds for check in CHECKS}
+    found |= {each.name for each in (*Reason, *FreeReason)}
     return frozenset(found)
 
 

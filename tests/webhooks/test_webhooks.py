@@ -212,6 +212,8 @@ def test_it_is_given_up_after_three_days_and_the_next_one_follows(
     eventually(lambda: receiver.received[-1].body, lambda body: b'"n":2' in body)
     log = client.account.webhooks_deliveries(webhook_id=made.endpoint.id).deliveries
     assert (log[1].state, log[1].status) == ("failed", 500)
+    whole = client.account.webhooks_deliveries(webhook_id=made.endpoint.id, limit=len(log))
+    assert whole.next_before is None
 
 
 def test_one_whose_secret_cannot_be_read_is_given_up_in_the_end(

@@ -68,10 +68,10 @@ def _list(parts: AccountParts) -> Handler:
             call.account_id,
             of_account=call.account_id,
             after=request.after,
-            count=request.limit,
+            count=request.limit + 1,
         )
-        entries = [_shown(Grant(*row), call.at_s) for row in rows]
-        is_last = len(entries) < request.limit
+        entries = [_shown(Grant(*row), call.at_s) for row in rows[: request.limit]]
+        is_last = len(rows) <= request.limit
         return Consents(entries, None if is_last else entries[-1].id)
 
     return handle

@@ -187,10 +187,10 @@ def _test(parts: AccountParts) -> Handler:
 def _deliveries(parts: AccountParts) -> Handler:
     async def handle(request: DeliveriesRequest, call: AccountCall) -> Deliveries:
         found = await list_deliveries(
-            parts.database, call.account_id, request.webhook_id, request.before, request.limit
+            parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
         )
-        is_last = len(found) < request.limit
-        return Deliveries(list(found), None if is_last else found[-1].number)
+        shown, is_last = list(found[: request.limit]), len(found) <= request.limit
+        return Deliveries(shown, None if is_last else shown[-1].number)
 
     return handle
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tollway.cli.command import Session, add_group, command
-from tollway.cli.output import Output, Table, Time
-from tollway.cli.parameters import AccountArgument, argument
+from tollway.cli.command import Session, add_group, command, confirm
+from tollway.cli.output import Output, Table, Time, counted
+from tollway.cli.parameters import AccountArgument, YesOption, argument
 from tollway.ledger.accounts import (
     Account,
     close_account,
@@ -82,15 +82,18 @@ async def show(session: Session, account: AccountArgument) -> Output:
 
 
 @command(accounts, "close")
-async def close(session: Session, account: AccountArgument) -> Output:
+async def close(session: Session, account: AccountArgument, yes: YesOption = False) -> Output:
     """Close an account for good: its tokens are refused, its entries stay."""
     # Imported here: the other commands would pay for loading what writes entries.
     from tollway.ledger.entries import list_balances  # noqa: PLC0415
 
     database = await session.open()
+    found = await find_account(database, account)
+    if not yes and found.closed_at_s is None:
+        confirm(f"Close account {found.name} ({found.id})? It cannot be opened again.")
     closed = await close_account(database, session.runtime, account)
     left = [
-        f"{each.amount:,} {_in_words(each.unit)}"
+        _in_words(each.unit, each.amount)
         for each in await list_balances(database, closed.id)
         if each.amount
     ]
@@ -101,8 +104,11 @@ async def close(session: Session, account: AccountArgument) -> Output:
     )
 
 
-def _in_words(unit: str) -> str:
-    return unit.replace("calls:", "calls of ")
+def _in_words(unit: str, amount: int) -> str:
+    operation = unit.removeprefix("calls:")
+    if operation == unit:
+        return counted(amount, "credit")
+    return f"{counted(amount, 'call')} of {operation}"
 
 
 def _own_or_common(term: int | None) -> int | str:

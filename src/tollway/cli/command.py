@@ -15,6 +15,7 @@ of what can go wrong with it.
 import asyncio
 import inspect
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -71,6 +72,13 @@ class UsageError(CommandError):
     """A command was called with arguments that do not go together."""
 
     exit_code = 2
+
+
+def confirm(question: str) -> None:
+    """Asks before an act that cannot be undone; a script says `--yes` instead."""
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask whether you are sure: use --yes.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def all_tables() -> "Iterator[Table]":

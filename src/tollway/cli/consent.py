@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.command import Session, UsageError, add_group, command, confirm
 from tollway.cli.output import Output, Table, Time
-from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
+from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, YesOption, argument, option
 from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
     Grant,
@@ -116,7 +116,7 @@ async def sign_out(
 async def erase_receivers(
     session: Session,
     shop: Annotated[str, argument("SHOP", "The shop's id.")],
-    yes: Annotated[bool, option("Do not ask whether you are sure.", "--yes")] = False,
+    yes: YesOption = False,
 ) -> Output:
     """Erase the receivers of a shop's orders and waybills; it cannot be undone.
 
@@ -131,7 +131,7 @@ async def erase_receivers(
     asked = await find_erasure(database, shop)
     if asked is None or asked.finished_at_s is not None:
         if not yes:
-            _confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
+            confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
         asked = await ask_erasure(database, session.runtime, shop, last_change_of)
     erased = await erase(database, sealer, session.runtime, asked)
     return Output(erased, *_erased_lines(erased))
@@ -245,12 +245,6 @@ def _read_password(*, from_stdin: bool) -> str:
         "Password", hide_input=True, confirmation_prompt=True, err=True, type=str
     )
     return password
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("There is no terminal to ask whether you are sure: use --yes.")
-    typer.confirm(question, abort=True, err=True)
 
 
 def _erased_lines(erased: Erasure) -> list[str]:

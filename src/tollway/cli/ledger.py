@@ -17,7 +17,7 @@ import typer
 
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import new_file
-from tollway.cli.output import Cell, Output, Table, Time
+from tollway.cli.output import Cell, Output, Table, Time, counted
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
 from tollway.contract.csv_rows import CsvWriter
 from tollway.contract.receipt import Receipt, ReceiptHold
@@ -114,7 +114,11 @@ async def export(
     if out is None:
         return None
     value = {"account_id": found.id, "file": str(out), "format": format_, "entries": written}
-    return Output(value, f"{written:,} entries of account {account} are in {out}.")
+    return Output(
+        value,
+        f"{counted(written, 'entry', 'entries')} of account {account} "
+        f"{'is' if written == 1 else 'are'} in {out}.",
+    )
 
 
 @command(commands, "receipt")

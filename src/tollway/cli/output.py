@@ -25,6 +25,11 @@ class Time(NamedTuple):
     at_s: float | None
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things, such as `1 call` or `2 calls`."""
+    return f"{number:,} {one if abs(number) == 1 else many or one + 's'}"
+
+
 Cell = str | int | None | Time
 
 

@@ -29,6 +29,7 @@ DatabaseOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, option("Print JSON and nothing else.", "--json")]
+YesOption = Annotated[bool, option("Do not ask whether you are sure.", "--yes")]
 AccountArgument = Annotated[str, argument("ACCOUNT", "The account's name or id.")]
 CarrierArgument = Annotated[str, argument("CARRIER", "The carrier's wp_code.", parser=str.upper)]
 LimitOption = Annotated[int, option("How many at most.", min=1, max=_ROWS_MAX, show_default=True)]

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
-from tollway.cli.output import Output, Table
+from tollway.cli.output import Output, Table, counted
 from tollway.cli.parameters import AccountArgument, argument, option
 from tollway.contract.operation import Operation, Unit
 from tollway.ledger import LedgerError
@@ -82,7 +82,7 @@ async def add(
     await grant(database, account, permission, session.runtime)
     found = await find_account(database, account)
     at_price = "the common price" if price is None else f"a price of {price:,}"
-    at_rate = "the common rate" if rate is None else f"{rate:,} calls a second"
+    at_rate = "the common rate" if rate is None else f"{counted(rate, 'call')} a second"
     return Output(
         PermissionChange(found.id, operation, True, price, rate),
         f"Account {account} may call {operation}, at {at_price} and {at_rate}.",
@@ -163,7 +163,8 @@ async def set_price_(
     database = await session.open()
     await set_price(database, operation, price, session.runtime)
     row = await _operation_row(database, operation)
-    return Output(row, f"A call of {operation} now costs {price:,} {row.unit}.")
+    cost = counted(price, row.unit.removesuffix("s"))
+    return Output(row, f"A call of {operation} now costs {cost}.")
 
 
 # An amount may begin with a minus sign, which must not be taken for an option.
@@ -179,11 +180,12 @@ async def add_credit(
     note: Annotated[str, option("What the entry in the ledger says.")] = "",
 ) -> Output:
     """Add credits to an account, or calls of an operation; 1 credit is 1 fen."""
-    unit, shown_unit = "credits", "credits"
-    if calls is not None:
-        unit, shown_unit = _unit_of_calls(calls), f"calls of {calls}"
+    unit = "credits" if calls is None else _unit_of_calls(calls)
     entry = await top_up(await session.open(), session.runtime, account, unit, amount, note)
-    return Output(entry, f"Account {account} now has {entry.balance_after:,} {shown_unit}.")
+    left = counted(entry.balance_after, "credit")
+    if calls is not None:
+        left = f"{counted(entry.balance_after, 'call')} of {calls}"
+    return Output(entry, f"Account {account} now has {left}.")
 
 
 def _known_operation(name: str) -> Operation:

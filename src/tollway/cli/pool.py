@@ -11,7 +11,7 @@ import typer
 from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
-from tollway.cli.output import Output, Table, progress_bar
+from tollway.cli.output import Output, Table, counted, progress_bar
 from tollway.cli.parameters import CarrierArgument, RejectsOption, option
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
@@ -111,7 +111,8 @@ def _listed(numbers: str) -> list[str]:
 
 
 def _shown(change: PoolChange) -> Iterator[str]:
-    yield f"{change.read:,} numbers read, {change.loaded:,} loaded, {change.rejected:,} rejected."
+    read = counted(change.read, "number")
+    yield f"{read} read, {change.loaded:,} loaded, {change.rejected:,} rejected."
     for each in change.reasons:
         yield f"  {each.number}: {each.reason}."
     if change.rejected > len(change.reasons):

@@ -129,8 +129,8 @@ class Reason(Enum):
         "参数 shopCode 与店铺不符：请检查订购软件账号设置中的店铺关联码。",
     )
     CARRIER_UNKNOWN = _wrong(
-        "Parameter wp_code names no carrier known here: check the carrier code.",
-        "参数 wp_code 对应的快递公司不存在：请检查快递公司编码。",
+        "Parameter wp_code names no carrier known here: {carriers}.",
+        "参数 wp_code 对应的快递公司不存在：{carriers}。",
     )
     WAYBILL_DIFFERS = _wrong(
         "Parameter order_sn already has a waybill of this carrier with another content "

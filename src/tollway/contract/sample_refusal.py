@@ -54,6 +54,7 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "which": Phrase("limit", "上限"),
         "things": Phrase("valid tokens", "的有效令牌"),
         "advice": Phrase("revoke those that are not used", "请撤销不再使用的令牌"),
+        "carriers": Phrase("send one of YTO, SF", "请传入 YTO、SF 之一"),
         "wait_s": 60,
         "number": "YT1000000000001",
     }

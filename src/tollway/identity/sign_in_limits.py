@@ -124,19 +124,24 @@ async def count_attempt(
     await database.write(work)
 
 
-async def forget_attempts(database: Database, attempt: Attempt, only: str = "") -> None:
-    """After a success: earlier mistakes at this login from here, and this attempt elsewhere; or one
-    of these counts only."""
+async def forget_attempts(database: Database, attempt: Attempt, *only: str) -> None:
+    """After a success: earlier mistakes at this login from here, and this attempt elsewhere; or
+    some of these counts only."""
 
     async def work(transaction: Transaction) -> None:
         for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
-            if only not in ("", name):
+            if only and name not in only:
                 continue
             # A person who owns one login must not free an address from its count by it.
             undo = _UNCOUNT if name in ("address", "login") else _FORGET
             await transaction.execute(undo, wanted=each)
 
     await database.write(work)
+
+
+async def forget_mistakes(database: Database, attempt: Attempt) -> None:
+    """After a new password: the mistakes at the old one from here do not delay its first use."""
+    await forget_attempts(database, attempt, "pair", "device")
 
 
 async def sweep_attempts(database: Database, now_s: int) -> int:

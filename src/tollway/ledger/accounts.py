@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import BindParameter, Integer, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Integer, String, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -12,6 +12,7 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, contains_pattern
 from tollway.store.schema.ledger import account, balance
+from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100
@@ -35,6 +36,13 @@ _INSERT = Query(
 _FIND = Query(
     lambda: select(*_COLUMNS).where(
         or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted"))
+    )
+)
+_SPELLED_OTHERWISE = Query(
+    lambda: (
+        select(account.c.name)
+        .where(func.lower(account.c.name) == func.lower(bindparam("wanted", type_=String)))
+        .limit(1)
     )
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
@@ -68,6 +76,16 @@ _CLOSE = Query(
         .values(closed_at_s=bindparam("closed_at_s"))
     )
 )
+_END_WEBHOOKS = Query(
+    lambda: (
+        webhook_endpoint.update()
+        .where(
+            webhook_endpoint.c.account_id == bindparam("of_account"),
+            webhook_endpoint.c.ended_at_s.is_(None),
+        )
+        .values(ended_at_s=bindparam("at_s"))
+    )
+)
 
 
 async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
@@ -93,6 +111,13 @@ async def find_account(reader: Reader, wanted: str) -> Account:
     """The account with this id or name."""
     row = await reader.fetch_one(_FIND, wanted=wanted)
     if row is None:
+        similar = await reader.fetch_one(_SPELLED_OTHERWISE, wanted=wanted.strip())
+        if similar is not None:
+            raise LedgerError(
+                "There is no account {account}. Did you mean {similar}?",
+                account=wanted,
+                similar=similar[0],
+            )
         raise LedgerError(
             "There is no account {account}: `tollway account list` shows them all.", account=wanted
         )
@@ -136,10 +161,12 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
     """Closes an account: its tokens are refused from the next call on; its ledger stays."""
 
     async def work(transaction: Transaction) -> Account:
-        found = await find_account(transaction, wanted)
-        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=runtime.at_s()):
+        found, at_s = await find_account(transaction, wanted), runtime.at_s()
+        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
             raise LedgerError("Account {account} is closed already.", account=wanted)
         await directory_changed(transaction)
+        # No token of the account could end them any more.
+        await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
         closed = await find_account(transaction, found.id)
         subject = f"account {found.id}"
         await record_act(transaction, runtime, "account close", subject, before=found, after=closed)

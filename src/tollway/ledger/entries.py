@@ -147,13 +147,13 @@ async def top_up(
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(
-                "Account {account} is closed: its ledger can only be read.", account=account_wanted
+                "Account {account} is closed: its ledger can only be read.", account=found.name
             )
         row = await _change_balance(transaction, found.id, unit, amount)
         if row is None:
             raise LedgerError(
                 "Account {account} has less than {amount} {unit}.",
-                account=account_wanted,
+                account=found.name,
                 amount=-amount,
                 unit=Sentence(unit),
             )

@@ -46,9 +46,9 @@ class TokenLimits(msgspec.Struct, frozen=True):
         if self.networks is not None:
             parts.append(f"from {', '.join(self.networks)}")
         if self.credits_per_day is not None:
-            parts.append(f"{self.credits_per_day} credits a day")
+            parts.append(_a_day(self.credits_per_day, "credit"))
         if self.calls_per_day is not None:
-            parts.append(f"{self.calls_per_day} calls a day")
+            parts.append(_a_day(self.calls_per_day, "call"))
         return "; ".join(each for each in parts if each)
 
     def allows(self, name: str) -> bool:
@@ -56,6 +56,10 @@ class TokenLimits(msgspec.Struct, frozen=True):
 
     def allows_address(self, address: str) -> bool:
         return self.networks is None or is_within(address, _parsed(tuple(self.networks)))
+
+
+def _a_day(cap: int, thing: str) -> str:
+    return f"{cap} {thing}{'' if cap == 1 else 's'} a day"
 
 
 NO_LIMITS = TokenLimits()

@@ -8,7 +8,7 @@ from tollway.consent.grants import Grant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.permissions import list_permissions, operation_states
-from tollway.ledger.token_limits import TokenLimits, read_limits
+from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
 from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
@@ -199,14 +199,14 @@ def _limits(context: Context, token: Token) -> str:
     say, limits = context.say, token.limits
     parts = [", ".join(limits.operations or ()), ", ".join(limits.networks or ())]
     if limits.credits_per_day is not None:
-        parts.append(say("{amount} credits a day", amount=grouped(limits.credits_per_day)))
+        parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
     if limits.calls_per_day is not None:
-        parts.append(say("{amount} calls a day", amount=grouped(limits.calls_per_day)))
+        parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
     return "; ".join(each for each in parts if each)
 
 
 def token_form(context: Context, action: str, account_id: str) -> Form:
-    say = context.say
+    say, cap = context.say, context.say("no cap")
     return Form(
         action,
         say("Issue token"),
@@ -219,22 +219,32 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
                 "live",
                 [("live", say("live")), ("test", say("sandbox"))],
             ),
-            Field("days", say("Valid for days"), "number", placeholder=say("no end")),
-            Field(
-                "operations", say("Only operations"), length_max=1000, placeholder="orders, account"
-            ),
+            Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
             Field(
                 "addresses",
                 say("Only from addresses"),
                 length_max=2000,
                 placeholder="203.0.113.0/24",
             ),
-            Field("credits_per_day", say("Credits a day"), "number", placeholder=say("no cap")),
-            Field("calls_per_day", say("Calls a day"), "number", placeholder=say("no cap")),
+            Field("credits_per_day", say("Credits a day"), "number", placeholder=cap, least=0),
+            Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
+            _only_operations(context),
         ],
         hidden={"account": account_id},
         title=say("Issue a token"),
         is_line=True,
+    )
+
+
+def _only_operations(context: Context) -> Field:
+    say = context.say
+    named = [(each.name, say(each.title)) for each in OPERATIONS]
+    return Field(
+        "only",
+        say("Only operations"),
+        "checks",
+        choices=[*named, (ACCOUNT_API, say("Account API"))],
+        help=say("(none ticked: all)"),
     )
 
 
@@ -259,7 +269,7 @@ def asked_limits(context: Context) -> TokenLimits:
     """The limits of the token form; a LedgerError names what is wrong with them."""
     say = context.say
     return read_limits(
-        context.form.get("operations", "").split(","),
+        _only_operations(context).ticked(context.form),
         context.form.get("addresses", "").split(","),
         context.optional_number("credits_per_day", say("Credits a day")),
         context.optional_number("calls_per_day", say("Calls a day")),

@@ -42,7 +42,8 @@ class Empty(NamedTuple):
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form or filter. `kind` is a type of input, or select or textarea."""
+    """One field of a form or filter. `kind` is a type of input, or select or textarea; or checks: a
+    box for each choice, which is sent under a name of its own (`box_name`)."""
 
     name: str
     label: str
@@ -56,6 +57,15 @@ class Field:
     autocomplete: str = "off"
     has_focus: bool = False
     problem: str = ""
+    # Of a number.
+    least: int | None = None
+
+    def box_name(self, choice: str) -> str:
+        return f"{self.name}_{choice}"
+
+    def ticked(self, form: Mapping[str, str]) -> list[str]:
+        """Of the choices of a form that was sent."""
+        return [choice for choice, _ in self.choices if form.get(self.box_name(choice)) == "yes"]
 
 
 @dataclass(frozen=True)

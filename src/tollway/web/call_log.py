@@ -11,7 +11,7 @@ from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
-from tollway.web.wording import amount, grouped, sentence
+from tollway.web.wording import amount, grouped, named_reason, sentence
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
@@ -191,10 +191,11 @@ def _row(
 def _reason(context: Context, call: LoggedCall) -> str:
     if call.reason == "SUCCESS" or call.code is None:
         return ""
+    reason = named_reason(context.say, call.reason)
     if not call.more:
-        return f"{call.code} {call.reason}"
+        return f"{call.code} {reason}"
     more = context.say("and {count} more like this", count=grouped(call.more))
-    return f"{call.code} {call.reason} {more}"
+    return f"{call.code} {reason} {more}"
 
 
 def _filters(
@@ -203,7 +204,7 @@ def _filters(
     say = context.say
     operations = [("", say("all"))] + [(each.name, say(each.title)) for each in OPERATIONS]
     reasons = [("", say("all")), ("SUCCESS", say("charged"))] + [
-        (each.name, each.name) for each in Reason
+        (each.name, named_reason(say, each.name)) for each in Reason
     ]
 
     def read(name: str, label: str, kind: str) -> Field:

@@ -1,6 +1,6 @@
 """Signing in and out of the areas of operators and of account members, also by a link."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlencode
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
 from tollway.identity.people import MEMBER, OPERATOR, Person, find_person, password_of
-from tollway.identity.sign_in_limits import TooManyAttemptsError
+from tollway.identity.sign_in_limits import TooManyAttemptsError, forget_mistakes
 from tollway.identity.sign_in_links import open_link, use_link
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
@@ -73,7 +73,8 @@ class Entrance:
         problem: str = "",
         login: str = "",
     ) -> Response:
-        say = visit.view.say
+        say, shown = visit.view.say, back if is_own_address(back) else ""
+        visit = replace(visit, view=visit.view.at(shown))
         return self.web.render(
             "sign_in.html",
             visit,
@@ -141,6 +142,7 @@ class Entrance:
             ),
             problem=problem,
         )
+        visit = replace(visit, view=visit.view.at())
         title = say("Welcome, {name}", name=opened.person.name)
         return self.web.page(visit, title, [shown], status=status)
 
@@ -178,11 +180,13 @@ class Entrance:
         )
         if found is None:
             raise PageError(*_UNUSABLE)
+        attempt = self.sessions.attempt(request, found.login)
+        if password_hash is not None:
+            await forget_mistakes(self.database, attempt)
         who = await self.sessions.area.password(self.database, found.login)
         who = who or StoredPassword(found.kind, found.id, "")
         if needs_code:
             return await self.second_factor.let_in_with_code(request, found, who, self.home)
-        attempt = self.sessions.attempt(request, found.login)
         return await self.second_factor.finish(visit, attempt, who, self.home)
 
     @property

@@ -47,20 +47,20 @@ def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
     counts = {name: grouped(count) for name, count in erasure.counts.items()}
     if erasure.finished_at_s is not None:
         return say(
-            "Erased {time}: the receivers of {orders} orders and {waybills} waybills, {answers} "
-            "kept answers, {rejected} rejected records.",
+            "Erased {time}, with receivers: orders {orders}, waybills {waybills}, kept answers "
+            "{answers}, rejected records {rejected}.",
             time=exact_time(erasure.finished_at_s, zone),
             **counts,
         )
     if erasure.waiting:
         return say(
-            "{count} waybills wait for their carrier: their receivers are erased when it has "
-            "answered. All others are erased: {orders} orders, {waybills} waybills.",
+            "Waybills that wait for their carrier: {count}. Their receivers are erased when it has "
+            "answered. All others are erased: orders {orders}, waybills {waybills}.",
             count=grouped(erasure.waiting),
             **counts,
         )
     return say(
-        "Receivers are being erased: {orders} orders and {waybills} waybills so far.", **counts
+        "Receivers are being erased. So far: orders {orders}, waybills {waybills}.", **counts
     )
 
 

@@ -1,6 +1,7 @@
 """An owner's own pages: signing in and out, every grant, every read made under one, revoking."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -193,14 +194,14 @@ class OwnerPages:
             return self._web.redirect(OWNER_PATH)
         query = request.query_params
         grant = await self._own_grant(visit.person, query.get("grant", ""))
-        reads = await newest_reads(self._database, grant, _READS_PAGE, query.get("before", ""))
+        found = await newest_reads(self._database, grant, _READS_PAGE + 1, query.get("before", ""))
         return self._web.render(
             "reads.html",
             visit,
             grant=grant,
             account=await find_account(self._database, grant.account_id),
-            reads=reads,
-            has_older=len(reads) == _READS_PAGE,
+            reads=found[:_READS_PAGE],
+            has_older=len(found) > _READS_PAGE,
             titles=self._titles,
         )
 
@@ -258,7 +259,7 @@ def owner_sign_in(
         lead = say("See who may use your data, what they read, and take it back.")
     return web.render(
         "sign_in.html",
-        visit,
+        replace(visit, view=visit.view.at()),
         status,
         action=_with_link(f"{OWNER_PATH}/sign-in", link),
         lead=lead,

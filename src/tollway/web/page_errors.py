@@ -21,6 +21,13 @@ class PageError(Exception):
         self.values = values
         # The page of the form that was refused before its fields were looked at.
         self.came_from = ""
+        # The field of the form that is wrong, where it is one.
+        self.field = ""
+
+    def at(self, field: str) -> "PageError":
+        """The same, shown at a field of the form."""
+        self.field = field
+        return self
 
 
 def page_error_of(error: Exception, view: View) -> PageError:

@@ -301,6 +301,7 @@ class Web(Generic[P]):
             link = Link(say("Try again"), view.address)
         text, tone = say(error.text, **error.values), "bad" if error.status >= 500 else "soon"
         blocks = [Notice(text, tone, link, has_button=True)]
+        visit = replace(visit, view=view.at(view.page))
         return self.page(visit, say(error.title), blocks, status=error.status)
 
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:

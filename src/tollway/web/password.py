@@ -1,5 +1,6 @@
 """The page behind the link that an operator makes for an owner: it asks for a new password."""
 
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -9,13 +10,14 @@ from tollway.consent.links import PASSWORD_PATH, PasswordLinks
 from tollway.consent.owners import Credential, Owner, put_password
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN
 from tollway.identity.second_factor import find_factor
+from tollway.identity.sign_in_limits import forget_mistakes
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
-from tollway.web.sign_in import Doorkeeper, Visit
+from tollway.web.sign_in import Doorkeeper, Sessions, Visit
 from tollway.web.wording import Say, sentence
 
 _UNUSABLE = (
@@ -40,12 +42,14 @@ class PasswordPages:
         links: PasswordLinks,
         factor: SecondFactorPages[Owner],
         doorkeeper: Doorkeeper,
+        sessions: Sessions[Owner],
     ) -> None:
         self._web = web
         self._database = database
         self._links = links
         self._factor = factor
         self._doorkeeper = doorkeeper
+        self._sessions = sessions
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         link = request.query_params.get("link", "")
@@ -74,6 +78,7 @@ class PasswordPages:
         )
         if changed is None:
             raise PageError(*_UNUSABLE)
+        await forget_mistakes(self._database, self._sessions.attempt(request, owner.login))
         return self._web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:
@@ -115,4 +120,5 @@ class PasswordPages:
             note=say("For the login {login}. It ends your sessions.", login=owner.login),
             problem=problem,
         )
+        visit = replace(visit, view=visit.view.at())
         return self._web.page(visit, say("Choose a new password"), [asked], status=status)

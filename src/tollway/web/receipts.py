@@ -7,11 +7,12 @@ from tollway.contract.reasons import Reason
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
 from tollway.ledger.receipts import find_receipt
+from tollway.ledger.tokens import find_own_token
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, exact_time, grouped, sentence
+from tollway.web.wording import amount, exact_time, grouped, named_reason, sentence
 
 # In the order of the pipeline; each is named as its stage there.
 _NAMES = (
@@ -53,6 +54,7 @@ _CURES = {
         "Send the owner of the shop or user the link in the answer, and call again when they have "
         "approved."
     ),
+    Reason.CARRIER_UNKNOWN: sentence("Check wp_code: no carrier here has this code."),
     Reason.OWNER_UNKNOWN: sentence("Check the id of the shop or user: none has this one here."),
     Reason.TOKEN_NOT_FOR_THIS: sentence("Use a token that is not limited to other operations."),
     Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),
@@ -105,7 +107,11 @@ async def receipt_blocks(
     note = ""
     if taken:
         note = say("answered in {time}", time=_milliseconds(sum(taken.values())))
-    stages = _with_times(_stages(context, receipt, operation), taken)
+    token = None
+    if receipt.token_id:
+        token = await find_own_token(context.database, receipt.account_id, receipt.token_id)
+    label = f"{token.label} · " if token is not None and token.label else ""
+    stages = _with_times(_stages(context, receipt, operation, label), taken)
     return [
         Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
         Stages(say("The stages of this call"), stages, note),
@@ -122,18 +128,18 @@ def _cure(context: Context, receipt: Receipt) -> str:
 
 
 def _stages(
-    context: Context, receipt: Receipt, operation: Operation | None
+    context: Context, receipt: Receipt, operation: Operation | None, label: str
 ) -> list[tuple[str, Stage]]:
     say = context.say
     stop = stopped_at(receipt.reason or "") if receipt.code else ""
-    found = _found(context, receipt)
+    found = _found(context, receipt, label)
     needs_consent = operation is None or operation.consent is not None
     stages, is_past = [], False
     for name, title in _NAMES:
         if is_past:
             stage = Stage(say(title), "unused", say("not reached"))
         elif name == stop:
-            stage = Stage(say(title), "stopped", receipt.reason or "")
+            stage = Stage(say(title), "stopped", named_reason(say, receipt.reason or ""))
             is_past = True
         elif name == "consent" and not needs_consent:
             stage = Stage(say(title), "unused", say("not needed"))
@@ -169,11 +175,12 @@ def _milliseconds(taken_us: int) -> str:
     return f"{taken_ms:.2f} ms" if taken_ms < 10 else f"{grouped(round(taken_ms))} ms"
 
 
-def _found(context: Context, receipt: Receipt) -> dict[str, str]:
+def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
+    """What each stage found; `label` is that of the token, before its id."""
     say = context.say
     found = {
         "route": say(_title(receipt)),
-        "authenticate": receipt.token_id or say("the token is valid"),
+        "authenticate": f"{label}{receipt.token_id or say('the token is valid')}",
         "permit": say("the account may call it and can pay"),
         "throttle": say("within the rate limit"),
         "decode": say("the parameters are valid"),
@@ -209,7 +216,7 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
         (say("Request"), Cell(receipt.request_id, "mono")),
         (say("When"), _exactly(context, receipt.at_ms / 1000)),
         (say("Code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
-        (say("Reason"), Cell(receipt.reason or "", "mono")),
+        (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
     ]
     if receipt.unit is not None:
         facts.append((say("Charged"), context.amount(receipt.unit, receipt.amount)))

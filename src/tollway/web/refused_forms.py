@@ -11,11 +11,13 @@ _NEVER_KEPT = ("password", "file")
 
 @dataclass(frozen=True)
 class RefusedForm:
-    """Where a form was sent, what was typed into it, and why it was refused."""
+    """Where a form was sent, what was typed into it, and why it was refused; `field` is the one
+    that is wrong, if it is known."""
 
     action: str
     typed: Mapping[str, str]
     problem: str
+    field: str = ""
 
     def shown_in(self, blocks: Sequence[Block]) -> list[Block]:
         """The page with the form as it was sent, or with the problem above if it has none such."""
@@ -38,16 +40,26 @@ class RefusedForm:
         )
 
     def _filled(self, form: Form) -> Form:
+        names = [field.name for field in form.fields]
+        # The browser goes to this field by itself, however far down the form is.
+        focus = names.index(self.field) if self.field in names else 0
         fields = [
-            # The browser goes to the first field by itself, however far down the form is.
-            replace(field, value=self._value(field), has_focus=not number)
+            replace(
+                field,
+                value=self._value(field),
+                has_focus=number == focus,
+                problem=self.problem if field.name == self.field else "",
+            )
             for number, field in enumerate(form.fields)
         ]
-        return replace(form, fields=fields, problem=self.problem, is_folded=False)
+        problem = "" if self.field in names else self.problem
+        return replace(form, fields=fields, problem=problem, is_folded=False)
 
     def _value(self, field: Field) -> str:
         if field.kind in _NEVER_KEPT:
             return ""
+        if field.kind == "checks":
+            return ",".join(field.ticked(self.typed))
         # A browser does not send a box that is not ticked.
         other = "" if field.kind == "checkbox" else field.value
         return self.typed.get(field.name, other)

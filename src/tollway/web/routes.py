@@ -86,7 +86,7 @@ def web_routes(parts: Parts) -> list[Route]:
     erasing = ErasePages(web, database, sessions, doorkeeper)
     owner = OwnerPages(web, database, sessions, doorkeeper, factor, needs, titles)
     password_links = PasswordLinks(parts.secret, settings.public_address)
-    password = PasswordPages(web, database, password_links, factor, doorkeeper)
+    password = PasswordPages(web, database, password_links, factor, doorkeeper, sessions)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
     reference = ReferencePages(web, settings.public_address, parts.sandbox)

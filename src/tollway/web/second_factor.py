@@ -270,7 +270,7 @@ class SecondFactorPages(Generic[P]):
             return self._setting_up(visit, holder, secret, say(problem), status)
         # Of the login it stays counted: recovery codes turn a factor off as often as it is set up,
         # and both are in the trail for ever.
-        await forget_attempts(self._database, counted, only="address")
+        await forget_attempts(self._database, counted, "address")
         # All sessions have ended, those of other browsers too: this one gets another.
         cookie = await start_session(self._database, person.kind, person.id, self._web.now_s())
         visit = Visit(cookie, person, view=visit.view)

@@ -21,7 +21,7 @@ LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
 WORD_PARTS = (
     *("", "_reference", "_caller", "_operator", "_second_factor", "_settings", "_rejected"),
-    "_audit",
+    *("_audit", "_reasons"),
 )
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
@@ -75,6 +75,11 @@ class View(NamedTuple):
     def from_page(self, address: str) -> "View":
         """After a form of the page with this address, if it is one of ours."""
         return self._replace(came_from=address) if is_own_address(address) else self
+
+    def at(self, address: str = "") -> "View":
+        """Of a refused form: the page with this address, or with the form's own, can be asked for
+        again, in another language too."""
+        return self._replace(address=address or self.address, is_answer=False)
 
     def say(self, sentence: str, **values: object) -> str:
         """A sentence in the reader's language, with its values filled in."""
@@ -133,10 +138,19 @@ def short_id(text: str) -> str:
 def amount(say: Say, unit: str, number: int) -> str:
     """A number of credits or calls."""
     if unit == "credits":
-        one, many = sentence("{count} credit"), sentence("{count} credits")
-    else:
-        one, many = sentence("{count} call"), sentence("{count} calls")
-    return say(one if abs(number) == 1 else many, count=grouped(number))
+        return counted(say, number, sentence("{count} credit"), sentence("{count} credits"))
+    return counted(say, number, sentence("{count} call"), sentence("{count} calls"))
+
+
+def counted(say: Say, number: int, one: str, many: str, **values: object) -> str:
+    """A sentence with a number of things in it."""
+    return say(one if abs(number) == 1 else many, count=grouped(number), **values)
+
+
+def named_reason(say: Say, reason: str) -> str:
+    """A reason as answers and docs name it; in Chinese also what it means."""
+    meaning = say(reason)
+    return reason if meaning == reason else f"{meaning} {reason}"
 
 
 def exact_time(at_s: float, zone: ZoneInfo) -> str:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
 
-from tollway.contract.fields import Field, Seconds, Text, seconds_of
+from tollway.contract.fields import Field, Seconds, Text, seconds_of, span_s
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
@@ -58,7 +58,7 @@ class ClaimsFileRequest(msgspec.Struct, frozen=True):
 
 
 def _check(request: ClaimsExportRequest, zone: ZoneInfo) -> None:
-    if seconds_of(request.endTime, zone) <= seconds_of(request.startTime, zone):
+    if span_s(request.startTime, request.endTime, zone) <= 0:
         raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
 
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Seconds, Text, Whole, seconds_of
+from tollway.contract.fields import Choice, Field, Seconds, Text, Whole, span_s
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
@@ -62,15 +62,15 @@ class CouponClaims(msgspec.Struct, frozen=True):
 
 
 def check_window(request: CouponClaimsRequest, zone: ZoneInfo) -> None:
-    span_s = seconds_of(request.endTime, zone) - seconds_of(request.startTime, zone)
-    if span_s <= 0:
+    asked_s = span_s(request.startTime, request.endTime, zone)
+    if asked_s <= 0:
         raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
-    if span_s > WINDOW_MAX_S:
+    if asked_s > WINDOW_MAX_S:
         raise Refusal(
             Reason.WINDOW_TOO_LONG,
             start="startTime",
             end="endTime",
-            span_s=span_s,
+            span_s=asked_s,
             limit_s=WINDOW_MAX_S,
         )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
-from tollway.carriers.carriers import Carrier
+from tollway.carriers.carriers import Carrier, list_carriers
 from tollway.carriers.pools import AskAgain, TakeNumbers
 from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
@@ -44,6 +44,8 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
 
+# As many as a message stays readable with.
+_CARRIERS_NAMED_MAX = 20
 _NO_NUMBERS = Phrase(
     "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
     "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
@@ -151,7 +153,7 @@ class WaybillHandler:
             return self._again(request, call, stored)
         found = await self._find_carrier(transaction, request.wp_code)
         if found is None:
-            raise Refusal(Reason.CARRIER_UNKNOWN)
+            raise Refusal(Reason.CARRIER_UNKNOWN, carriers=await _named_carriers(transaction))
         carrier, opened = found
         refusal = carrier.area.refusal(request.receiver_province, call.language)
         if refusal is not None:
@@ -274,6 +276,14 @@ class WaybillHandler:
             if carrier.area.refusal(province, asked.call.language) is None:
                 chosen.append(_Chosen(position, asked, key, carrier))
         return chosen
+
+
+async def _named_carriers(reader: Reader) -> Phrase:
+    """What to send instead of an unknown wp_code."""
+    codes = [each.wp_code for each in await list_carriers(reader)]
+    if not codes or len(codes) > _CARRIERS_NAMED_MAX:
+        return Phrase("check the carrier code", "请检查快递公司编码")
+    return Phrase(f"send one of {', '.join(codes)}", f"请传入 {'、'.join(codes)} 之一")
 
 
 def _no_parent() -> Refusal:

@@ -33,7 +33,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, grouped, sentence
+from tollway.web.wording import amount, grouped, named_reason, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
@@ -201,7 +201,11 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         [
             context.time(each.at_ms / 1000),
             Cell(say(BY_NAME[each.operation].title if each.operation in BY_NAME else "–")),
-            Cell(each.reason, "code", address(f"{PATH}/request", id=each.request_id)),
+            Cell(
+                named_reason(say, each.reason),
+                "code",
+                address(f"{PATH}/request", id=each.request_id),
+            ),
         ]
         for each in refused
     ]

@@ -181,6 +181,17 @@ async def top_up_act(context: Context) -> Response:
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
     before = balances.get(unit, 0)
+    if before + number < 0:
+        raise PageError(
+            409,
+            "That is not possible",
+            "{account} has {before}: no more can be taken away.",
+            account=account.name,
+            before=amount(say, unit, before),
+        ).at("amount")
+    button = say("Add {amount}", amount=amount(say, unit, number))
+    if number < 0:
+        button = say("Take {amount} away", amount=amount(say, unit, -number))
     once = context.form.get("once", "")[:32] or secrets.token_hex(16)
     asked = replace(context, form={**context.form, "once": once}).ask_once(
         say(
@@ -190,7 +201,7 @@ async def top_up_act(context: Context) -> Response:
             after=amount(say, unit, before + number),
             reason=context.form.get("note", ""),
         ),
-        say("Add {amount}", amount=amount(say, unit, number)),
+        button,
         is_harmless=number > 0,
     )
     if asked is not None:
@@ -256,8 +267,14 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
                 "may",
                 [("may", say("may call")), ("not", say("not enabled"))],
             ),
-            Field("price", say("Price in credits or calls"), "number", placeholder=say("common")),
-            Field("rate", say("Calls a second"), "number", placeholder=say("common")),
+            Field(
+                "price",
+                say("Price in credits or calls"),
+                "number",
+                placeholder=say("common"),
+                least=0,
+            ),
+            Field("rate", say("Calls a second"), "number", placeholder=say("common"), least=1),
         ],
         hidden={"account": account.id},
         title=say("Enable operations, set prices and rates"),

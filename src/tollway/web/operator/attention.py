@@ -16,7 +16,7 @@ from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
-from tollway.web.wording import grouped
+from tollway.web.wording import counted, grouped, sentence
 
 FEW_NUMBERS = 100
 SOON_DAYS = 3
@@ -59,7 +59,12 @@ async def _overdue(context: Context) -> Alarms:
     holds = await count_open_holds(context.database, int(context.now_s * 1000))
     if not holds.overdue:
         return []
-    text = say("{count} waybills wait too long for their carrier", count=holds.overdue)
+    text = counted(
+        say,
+        holds.overdue,
+        sentence("{count} waybill waits too long for its carrier"),
+        sentence("{count} waybills wait too long for their carrier"),
+    )
     return [_alarm(text, "bad", say("Waybills"), "/operator/carriers")]
 
 
@@ -71,13 +76,19 @@ async def _pools(context: Context) -> Alarms:
         pace = paces.get(wp_code, 0.0)
         if left and pace and left / pace < SOON_DAYS:
             text = say(
-                "{carrier} runs out in {days} days at today's pace, {count} numbers are left",
+                "{carrier} runs out in {days} days at today's pace, numbers left: {count}",
                 carrier=wp_code,
                 days=f"{left / pace:.1f}",
                 count=grouped(left),
             )
         elif left < FEW_NUMBERS:
-            text = say("{carrier} has {count} numbers left", carrier=wp_code, count=left)
+            text = counted(
+                say,
+                left,
+                sentence("{carrier} has {count} number left"),
+                sentence("{carrier} has {count} numbers left"),
+                carrier=wp_code,
+            )
         else:
             continue
         tone = "bad" if left == 0 else "soon"
@@ -93,7 +104,12 @@ async def _rejected(context: Context) -> Alarms:
     ((rejected,),) = await context.database.fetch_long(_REJECTED, "overview")
     if not rejected:
         return []
-    text = say("{count} pushed records were rejected", count=grouped(rejected))
+    text = counted(
+        say,
+        rejected,
+        sentence("{count} pushed record was rejected"),
+        sentence("{count} pushed records were rejected"),
+    )
     return [_alarm(text, "soon", say("Data"), "/operator/data")]
 
 

@@ -312,7 +312,7 @@ async def routes_act(context: Context) -> Response:
     finally:
         upload.drop()
     text = say(
-        "{stored} rows were stored, {rejected} were rejected.",
+        "Rows stored: {stored}, rejected: {rejected}.",
         stored=grouped(change.stored),
         rejected=grouped(len(problems)),
     )

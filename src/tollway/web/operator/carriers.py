@@ -221,7 +221,7 @@ async def numbers_act(context: Context) -> Response:
         runtime=context.runtime,
     )
     text = say(
-        "{loaded} numbers were loaded, {rejected} were rejected.",
+        "Numbers loaded: {loaded}, rejected: {rejected}.",
         loaded=grouped(result.loaded),
         rejected=grouped(result.rejected),
     )

@@ -116,7 +116,7 @@ def _columns_table(context: Context) -> Table:
             needed += [each.encode_name for each in fields if each.required]
             optional = [each.encode_name for each in fields if not each.required]
             listed = (Cell(" ".join(each), "mono") for each in (needed, optional))
-            rows.append([Cell(context.say(name)), *listed])
+            rows.append([Cell(context.say(name), "time"), *listed])
     titles = sentences("Kind", "Needed", "Optional")
     return plain_table(context, titles, rows, "", context.say("Columns of a file"))
 

@@ -31,7 +31,7 @@ from tollway.web.blocks import (
 from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
 from tollway.web.operator.attention import attention
-from tollway.web.wording import exact_time, grouped
+from tollway.web.wording import exact_time, grouped, named_reason
 
 PATH = "/operator"
 _LIVE_S = 5
@@ -236,7 +236,11 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     most = max(refused.values(), default=1)
     rows = [
         [
-            Cell(reason, "code", address("/operator/requests", reason=reason, since=since)),
+            Cell(
+                named_reason(say, reason),
+                "code",
+                address("/operator/requests", reason=reason, since=since),
+            ),
             context.number(count),
             Cell("", share=round(100 * count / most)),
         ]

@@ -29,7 +29,7 @@ async def show_prices(context: Context) -> Response:
         say("Set price"),
         [
             Field("operation", say("Operation"), "select", choices=choices),
-            Field("price", say("Price"), "number", is_required=True),
+            Field("price", say("Price"), "number", is_required=True, least=0),
         ],
         title=say("Set a common price"),
         note=say("For all accounts that have no price of their own, from the next call on."),

@@ -4,6 +4,8 @@ import re
 
 from starlette.responses import Response
 
+from tollway.consent.owners import credential_of
+from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
@@ -47,7 +49,8 @@ async def show_request(context: Context) -> Response:
 
 
 async def search(context: Context) -> Response:
-    """Where a text leads: a receipt, an account, or the list of accounts that match."""
+    """Where a text leads: a receipt, an account, a shop or user, or the list of accounts that
+    match."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):
@@ -55,5 +58,8 @@ async def search(context: Context) -> Response:
     try:
         account = await find_account(context.database, text)
     except LedgerError:
+        for kind in OwnerKind:
+            if await credential_of(context.database, kind, text) is not None:
+                return context.go("/operator/shop", kind=kind, shop=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)

@@ -26,6 +26,7 @@ from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import known_account, record
 from tollway.web.page_errors import PageError
+from tollway.web.wording import counted, sentence
 
 _DAYS_MAX = 36_500
 
@@ -141,11 +142,13 @@ async def consent_act(context: Context) -> Response:
         raise PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
     account = await known_account(context, context.form.get("account", "").strip())
     asked = context.ask_once(
-        say(
-            "{account} may use the data of {shop} for {days} days: {what}.",
+        counted(
+            say,
+            days,
+            sentence("{account} may use the data of {shop} for {count} day: {what}."),
+            sentence("{account} may use the data of {shop} for {count} days: {what}."),
             account=account.name,
             shop=shop.name,
-            days=days,
             what=scope,
         ),
         say("Give consent"),

@@ -1,8 +1,11 @@
 """The trail of acts: who did what, when, and what it changed."""
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.responses import Response
 
+from tollway.ledger.accounts import names_of
 from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -30,6 +33,7 @@ ACTS = sentences(
     *("source add", "source rotate", "source set", "token issue", "token revoke", "token rotate"),
     *("waybill cancel", "waybill change", "waybill decide", "waybill print"),
 )
+_OF_ACCOUNT = "account "
 # The first word of a subject or of who acted.
 _NOUNS = frozenset(
     sentences(
@@ -62,7 +66,12 @@ _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
 async def show_trail(context: Context) -> Response:
     say, of, before = context.say, context.query("of"), context.query("before")
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 2**62
-    acts = await newest_acts(context.database, PAGE_ROWS, of=of, before_number=number)
+    found = await newest_acts(context.database, PAGE_ROWS + 1, of=of, before_number=number)
+    acts = found[:PAGE_ROWS]
+    names = await names_of(
+        context.database,
+        (each.subject[len(_OF_ACCOUNT) :] for each in acts if each.subject.startswith(_OF_ACCOUNT)),
+    )
     rows = [
         [
             context.number(each.number),
@@ -70,7 +79,10 @@ async def show_trail(context: Context) -> Response:
             Cell(_named(context, each.by), "time", address(TRAIL, of=each.by), each.by),
             Cell(say(each.act), "time", title=each.act),
             Cell(
-                _named(context, each.subject), "code", address(TRAIL, of=each.subject), each.subject
+                _subject(context, each.subject, names),
+                "code",
+                address(TRAIL, of=each.subject),
+                each.subject,
             ),
             Cell(_change(context, each), title=each.after or each.before or ""),
         ]
@@ -81,10 +93,16 @@ async def show_trail(context: Context) -> Response:
         [Column(say(each), "number" if each == "Number" else "") for each in titles],
         rows,
         Empty(say("No act is recorded yet.")),
-        older=address(TRAIL, of=of, before=acts[-1].number) if len(acts) == PAGE_ROWS else "",
+        older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",
         newest=TRAIL if of or before else "",
     )
     return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
+
+
+def _subject(context: Context, text: str, names: Mapping[str, str]) -> str:
+    """A subject as people know it: an account by its name."""
+    name = names.get(text.removeprefix(_OF_ACCOUNT))
+    return _named(context, text if name is None else f"{_OF_ACCOUNT}{name}")
 
 
 def _named(context: Context, text: str) -> str:
