@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from granian.server.mp import MPServer
 
 from bench.peers.answers import Answer
 from bench.servers import free_port, start
 from tollway.cli.setting_sources import load_settings
-from tollway.gateway.server import http_server
+from tollway.gateway.server import server_options
 
 _SERVER_OWN = ("server", "date")
 
@@ -78,4 +79,5 @@ def _load(file: str) -> Any:
 
 if __name__ == "__main__":
     settings, _ = load_settings({"port": int(sys.argv[1])})
-    http_server(settings).serve(target_loader=partial(_load, sys.argv[2]), wrap_loader=False)
+    server = MPServer("tollway", **server_options(settings))
+    server.serve(target_loader=partial(_load, sys.argv[2]), wrap_loader=False)

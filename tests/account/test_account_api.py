@@ -287,6 +287,7 @@ def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) ->
     found = [*page.consents, *rest.consents]
     assert {each.scope for each in found} == {"orders", "waybills", "promotion"}
     assert all(each.holds for each in found) and rest.next_after is None
+    # Also if the last page is full.
     assert client.account.consents(limit=len(found)).next_after is None
     link = client.account.consents_link(scope="orders", owner_id=SHOP.id)
     assert world.client.get(link.authorize_url).status_code in (200, 302, 303)

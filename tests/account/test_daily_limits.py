@@ -122,6 +122,21 @@ def test_of_those_that_are_made_at_once_no_more_pass_than_a_day_may_have(
     assert (int(day_start_s), int(number)) == (TODAY_S + DAY_S, 2)
 
 
+def test_a_session_of_an_agent_that_was_not_used_for_a_week_is_forgotten(
+    store: Store, account: str
+) -> None:
+    wanted = Reservation(account, "nightly", price=2, budget=3)
+
+    async def work(database: Database) -> list[bool]:
+        days = (0, 6, 14)
+        return [
+            await reserve(database, wanted, TODAY_S + day * DAY_S, TODAY_S + day * DAY_S)
+            for day in days
+        ]
+
+    assert store.do(work) == [True, False, True]
+
+
 def test_webhooks_and_their_secrets_are_bounded_for_a_day_and_at_a_time(
     store: Store, account: str
 ) -> None:

@@ -50,6 +50,7 @@ WRONG_WISHES = (
     ("ledger export unknown --out new.csv", "There is no account unknown"),
     ("ledger export acme --out ledger.db", "ledger.db exists already"),
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
+    ("import product-figures .", "is neither .csv"),
     ("backup ledger.db", "ledger.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
     ("restore nothing.db", "There is no file nothing.db"),

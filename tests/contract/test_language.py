@@ -53,4 +53,7 @@ def test_a_phrase_in_a_phrase_is_put_in_the_same_language() -> None:
 
 @given(st.text())
 def test_a_value_is_never_taken_for_a_template(value: str) -> None:
-    assert Phrase("<{field}>", "").fill("en", {"field": value}) == f"<{value}>"
+    template = Phrase("<{field}>", "<{field}>")
+    # What a package says of its fields is a phrase, and may have braces too.
+    for each in (value, Phrase(value, value)):
+        assert template.fill("en", {"field": each}) == f"<{value}>"

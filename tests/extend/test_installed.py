@@ -12,7 +12,7 @@ import pytest
 from openapi_spec_validator import validate
 from sqlalchemy import Column, String, Table
 
-from tollway.contract.fields import Field, Text
+from tollway.contract.fields import Choice, Field, Text
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.gateway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS, SUBJECTS
@@ -21,6 +21,8 @@ from tollway.operations.orders import SUBJECT as ORDERS
 from tollway.operations.subject import Subject
 from tollway.settings import SettingsError
 from tollway.store.schema import metadata
+from tollway.web.reference_parts import fields_of, parameters_of
+from tollway.web.wording import PLAIN_VIEW
 
 pytestmark = pytest.mark.sqlite
 MODULE = "a_package_of_a_test"
@@ -175,3 +177,18 @@ def test_the_description_stays_valid(changes: dict[str, Any]) -> None:
     ]["data"]["anyOf"]
     name = payload["$ref"].removeprefix("#/components/schemas/")
     assert list(document["components"]["schemas"][name]["properties"]) == ["withholding_money"]
+
+
+class BracedRequest(msgspec.Struct, frozen=True):
+    kind: Annotated[int, Field(Choice(((1, "as {name: value}"),)), "Which {kind}.")]
+
+
+class BracedResult(msgspec.Struct, frozen=True):
+    withholding_money: Annotated[int, msgspec.Meta(description="In {credits}.")] = 0
+
+
+def test_texts_with_braces_are_shown_as_they_are() -> None:
+    braced = replace(SIXTH, request_type=BracedRequest, response_type=BracedResult)
+    shown = str([parameters_of(braced, PLAIN_VIEW), fields_of(braced, PLAIN_VIEW)])
+    for each in ("1 (as {name: value})", "Which {kind}.", "In {credits}."):
+        assert each in shown

@@ -18,7 +18,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
 from tests.support.ports import free_port
-from tollway.gateway.server import GatewayServer, http_server
+from tollway.gateway.server import GatewayServer, server_options
 from tollway.settings import Settings
 
 pytestmark = pytest.mark.sqlite
@@ -50,7 +50,7 @@ def test_no_other_method_is_overridden() -> None:
 
 
 def test_what_is_read_and_changed_of_it_is_there() -> None:
-    server = http_server(Settings(port=free_port()))
+    server = MPServer("tollway", **server_options(Settings(port=free_port())))
     assert (server.wrks, server.interrupt_children) == ([], [])
     assert (server.interrupt_signal, server.respawned_wrks) == (False, {})
     # A worker's process is asked for its exit status.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -24,10 +25,14 @@ from tests.support.ledger import calls_left, credits_left, new_caller
 from tests.support.remote import PATIENT, connected_carrier
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
+from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
+from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.orders.export import ORDERS_FILE
+from tollway.store.database import StoreBusyError
 
 COMPANIONS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
@@ -90,6 +95,8 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     asked = [each.structured_content["request_id"] for each in results.values()]
     assert sorted(request_id for (request_id,) in charged) == sorted(asked)
+    # Each call has its line if it fails, and none besides.
+    assert '"event":"mcp.' not in agents.log()
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
@@ -258,6 +265,44 @@ def test_a_token_of_some_addresses_is_used_from_them_through_two_proxies(agents:
     assert refused.status_code == 403
     # It is read, and found to be no message.
     assert httpx2.post(url, headers=[*sent, *through], content="{").status_code != 403
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("error", "status", "retry_after"),
+    [
+        (Refusal(Reason.TOKEN_NOT_FROM_HERE, address="203.0.113.7"), 403, None),
+        (StoreBusyError("too many unknown tokens at once"), 503, b"1"),
+    ],
+)
+def test_an_agent_is_asked_to_retry_if_that_helps(
+    error: Exception, status: int, retry_after: bytes | None
+) -> None:
+    def authenticate(_: object) -> None:
+        raise error
+
+    pipeline: Any = SimpleNamespace(authenticate=authenticate)
+    unused: Any = None
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work() -> None:
+        tools = AgentTools((), pipeline, unused, unused, unused)
+        scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
+        await tools(scope, unused, send)
+
+    asyncio.run(work())
+    assert sent[0]["status"] == status
+    assert dict(sent[0]["headers"]).get(b"retry-after") == retry_after
+
+
+@pytest.mark.sqlite
+def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
+    unused: Any = None
+    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused)
+    assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 
 @pytest.mark.sqlite

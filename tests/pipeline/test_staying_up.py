@@ -1,6 +1,8 @@
 """What a gateway does when the world around it misbehaves."""
 
 import io
+import json
+import logging
 import os
 import re
 import resource
@@ -19,7 +21,7 @@ from tests.support.gateway import Gateway
 from tests.support.ports import free_port
 from tests.support.raw import talk
 from tests.support.stores import Store
-from tollway.telemetry.logs import LogWriter
+from tollway.telemetry.logs import LogWriter, _JsonHandler
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +144,17 @@ def test_lines_that_the_log_does_not_take_are_dropped_and_counted() -> None:
     assert stream.getvalue().count(line) == 2000 - log.dropped
     reported = re.findall(r"(\d+) log lines were dropped", stream.getvalue())
     assert sum(map(int, reported)) == log.dropped
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("message", "value"), [("%d calls", "no number"), ("the file %s", "half a pair: \ud800")]
+)
+def test_a_line_that_cannot_be_made_is_no_error_of_what_it_tells(message: str, value: str) -> None:
+    stream = io.StringIO()
+    log = LogWriter(stream)
+    logger = logging.Logger("tollway.test")
+    logger.addHandler(_JsonHandler(log))
+    logger.error(message, value)
+    log.flush(30)
+    assert message in json.loads(stream.getvalue())["message"]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import stat
 import time
 from dataclasses import replace
@@ -306,3 +307,44 @@ def test_the_help_explains_each_parameter(command: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     assert "owner_id: Shop owner id." in capsys.readouterr().out
+
+
+def test_a_terminal_that_cannot_show_an_answer_gets_it_with_escapes(
+    signed_in: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", terminal)
+    main(["orders", f"--owner_id={SHOP.id}", "--pageSize=1"])
+    (order,) = json.loads(terminal.buffer.getvalue())["content"]  # type: ignore[attr-defined]
+    assert not order["goods_name"].isascii()
+
+
+def test_a_reader_that_has_enough_is_no_error(
+    signed_in: Caller, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        with pytest.raises(SystemExit):
+            main(["orders", f"--owner_id={SHOP.id}"])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_damaged_file_or_text_is_a_sentence(
+    signed_in: Caller, tmp_path: Path, capsys: Any
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    begun = tmp_path / "orders.jsonl.export"
+    begun.touch()
+    window = ["--start_time=2026-01-01", "--end_time=2026-02-01"]
+    with pytest.raises(SystemExit):
+        main(["download", "orders", str(file), f"--owner_id={SHOP.id}", *window])
+    assert f"{begun} is damaged: delete it" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["orders", "--owner_id=\udcff"])
+    assert "give valid UTF-8" in capsys.readouterr().err
+    (tmp_path / "config/tollway-call.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        main(["balance"])
+    assert "is damaged. Sign in again" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tests.support.webhooks import Received, Receiver
+from tollway.ledger.accounts import close_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
@@ -29,7 +30,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Worker:
-    """Delivers what is due when it is told to, and waits for the outcome."""
+    """Delivers what is due when it is asked to, and waits for the outcome."""
 
     def __init__(self, store: Store, receiver: Receiver) -> None:
         self._store, self._url = store, receiver.url
@@ -108,3 +109,16 @@ def test_a_claim_lasts_a_minute_also_if_it_was_made_late(
     own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
     worker.deliver(runtime=Runtime(now_s=lambda: next(times_s)))
     assert leases_ms == [(began_s + 180) * 1000]
+
+
+def test_to_an_account_that_is_closed_nothing_more_is_sent(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    worker.record(account_id)
+    own_store.do(lambda database: close_account(database, RUNTIME, account_id))
+    event = Event(account_id, "webhook.test", "test", {})
+    own_store.do(lambda database: database.write(lambda tx: record_event(tx, RUNTIME, event)))
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("failed",)]
+    assert not receiver.received

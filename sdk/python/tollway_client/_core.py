@@ -20,8 +20,12 @@ from tollway_client._pacing import Pacer
 
 _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 20.0
+# A call that is asked to wait longer than this ends, and its error says how long.
+_ASKED_MAX_S = 60.0
+_KEY = "Idempotency-Key"
 # From a proxy in front of the gateway.
 _PASSING = (429, 502, 503, 504)
+_FIELDS = {"code", "msg", "msec", "time", "data"}
 # From how many lines of a file, at most, it is tried to go on.
 _LINES_BACK_MAX = 30
 
@@ -114,9 +118,9 @@ class Core:
         """
         added = dict(headers or {})
         # Two keys would be none, or one that is new each time.
-        has_key = any(name.lower() == "idempotency-key" for name in added)
-        if operation.repeats == "key" and not has_key:
-            added["Idempotency-Key"] = key or str(uuid.uuid4())
+        sent_key = next((added[name] for name in added if name.lower() == _KEY.lower()), None)
+        if operation.repeats == "key" and sent_key is None:
+            sent_key = added[_KEY] = key or str(uuid.uuid4())
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:
@@ -127,6 +131,7 @@ class Core:
             try:
                 return self._payload(operation, payload, outcome)
             except errors.TollwayError as error:
+                error.idempotency_key = sent_key
                 if attempt >= self._retries or not _may_repeat(operation, outcome, error):
                     raise
                 wait_s = _delay_s(attempt, error)
@@ -193,7 +198,10 @@ class Core:
         envelope = _envelope(outcome)
         if envelope["code"] != 0:
             raise errors.refused(envelope, outcome.headers, outcome.status)
-        found = read(payload, envelope["data"])
+        try:
+            found = read(payload, envelope["data"])
+        except TypeError as error:
+            raise _unexpected(outcome) from error
         meta = Meta(
             outcome.headers.get("x-request-id", ""),
             envelope["msec"],
@@ -239,21 +247,29 @@ def _request(
 def _envelope(response: Response) -> dict[str, Any]:
     try:
         envelope = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         envelope = None
-    if not isinstance(envelope, dict) or not {"code", "msg", "data"} <= envelope.keys():
-        raise errors.UnexpectedAnswerError(response.status, response.body)
+    if not isinstance(envelope, dict) or not envelope.keys() >= _FIELDS:
+        raise _unexpected(response)
+    if not isinstance(envelope["code"], int) or not isinstance(envelope["data"], dict):
+        raise _unexpected(response)
     return envelope
+
+
+def _unexpected(response: Response) -> errors.UnexpectedAnswerError:
+    return errors.UnexpectedAnswerError(response.status, response.body, response.headers)
 
 
 def _may_repeat(operation: Operation, outcome: Outcome, error: errors.TollwayError) -> bool:
     if operation.repeats != "unsent":
         return _is_passing(error)
     is_unsent = isinstance(outcome, NoResponse) and not outcome.was_sent
-    return is_unsent or isinstance(error, errors.ThrottledError)
+    return is_unsent or (isinstance(error, errors.ThrottledError) and _is_passing(error))
 
 
 def _is_passing(error: errors.TollwayError) -> bool:
+    if _asked_s(error) > _ASKED_MAX_S:
+        return False
     if isinstance(error, errors.RefusedError):
         return error.is_retryable
     if isinstance(error, errors.UnexpectedAnswerError):
@@ -265,5 +281,8 @@ def _delay_s(attempt: int, error: errors.TollwayError) -> float:
     """Longer each time, and different for each client, or all would come back together."""
     longest = min(_DELAY_MAX_S, _FIRST_DELAY_S * 2.0**attempt)
     delay_s = random.uniform(longest / 2, longest)  # noqa: S311 - it spreads load
-    asked_s = getattr(error, "retry_after_s", None)
-    return max(delay_s, asked_s) if asked_s is not None else delay_s
+    return max(delay_s, _asked_s(error))
+
+
+def _asked_s(error: errors.TollwayError) -> float:
+    return getattr(error, "retry_after_s", None) or 0.0

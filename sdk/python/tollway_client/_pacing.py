@@ -41,6 +41,6 @@ class Pacer:
         """Takes the limit from a RateLimit-Policy header, such as `"orders";q=10;w=1`."""
         for part in policy.split(";"):
             key, _, value = part.strip().partition("=")
-            if key == "q" and value.isdigit() and int(value) > 0:
+            if key == "q" and value.isascii() and value.isdigit() and int(value) > 0:
                 with self._lock:
                     self._limits[name] = int(value)

@@ -52,10 +52,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     given = _parser().parse_args(arguments)
     try:
         given.run(given)
+        sys.stdout.flush()
     except NotAuthorizedError as error:
         _fail(f"{error}\nThe owner can approve here: {error.authorize_url}")
     except TransportError as error:
         _fail(f"{error}\nCheck the network, and the address: tollway-call sign-in URL sets it.")
+    except BrokenPipeError:
+        # The reader of the output has closed it. What is still buffered is dropped, or the
+        # interpreter would complain about it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except UnicodeEncodeError:
+        _fail("A text cannot be encoded: give valid UTF-8.")
     except (TollwayError, _UsageError, OSError) as error:
         _fail(str(error))
     except KeyboardInterrupt:
@@ -208,7 +216,10 @@ def _download(given: argparse.Namespace, name: str) -> None:
 def _key_of(begun: Path, parameters: "dict[str, Any]") -> str:
     """The key of the export that was begun before, or else a new one."""
     if begun.exists():
-        its_parameters, key, at_s = json.loads(begun.read_text(encoding="utf-8"))
+        try:
+            its_parameters, key, at_s = json.loads(begun.read_text(encoding="utf-8"))
+        except ValueError:
+            raise _UsageError(f"{begun} is damaged: delete it to pay for a new export.") from None
         if its_parameters != parameters:
             raise _UsageError(f"{begun} is of another export: finish that one, or delete it.")
         if time.time() >= at_s + _EXPORT_KEPT_S:
@@ -271,7 +282,13 @@ def _balance(given: argparse.Namespace) -> None:
 def _print(answer: Any) -> None:
     values = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
     values.pop("meta", None)
-    print(json.dumps(values, ensure_ascii=False, indent=2))
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        # The call may have been charged: also a terminal that cannot show it gets the answer.
+        text = json.dumps(values, indent=2)
+    print(text)
 
 
 def _config() -> Path:
@@ -324,8 +341,11 @@ def _client() -> Client:
     path = _config()
     if not path.exists():
         raise _UsageError("Sign in first: tollway-call sign-in URL")
-    known = json.loads(path.read_text(encoding="utf-8"))
-    return Client(known["token"], known["url"])
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return Client(known["token"], known["url"])
+    except (ValueError, KeyError, TypeError):
+        raise _UsageError(f"{path} is damaged. Sign in again: tollway-call sign-in URL") from None
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 TollwayError
 ├── TransportError            no answer arrived; the gateway may have done what was asked
-├── UnexpectedAnswerError     an answer without the envelope, for example from a proxy
+├── UnexpectedAnswerError     an answer that is none of a gateway's, for example from a proxy
 ├── RefusedError              an envelope with another code than 0
 │   ├── ParameterError        100: the request is wrong
 │   ├── TimedOutError         101
@@ -25,7 +25,18 @@ from typing import Any, Optional
 
 
 class TollwayError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package.
+
+    `idempotency_key` is that of the call, if it had one: with it the call can be repeated within a
+    day, and is not charged again if it was charged.
+    """
+
+    idempotency_key: Optional[str] = None
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        # An error is made from more than its text. Without this, the first one would end a pool of
+        # processes, which could not hand it on.
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 class TransportError(TollwayError):
@@ -33,12 +44,19 @@ class TransportError(TollwayError):
 
 
 class UnexpectedAnswerError(TollwayError):
-    """An answer that is not an envelope."""
+    """An answer that is not an envelope, or not that of the operation."""
 
-    def __init__(self, status: int, body: bytes) -> None:
-        super().__init__(f"HTTP status {status}, and no envelope: {body[:200]!r}")
+    def __init__(
+        self, status: int, body: bytes, headers: Optional[Mapping[str, str]] = None
+    ) -> None:
+        headers = headers or {}
+        found = repr(body[:200])
+        if "location" in headers:
+            found = f"it redirects to {headers['location']}, so use that address"
+        super().__init__(f"HTTP status {status}, and not the answer of a gateway: {found}")
         self.status = status
         self.body = body
+        self.retry_after_s = _retry_after_s(headers)
 
 
 class RefusedError(TollwayError):
@@ -164,11 +182,23 @@ def refused(envelope: Mapping[str, Any], headers: Mapping[str, str], status: int
     """The error of an answer."""
     reason = headers.get("x-tollway-reason")
     kind = _BY_REASON.get(reason or "") or _BY_CODE.get(envelope["code"], RefusedError)
-    retry_after = headers.get("retry-after", "")
     return kind(
         envelope,
         reason,
         headers.get("x-request-id", ""),
         status,
-        float(retry_after) if retry_after.isdigit() else None,
+        _retry_after_s(headers),
     )
+
+
+def _restored(
+    kind: "type[TollwayError]", args: "tuple[Any, ...]", attributes: Mapping[str, Any]
+) -> TollwayError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> Optional[float]:
+    asked = headers.get("retry-after", "")
+    return float(asked) if asked.isascii() and asked.isdigit() else None

@@ -17,6 +17,8 @@ import type { Page } from "./paging.js";
 
 const FIRST_DELAY_MS = 500;
 const DELAY_MAX_MS = 20_000;
+// A call that is asked to wait longer than this ends, and its error says how long.
+const ASKED_MAX_MS = 60_000;
 // From a proxy in front of the gateway.
 const PASSING = [429, 502, 503, 504];
 // From how many records of a file, at most, it is tried to go on.
@@ -66,9 +68,9 @@ export class Core {
   private readonly pacer = new Pacer();
 
   constructor(options: ClientOptions) {
-    this.baseUrl = options.baseUrl.replace(/\/+$/, "");
+    this.baseUrl = checkedBaseUrl(options.baseUrl);
     this.headers = {
-      Authorization: `Bearer ${options.token.trim()}`,
+      Authorization: `Bearer ${checkedToken(options.token)}`,
       "Accept-Language": options.language ?? "en",
     };
     this.retries = options.retries ?? 4;
@@ -87,18 +89,14 @@ export class Core {
     values: object,
     options: CallOptions = {},
   ): Promise<Answer<P>> {
-    const key = options.idempotencyKey ?? globalThis.crypto?.randomUUID?.() ?? randomKey();
-    // `fetch` would join two keys to one, which is new each time.
-    const names = Object.keys(options.headers ?? {}).map((name) => name.toLowerCase());
-    const needsKey =
-      (operation.repeats ?? "key") === "key" && !names.includes("idempotency-key");
-    const paid = needsKey ? { "Idempotency-Key": key } : {};
-    const headers = { ...this.headers, ...paid, ...options.headers };
+    const key = keyOf(operation, options);
+    const headers = { ...this.headers, ...key.added, ...options.headers };
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);
       try {
         return await this.attempt<P>(operation, values, headers, options.signal);
       } catch (error) {
+        if (error instanceof TollwayError) error.idempotencyKey = key.text;
         if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
@@ -156,7 +154,7 @@ export class Core {
       timer = setTimeout(giveUp, this.timeoutMs);
     };
     const [url, init] = requestOf(this.baseUrl, operation, values, this.headers);
-    const both = eitherOf(silence.signal, options.signal);
+    const [both, release] = eitherOf(silence.signal, options.signal);
     const headers = { ...this.headers, ...options.headers };
     try {
       const response = await this.send(url, { ...init, headers, signal: both });
@@ -165,9 +163,10 @@ export class Core {
         throw refused(envelopeOf(response, await response.text()), response);
       }
       disarm();
-      return { body: response.body, arm, disarm };
+      return { body: response.body, arm, disarm, release };
     } catch (cause) {
       disarm();
+      release();
       if (options.signal?.aborted || cause instanceof TollwayError) throw cause;
       throw noAnswer(cause);
     }
@@ -184,16 +183,18 @@ export class Core {
     headers: Record<string, string>,
     signal: AbortSignal | undefined,
   ): Promise<Answer<P>> {
-    const timeout = AbortSignal.timeout(this.timeoutMs);
+    const [either, release] = eitherOf(AbortSignal.timeout(this.timeoutMs), signal);
     const [url, init] = requestOf(this.baseUrl, operation, values, headers);
     let response: Response;
     let text: string;
     try {
-      response = await this.send(url, { ...init, signal: eitherOf(timeout, signal) });
+      response = await this.send(url, { ...init, signal: either });
       text = await response.text();
     } catch (cause) {
       if (signal?.aborted) throw cause;
       throw noAnswer(cause);
+    } finally {
+      release();
     }
     this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");
     const envelope = envelopeOf(response, text);
@@ -224,16 +225,18 @@ function requestOf(
 ): [string, RequestInit] {
   const sent = Object.entries(values)
     .filter(([, value]) => value !== undefined && value !== null)
-    .map(([name, value]) => [name, onTheWire(value)] as const);
+    .map(([name, value]) => [name, onTheWire(name, value)] as const);
   const url = baseUrl + operation.path;
-  const { method } = operation;
+  // A redirect would turn a POST into a GET, or send what is in it to somebody else.
+  const init = { method: operation.method, redirect: "manual" as const };
   if (operation.encoding === "json") {
     const typed = { ...headers, "Content-Type": "application/json" };
-    return [url, { method, headers: typed, body: JSON.stringify(Object.fromEntries(sent)) }];
+    const body = JSON.stringify(Object.fromEntries(sent), onTheWire);
+    return [url, { ...init, headers: typed, body }];
   }
   const pairs = new URLSearchParams(sent.map(([name, value]) => [name, String(value)]));
-  if (operation.encoding === "query") return [`${url}?${pairs}`, { method, headers }];
-  return [url, { method, headers, body: pairs }];
+  if (operation.encoding === "query") return [`${url}?${pairs}`, { ...init, headers }];
+  return [url, { ...init, headers, body: pairs }];
 }
 
 function envelopeOf(response: Response, text: string): Envelope {
@@ -241,21 +244,23 @@ function envelopeOf(response: Response, text: string): Envelope {
   try {
     found = readJson(text);
   } catch {
-    throw new UnexpectedAnswerError(response.status, text);
+    found = null;
   }
-  if (typeof found !== "object" || found === null || !("code" in found) || !("data" in found)) {
-    throw new UnexpectedAnswerError(response.status, text);
+  const { code, data } = (found ?? {}) as Record<string, unknown>;
+  if (typeof code !== "number" || typeof data !== "object" || !data || Array.isArray(data)) {
+    throw new UnexpectedAnswerError(response.status, text, response.headers);
   }
   return found as Envelope;
 }
 
 function mayRepeat(operation: Operation, error: unknown): error is TollwayError {
   // A refusal for being too fast has done nothing.
-  if (operation.repeats === "unsent") return error instanceof ThrottledError;
+  if (operation.repeats === "unsent" && !(error instanceof ThrottledError)) return false;
   return isPassing(error);
 }
 
 function isPassing(error: unknown): error is TollwayError {
+  if (askedMs(error) > ASKED_MAX_MS) return false;
   if (error instanceof RefusedError) return error.isRetryable;
   if (error instanceof UnexpectedAnswerError) return PASSING.includes(error.status);
   return error instanceof TransportError;
@@ -265,8 +270,12 @@ function isPassing(error: unknown): error is TollwayError {
 function delayMs(attempt: number, error: TollwayError): number {
   const longest = Math.min(DELAY_MAX_MS, FIRST_DELAY_MS * 2 ** attempt);
   const delay = longest / 2 + (Math.random() * longest) / 2;
-  const asked = error instanceof RefusedError ? error.retryAfterS : null;
-  return asked === null ? delay : Math.max(delay, asked * 1000);
+  return Math.max(delay, askedMs(error));
+}
+
+function askedMs(error: unknown): number {
+  const hasAsked = error instanceof RefusedError || error instanceof UnexpectedAnswerError;
+  return hasAsked ? (error.retryAfterS ?? 0) * 1000 : 0;
 }
 
 function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
@@ -285,15 +294,54 @@ function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** A signal that aborts with either of two. `AbortSignal.any` is not in Node 18. */
-function eitherOf(timeout: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
-  if (signal === undefined) return timeout;
+/**
+ * A signal that aborts with either of two, and what lets go of the second one, which may live as
+ * long as the program. `AbortSignal.any` is not in Node 18.
+ */
+function eitherOf(
+  timeout: AbortSignal,
+  signal: AbortSignal | undefined,
+): [AbortSignal, () => void] {
+  if (signal === undefined) return [timeout, () => undefined];
   const both = new AbortController();
+  const onAbort = (): void => both.abort((signal.aborted ? signal : timeout).reason);
   for (const each of [timeout, signal]) {
-    if (each.aborted) both.abort(each.reason);
-    each.addEventListener("abort", () => both.abort(each.reason), { once: true });
+    if (each.aborted) onAbort();
+    each.addEventListener("abort", onAbort, { once: true });
   }
-  return both.signal;
+  return [both.signal, () => signal.removeEventListener("abort", onAbort)];
+}
+
+function checkedBaseUrl(baseUrl: string): string {
+  if (!/^https?:\/\//.test(baseUrl)) {
+    throw new TypeError(
+      "The address must begin with https://, such as https://gateway.example.",
+    );
+  }
+  return baseUrl.replace(/\/+$/, "");
+}
+
+function checkedToken(token: string): string {
+  const text = String(token ?? "").trim();
+  if (!/^[!-~]+$/.test(text)) {
+    throw new TypeError("The token is empty or not whole: copy all of it.");
+  }
+  return text;
+}
+
+/** The key of a call, and the header with it, unless that was given. */
+function keyOf(
+  operation: Operation,
+  options: CallOptions,
+): { text: string | null; added: Record<string, string> } {
+  // `fetch` would join two keys to one, which is new each time.
+  const given = Object.entries(options.headers ?? {}).find(
+    ([name]) => name.toLowerCase() === "idempotency-key",
+  );
+  if (given !== undefined) return { text: given[1], added: {} };
+  if ((operation.repeats ?? "key") !== "key") return { text: null, added: {} };
+  const text = options.idempotencyKey || (globalThis.crypto?.randomUUID?.() ?? randomKey());
+  return { text, added: { "Idempotency-Key": text } };
 }
 
 /** For Node 18 and pages without TLS, which have no `crypto.randomUUID`. */

@@ -3,7 +3,7 @@
  *
  * TollwayError
  * ├── TransportError            no answer arrived; the gateway may have done what was asked
- * ├── UnexpectedAnswerError     an answer without the envelope, for example from a proxy
+ * ├── UnexpectedAnswerError     an answer that is none of a gateway's, for example from a proxy
  * ├── RefusedError              an envelope with another code than 0
  * │   ├── ParameterError        100: the request is wrong
  * │   ├── TimedOutError         101
@@ -35,6 +35,12 @@ export interface Envelope {
 
 /** The base of all errors of this package. */
 export class TollwayError extends Error {
+  /**
+   * That of the call, if it had one: with it the call can be repeated within a day, and is not
+   * charged again if it was charged.
+   */
+  idempotencyKey: string | null = null;
+
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
@@ -46,11 +52,20 @@ export class TransportError extends TollwayError {}
 
 /** An answer that is not an envelope. */
 export class UnexpectedAnswerError extends TollwayError {
+  readonly retryAfterS: number | null;
+
   constructor(
     readonly status: number,
     readonly body: string,
+    headers = new Headers(),
   ) {
-    super(`HTTP status ${status}, and no envelope: ${body.slice(0, 200)}`);
+    const location = headers.get("location");
+    const found =
+      location === null
+        ? body.slice(0, 200)
+        : `it redirects to ${location}, so use that address`;
+    super(`HTTP status ${status}, and not the answer of a gateway: ${found}`);
+    this.retryAfterS = retryAfterOf(headers);
   }
 }
 
@@ -135,12 +150,16 @@ const BY_REASON: Record<string, typeof RefusedError> = {
 export function refused(envelope: Envelope, response: Response): RefusedError {
   const reason = response.headers.get("x-tollway-reason") as ReasonName | null;
   const kind = BY_REASON[reason ?? ""] ?? BY_CODE[envelope.code] ?? RefusedError;
-  const retryAfter = response.headers.get("retry-after") ?? "";
   return new kind(
     envelope,
     reason,
     response.headers.get("x-request-id") ?? "",
     response.status,
-    /^\d+$/.test(retryAfter) ? Number(retryAfter) : null,
+    retryAfterOf(response.headers),
   );
+}
+
+function retryAfterOf(headers: Headers): number | null {
+  const asked = headers.get("retry-after") ?? "";
+  return /^\d+$/.test(asked) ? Number(asked) : null;
 }

@@ -3,11 +3,15 @@
 import { TransportError } from "./errors.js";
 import { readJson } from "./json.js";
 
-/** A file that is being read. A read has to end in time while it is armed. */
+/**
+ * A file that is being read. A read has to end in time while it is armed; once released, it no
+ * longer ends with the signal of its call.
+ */
 export interface OpenedFile {
   body: ReadableStream<Uint8Array>;
   arm: () => void;
   disarm: () => void;
+  release: () => void;
 }
 
 /** Unpacks a file of gzip JSON Lines. Throws TransportError if it breaks off. */
@@ -34,6 +38,7 @@ export async function* recordsOf<T>(file: OpenedFile): AsyncGenerator<T[]> {
     }
   } finally {
     file.disarm();
+    file.release();
     // Also if the loop ends in the middle. A stream that failed cannot be cancelled.
     await reader.cancel().catch(() => undefined);
   }

@@ -40,9 +40,12 @@ export function readJson(text: string): unknown {
 }
 
 /** A parameter as it is sent. */
-export function onTheWire(value: unknown): string | number | boolean {
+export function onTheWire(name: string, value: unknown): string | number | boolean {
   // Not a number: some times are counted in seconds, others in milliseconds.
   if (value instanceof Date) return value.toISOString();
   if (typeof value === "bigint") return value.toString();
+  if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+    throw new RangeError(`${name}: ${value} is not exact as a number: give a bigint or a text.`);
+  }
   return value as string | number | boolean;
 }

@@ -57,15 +57,15 @@ class Entries(msgspec.Struct, frozen=True):
 
 def _entries(parts: AccountParts) -> Handler:
     async def handle(request: EntriesRequest, call: AccountCall) -> Entries:
+        # One more than is shown: whether another page follows.
         found = await newest_entries(
-            parts.database, call.account_id, request.unit, request.limit, request.before
+            parts.database, call.account_id, request.unit, request.limit + 1, request.before
         )
         shown = [
             LedgerEntry(*(getattr(each, name) for name in LedgerEntry.__struct_fields__))
-            for each in found
+            for each in found[: request.limit]
         ]
-        is_last = len(found) < request.limit or found[-1].number == 1
-        return Entries(shown, None if is_last else found[-1].number)
+        return Entries(shown, shown[-1].number if len(found) > len(shown) else None)
 
     return handle
 

@@ -23,8 +23,14 @@ from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL
 from tollway.audit.usage import USAGE
-from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
-from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
+from tollway.audit.waybills import (
+    NUMBERS_ONCE,
+    NUMBERS_TAKEN,
+    NUMBERS_USED,
+    WAYBILL_CHARGES,
+    WAYBILLS_IN_FORCE,
+    WAYBILLS_PAID,
+)
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, token

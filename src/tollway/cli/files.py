@@ -90,4 +90,4 @@ class RejectFile:
 
 def rejects_beside(file: Path) -> Path:
     """Where the rejected records of a file go, unless an option says otherwise."""
-    return file.with_name(f"{file.name}.rejected.jsonl")
+    return Path(f"{file}.rejected.jsonl")

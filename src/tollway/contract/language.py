@@ -26,9 +26,13 @@ class Phrase(NamedTuple):
     en: str
     zh: str
 
+    def said(self, language: str) -> str:
+        """The text in one language, as it stands: that of an installed package may have braces."""
+        return self.zh if language == "zh" else self.en
+
     def fill(self, language: str, values: Mapping[str, object]) -> str:
         """The text in one language; a value that is itself a text in both is put in that one."""
-        template = self.zh if language == "zh" else self.en
+        template = self.said(language)
         chosen = {name: _in_language(value, language) for name, value in values.items()}
         if language == "zh":
             # Between Chinese and Latin letters there is a space.
@@ -89,9 +93,7 @@ def page_sentences(language: str) -> dict[str, str]:
 
 
 def _in_language(value: object, language: str) -> object:
-    if isinstance(value, Phrase):
-        return value.fill(language, {})
-    return value.said(language) if isinstance(value, Sentence) else value
+    return value.said(language) if isinstance(value, Phrase | Sentence) else value
 
 
 # Browsers send at most a dozen languages. Of a longer header only the beginning counts.

@@ -42,7 +42,7 @@ from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import NodeLoad, Presence
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics
@@ -67,7 +67,7 @@ class Gateway:
         self._settings = settings
         self._metrics = metrics = Metrics()
         self._worker = Worker(worker_group, number, metrics)
-        self._resources = Resources(settings, metrics, self._turns(worker_group))
+        self._resources = Resources(settings, metrics, self._write_lock(worker_group))
         self._database = database = self._resources.database
         self.readiness = Readiness(
             database,
@@ -113,9 +113,9 @@ class Gateway:
         return NodeLoad(self.connections.count(), self._resources.lag_ms())
 
     @staticmethod
-    def _turns(worker_group: WorkerGroup) -> WriteTurns | None:
+    def _write_lock(worker_group: WorkerGroup) -> WriteLock | None:
         """How the workers of a SQLite file share its one writer."""
-        return None if worker_group.ring is None else WriteTurns(worker_group.folder)
+        return None if worker_group.ring is None else WriteLock(worker_group.folder)
 
     def _make_pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources

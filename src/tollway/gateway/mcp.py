@@ -36,7 +36,7 @@ from tollway.pipeline.envelope import REASON_HEADER
 from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Pipeline
 from tollway.pipeline.throttle import SlidingSecond
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 
 MCP_PATH = "/mcp"
 BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
@@ -44,6 +44,8 @@ _BODY_MAX = 65_536
 _SESSION_MAX = 64
 # By account. A client sends several messages around a call, and calls have the limit of theirs.
 _MESSAGES_A_SECOND = 100
+_RETRY = {"Retry-After": "1"}
+_HEADERS_BY_STATUS = {401: {"WWW-Authenticate": "Bearer"}, 429: _RETRY, 503: _RETRY}
 _INSTRUCTIONS = (
     "Each tool is an operation of a Tollway gateway; its description says what a successful call "
     "costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's owner "
@@ -73,7 +75,9 @@ class AgentTools:
         database: Database,
         zone: ZoneInfo,
     ) -> None:
-        self._operations = {**{each.name: each for each in operations}, **_MORE_TOOLS}
+        # A file is no envelope, and an agent could not read it.
+        answering = {each.name: each for each in operations if not each.is_file}
+        self._operations = {**answering, **_MORE_TOOLS}
         self._pipeline = pipeline
         self._calls = OwnCalls(edge)
         self._database = database
@@ -116,10 +120,11 @@ class AgentTools:
             call = await self._identify(request)
             if self._messages.admit(call.account_id, _MESSAGES_A_SECOND) is None:
                 raise Refusal(Reason.THROTTLED, limit=_MESSAGES_A_SECOND)
-        except Refusal as refusal:
-            cause = refusal.reason.value
-            headers = {"WWW-Authenticate": "Bearer"} if cause.code == 401 else {"Retry-After": "1"}
-            refused = JSONResponse({"error": refusal.message("en")}, cause.status, headers)
+        except (Refusal, StoreError) as error:
+            refusal = error if isinstance(error, Refusal) else Refusal(Reason.STORE_UNAVAILABLE)
+            status = refusal.reason.value.status
+            headers = _HEADERS_BY_STATUS.get(status)
+            refused = JSONResponse({"error": refusal.message("en")}, status, headers)
             return await refused(scope, receive, send)
         return await self._manager.handle_request(scope, receive, send)
 

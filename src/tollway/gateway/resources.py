@@ -21,7 +21,7 @@ from tollway.store.database import Database
 from tollway.store.key_check import files_of
 from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.versions import Versions
 from tollway.telemetry.levels import Levels
 from tollway.telemetry.metrics import Metrics
@@ -31,7 +31,7 @@ class Resources:
     """Opened when a gateway is made, closed when it stops."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, turns: WriteTurns | None = None
+        self, settings: Settings, metrics: Metrics, write_lock: WriteLock | None = None
     ) -> None:
         self.calendar = Calendar(settings.zone)
         self.database = open_database(
@@ -39,7 +39,7 @@ class Resources:
             metrics,
             settings.call_timeout_s,
             settings.database_connections,
-            turns,
+            write_lock,
         )
         self.remotes = Remotes()
         key_file, secret_file = self.files = files_of(settings)

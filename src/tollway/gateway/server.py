@@ -86,7 +86,7 @@ class GatewayServer(MPServer):
     """
 
     def __init__(self, settings: Settings, worker_group: WorkerGroup) -> None:
-        super().__init__("tollway", **_options(settings))
+        super().__init__("tollway", **server_options(settings))
         self._worker_group = worker_group
         self._drain_s = settings.drain_s
         self._is_asked_to_drain = False
@@ -155,12 +155,7 @@ def _stops_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def http_server(settings: Settings) -> MPServer:
-    """A bare HTTP server that is set up as the gateway's is."""
-    return MPServer("tollway", **_options(settings))
-
-
-def _options(settings: Settings) -> dict[str, Any]:
+def server_options(settings: Settings) -> dict[str, Any]:
     """How the HTTP server is set up, with the limits that the settings put at the edge."""
     return {
         "address": free_address(settings.host, settings.port),

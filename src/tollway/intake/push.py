@@ -1,10 +1,13 @@
-"""`POST /push/KIND`: from an HTTP request to durably stored records and their acknowledgement."""
+"""`POST /push/KIND`: from an HTTP request to durably stored records and their acknowledgement, with
+metrics of every push and a log line for each that was not stored whole."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
-from time import time
+from time import perf_counter, time
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -12,7 +15,6 @@ from starlette.routing import Route
 
 from tollway.intake.loading import Loader, RecordKind, store_records
 from tollway.intake.push_body import MalformedError, Pushed, read_push
-from tollway.intake.push_log import PushFacts, PushRecorder
 from tollway.intake.push_signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import KnownSource, find_source
@@ -22,7 +24,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
-from tollway.telemetry.requests import RequestLog
+from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
 _CHUNK_RECORDS = 1000
@@ -37,6 +39,27 @@ _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
+# What the metrics call each status.
+_OUTCOMES = {
+    200: "stored",
+    400: "malformed",
+    401: "unsigned",
+    408: "timed_out",
+    413: "too_large",
+    500: "failed",
+    503: "store_unavailable",
+}
+
+logger = logging.getLogger("tollway.push")
+
+
+@dataclass
+class _PushFacts:
+    """The source of a push, if it is a known one, and how many of its records were stored,
+    unchanged and rejected."""
+
+    source: str | None = None
+    records: dict[str, int] = field(default_factory=dict)
 
 
 class PushLimits:
@@ -71,7 +94,7 @@ class Pushes:
         self._loader = loader
         self._limits = limits
 
-    async def __call__(self, request: Request, facts: PushFacts) -> Response:
+    async def __call__(self, request: Request, facts: _PushFacts) -> Response:
         try:
             source = request.headers.get("webhook-source") or request.query_params.get("source", "")
             claimed = read_claim(
@@ -171,6 +194,47 @@ class Pushes:
         ]
 
 
+class _PushRecorder:
+    """Answers pushes of one kind; counts and logs each."""
+
+    def __init__(
+        self,
+        kind: str,
+        take: Callable[[Request, _PushFacts], Awaitable[Response]],
+        metrics: Metrics,
+        log: RequestLog,
+    ) -> None:
+        self._kind = kind
+        self._take = take
+        self._metrics = metrics
+        self._log = log
+
+    async def __call__(self, request: Request) -> Response:
+        began_s, facts = perf_counter(), _PushFacts()
+        context: RequestContext = request.scope[CONTEXT]
+        try:
+            response = await self._take(request, facts)
+        except Exception as error:
+            extra = {"request_id": context.request_id}
+            logger.error("a push failed unexpectedly", exc_info=error, extra=extra)
+            response = JSONResponse({"error": "It was not your fault: send it again later."}, 500)
+        outcome = _OUTCOMES[response.status_code]
+        self._metrics.pushed(self._kind, outcome)
+        self._metrics.pushed_records(self._kind, facts.records)
+        self._log.write(
+            "tollway.push",
+            context,
+            is_failure=outcome != "stored" or facts.records["rejected"] > 0,
+            kind=self._kind,
+            source=facts.source,
+            outcome=outcome,
+            status=response.status_code,
+            **facts.records,
+            msec=round((perf_counter() - began_s) * 1000, 3),
+        )
+        return response
+
+
 class _TooLargeError(Exception):
     """The body is larger than the settings allow."""
 
@@ -187,7 +251,7 @@ def push_routes(
 
     def route(kind: RecordKind, loader: Loader) -> Route:
         pushes = Pushes(kind, loader, database, sealer, settings, limits)
-        recorder = PushRecorder(kind.name, pushes, metrics, log)
+        recorder = _PushRecorder(kind.name, pushes, metrics, log)
 
         async def push(request: Request) -> Response:
             return await recorder(request)

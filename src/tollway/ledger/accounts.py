@@ -12,6 +12,7 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, contains_pattern
 from tollway.store.schema.ledger import account, balance
+from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100
@@ -73,6 +74,16 @@ _CLOSE = Query(
         account.update()
         .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
         .values(closed_at_s=bindparam("closed_at_s"))
+    )
+)
+_END_WEBHOOKS = Query(
+    lambda: (
+        webhook_endpoint.update()
+        .where(
+            webhook_endpoint.c.account_id == bindparam("of_account"),
+            webhook_endpoint.c.ended_at_s.is_(None),
+        )
+        .values(ended_at_s=bindparam("at_s"))
     )
 )
 
@@ -150,10 +161,12 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
     """Closes an account: its tokens are refused from the next call on; its ledger stays."""
 
     async def work(transaction: Transaction) -> Account:
-        found = await find_account(transaction, wanted)
-        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=runtime.at_s()):
+        found, at_s = await find_account(transaction, wanted), runtime.at_s()
+        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
             raise LedgerError("Account {account} is closed already.", account=wanted)
         await directory_changed(transaction)
+        # No token of the account could end them any more.
+        await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
         closed = await find_account(transaction, found.id)
         subject = f"account {found.id}"
         await record_act(transaction, runtime, "account close", subject, before=found, after=closed)

@@ -8,7 +8,7 @@ day: one takes a row also if no call of it ever succeeds.
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import bindparam
+from sqlalchemy import BigInteger, bindparam, case
 
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.store.database import Database, Transaction
@@ -34,11 +34,14 @@ _BEGIN = Query(
         .on_conflict_do_nothing()
     )
 )
+_before_s = bindparam("before_s", type_=BigInteger)
+# One that is to be forgotten counts as new, also if no other session has begun and dropped its row.
+_spent = case((agent_session.c.used_at_s < _before_s, 0), else_=agent_session.c.spent)
 _RESERVE = Query(
     lambda: (
         agent_session.update()
-        .values(spent=agent_session.c.spent + bindparam("price"), used_at_s=bindparam("at_s"))
-        .where(*_is_it, agent_session.c.spent + bindparam("price") <= bindparam("budget"))
+        .values(spent=_spent + bindparam("price"), used_at_s=bindparam("at_s"))
+        .where(*_is_it, _spent + bindparam("price") <= bindparam("budget"))
     )
 )
 _GIVE_BACK = Query(
@@ -51,7 +54,7 @@ _GIVE_BACK = Query(
 _FORGET = Query(
     lambda: agent_session.delete().where(
         agent_session.c.account_id == bindparam("of_account"),
-        agent_session.c.used_at_s < bindparam("before_s"),
+        agent_session.c.used_at_s < _before_s,
     )
 )
 
@@ -76,12 +79,12 @@ async def _reserve(
 ) -> bool:
     account_id, name, price, budget = wanted
     row = {"of_account": account_id, "of_name": name}
+    before_s = at_s - _FORGET_S
     if await transaction.execute(_BEGIN, **row, at_s=at_s):
         await count_today(transaction, account_id, Counted.AGENT_SESSIONS, day_start_s)
-        before_s = at_s - _FORGET_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
-    spent = await transaction.execute(_RESERVE, **row, price=price, budget=budget, at_s=at_s)
-    return bool(spent)
+    wanted_now = {**row, "price": price, "budget": budget, "at_s": at_s, "before_s": before_s}
+    return bool(await transaction.execute(_RESERVE, **wanted_now))
 
 
 async def give_back(database: Database, account_id: str, name: str, price: int) -> None:

@@ -13,7 +13,7 @@ from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.files import put_in_place, side_files_of
 from tollway.store.sqlite.path_check import check_content, check_path
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.versions import Versions
 
 # Most commands open a file and seal nothing: the driver of the other engine, and the cryptography,
@@ -37,7 +37,7 @@ def open_database(
     metrics: Timings,
     call_timeout_s: float | None = None,
     connections: int | None = None,
-    turns: WriteTurns | None = None,
+    write_lock: WriteLock | None = None,
 ) -> OpenDatabase:
     """Opens a database. A gateway sets how long a call may take; a command has no such limit. The
     workers of a file write in turns."""
@@ -51,7 +51,7 @@ def open_database(
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     check_file(url)
     path = sqlite_path(url)
-    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, turns)
+    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, write_lock)
 
 
 @asynccontextmanager

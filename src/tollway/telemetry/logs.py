@@ -93,6 +93,15 @@ class _JsonHandler(logging.Handler):
         self._writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(record)
+        except Exception as error:
+            # Values that do not fit the message, or a text that cannot be encoded: an error of the
+            # log must not become one of what it tells.
+            level, message = record.levelname.lower(), f"{record.msg!a}, not logged: {error!a}"
+            self._writer.write_entry(record.name, level=level, message=message)
+
+    def _write(self, record: logging.LogRecord) -> None:
         more: dict[str, object] = {}
         request_id = getattr(record, "request_id", None)
         if request_id is not None:
@@ -117,6 +126,6 @@ def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     root.handlers[:] = [_JsonHandler(writer)]
     root.setLevel(level.upper())
     # These log every step and request; the code that uses them logs the outcome.
-    for name in ("alembic", "httpx2", "httpcore2"):
+    for name in ("alembic", "httpx2", "httpcore2", "mcp"):
         logging.getLogger(name).setLevel(logging.WARNING)
     return writer

@@ -9,6 +9,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -234,36 +235,10 @@ def area_routes(
     web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
     """The routes of an area, and of getting into it."""
-
-    by_path = {spec.path: spec for spec in specs}
+    area = _Area(web, entrance, services, {spec.path: spec for spec in specs})
 
     def route(spec: PageSpec) -> Route:
-        async def answer(request: Request, visit: Visit[Person]) -> Response:
-            if visit.person is None:
-                if request.method == "GET":
-                    return entrance.form(visit, visit.view.address)
-                return entrance.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
-            is_act = request.method == "POST"
-            handler = spec.act if is_act else spec.show
-            if handler is None:
-                # After a refused form its address stays in the browser, and people load it again.
-                return web.redirect(entrance.home)
-            _check_right(visit.person, spec, is_act=is_act)
-            upload = None
-            if is_act and spec.takes_file:
-                upload = await _uploaded(web, request, visit)
-                form = upload.fields
-            else:
-                form = await web.form(request, visit) if is_act else _asked(request)
-            visit = replace(visit, view=visit.view.from_page(form.get(CAME_FROM, "")))
-            assert visit.person is not None
-            context = Context(request, visit, visit.person, web, services, form, upload)
-            try:
-                return await _answered(handler, context)
-            except PageError as error:
-                again = await _shown_again(context, by_path, error) if is_act else None
-                return again or web.error_page(visit, error)
-
+        answer = partial(area.answer, spec)
         return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
 
     async def show_form(_: Request, visit: Visit[Person]) -> Response:
@@ -286,6 +261,42 @@ def area_routes(
         open_route("/enter", entrance.show_link, entrance.enter),
         open_route("/{rest:path}", missing, missing),
     ]
+
+
+@dataclass(frozen=True)
+class _Area:
+    """Answers the pages of an area to those who are signed in and may do it."""
+
+    web: Web[Person]
+    entrance: Entrance
+    services: Services
+    by_path: Mapping[str, PageSpec]
+
+    async def answer(self, spec: PageSpec, request: Request, visit: Visit[Person]) -> Response:
+        web, entrance, is_act = self.web, self.entrance, request.method == "POST"
+        if visit.person is None:
+            if request.method == "GET":
+                return entrance.form(visit, visit.view.address)
+            return entrance.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
+        handler = spec.act if is_act else spec.show
+        if handler is None:
+            # After a refused form its address stays in the browser, and people load it again.
+            return web.redirect(entrance.home)
+        _check_right(visit.person, spec, is_act=is_act)
+        upload = None
+        if is_act and spec.takes_file:
+            upload = await _uploaded(web, request, visit)
+            form = upload.fields
+        else:
+            form = await web.form(request, visit) if is_act else _asked(request)
+        person = visit.person
+        visit = replace(visit, view=visit.view.from_page(form.get(CAME_FROM, "")))
+        context = Context(request, visit, person, web, self.services, form, upload)
+        try:
+            return await _answered(handler, context)
+        except PageError as error:
+            again = await _shown_again(context, self.by_path, error) if is_act else None
+            return again or web.error_page(visit, error)
 
 
 async def _answered(handler: Handler, context: Context) -> Response:

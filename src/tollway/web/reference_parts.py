@@ -140,7 +140,7 @@ def parameters_of(operation: Operation, view: View) -> Table:
             Cell(name, "code"),
             Cell(say("yes") if required else say("no")),
             Cell(view.say(field.meaning)),
-            Cell(field.kind.expected.fill(view.language, {})),
+            Cell(field.kind.expected.said(view.language)),
             Cell(", ".join(others), "mono"),
         ]
         for name, field, required, others in declared_fields(operation.request_type)
@@ -164,7 +164,7 @@ def fields_of(operation: Operation, view: View) -> Table:
     say = view.say
     rows = []
     for path, field in placed_fields(operation.response_type):
-        meaning = "" if field.meaning is None else field.meaning.fill(view.language, {})
+        meaning = "" if field.meaning is None else field.meaning.said(view.language)
         rows.append(
             [
                 Cell(path, "mono"),

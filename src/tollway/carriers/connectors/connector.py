@@ -51,7 +51,7 @@ class Declined(msgspec.Struct, frozen=True):
 
     def said(self, language: str) -> str:
         reason = self.reason
-        return reason.fill(language, {}) if isinstance(reason, Phrase) else reason
+        return reason.said(language) if isinstance(reason, Phrase) else reason
 
     @property
     def clause(self) -> str | Phrase:

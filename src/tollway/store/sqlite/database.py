@@ -19,7 +19,7 @@ from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
@@ -43,7 +43,7 @@ class SqliteDatabase:
         path: str,
         busy_timeout_s: float,
         metrics: Timings,
-        turns: WriteTurns | None = None,
+        write_lock: WriteLock | None = None,
         *,
         is_unfinished: bool = False,
     ) -> None:
@@ -68,7 +68,7 @@ class SqliteDatabase:
             connect = partial(Connection, path, busy_timeout_ms)
             self._records = RecordReader(connect, self._changes)
         self._writer = Writer(
-            path, busy_timeout_ms, metrics, turns, self._changes, is_unfinished=is_unfinished
+            path, busy_timeout_ms, metrics, write_lock, self._changes, is_unfinished=is_unfinished
         )
         self._metrics = metrics
 

@@ -31,7 +31,7 @@ from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
-from tollway.store.sqlite.turns import WriteTurns
+from tollway.store.sqlite.write_lock import WriteLock
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -135,7 +135,7 @@ class Writer:
         path: str,
         busy_timeout_ms: int,
         metrics: Timings,
-        turns: WriteTurns | None = None,
+        write_lock: WriteLock | None = None,
         changes: ChangeWatch | None = None,
         *,
         is_unfinished: bool = False,
@@ -143,7 +143,7 @@ class Writer:
         self._path = path
         self._changes = changes
         self._is_unfinished = is_unfinished
-        self._turns = turns
+        self._write_lock = write_lock
         self._busy_timeout_ms = busy_timeout_ms
         self._connection: Connection | None = None
         self._connected()
@@ -180,8 +180,8 @@ class Writer:
         self._tasks.put(None)
         self._thread.join()
         self._disconnect()
-        if self._turns is not None:
-            self._turns.close()
+        if self._write_lock is not None:
+            self._write_lock.close()
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -190,7 +190,7 @@ class Writer:
                 continue
             began_s = perf_counter()
             try:
-                with self._turns or nullcontext():
+                with self._write_lock or nullcontext():
                     result = self._commit(task.work, may_be_lost=task.may_be_lost)
             except BaseException as error:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
@@ -200,7 +200,7 @@ class Writer:
 
     def _checkpoint(self, asked: _Checkpoint) -> None:
         try:
-            with self._turns or nullcontext():
+            with self._write_lock or nullcontext():
                 self._connected().checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except BaseException as error:
             asked.done.set_exception(error)

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 
-class WriteTurns:
+class WriteLock:
     """The two lock files, opened by one process; its writing thread alone uses them."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,0 +1,149 @@
+"""What the packages make of answers that no gateway sends, and of what cannot be sent."""
+
+import json
+import pickle
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.sdk.conftest import Run
+from tollway_client import Client, TollwayError, errors
+
+pytestmark = pytest.mark.sqlite
+_PAGE: dict[str, Any] = {"code": 0, "msg": "Success", "msec": 1, "time": 1, "data": {}}
+_BUSY = {**_PAGE, "code": 202}
+
+
+class _Answers:
+    """Gives the same answer each time, and notes the keys that were sent."""
+
+    def __init__(self, content: Any, status: int = 200, **headers: str) -> None:
+        self._content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self._status, self._headers = status, headers
+        self.keys: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.keys.append(request.headers["idempotency-key"])
+        return httpx.Response(self._status, headers=self._headers, content=self._content)
+
+    def failure(self, **options: Any) -> TollwayError:
+        http = httpx.Client(transport=httpx.MockTransport(self))
+        client = Client("t", "http://gateway.example", http=http, **options)
+        with client, pytest.raises(TollwayError) as found:
+            client.orders(owner_id="1")
+        return found.value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {**_PAGE, "data": None},
+        {**_PAGE, "data": []},
+        {**_PAGE, "data": {"content": 5}},
+        {"code": 0, "msg": "Success", "data": {}},
+        {**_PAGE, "code": "0"},
+        b"[" * 100_000,
+    ],
+)
+def test_json_that_is_not_the_answer_is_an_error_of_the_package(content: Any) -> None:
+    assert isinstance(_Answers(content).failure(retries=0), errors.UnexpectedAnswerError)
+
+
+def test_a_redirect_is_not_followed_and_says_where_it_leads() -> None:
+    moved = _Answers(b"", 301, location="https://gateway.example/papi")
+    assert "redirects to https://gateway.example/papi" in str(moved.failure())
+
+
+@pytest.mark.parametrize(("content", "status"), [(_BUSY, 200), (b"<html>", 503)])
+def test_a_call_waits_a_minute_at_most(content: Any, status: int) -> None:
+    answers = _Answers(content, status, **{"retry-after": "61"})
+    error: Any = answers.failure()
+    assert error.retry_after_s == 61 and len(answers.keys) == 1
+
+
+def test_a_call_waits_as_long_as_a_proxy_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("tollway_client._drivers.time.sleep", waits.append)
+    answers = _Answers(b"<html>", 503, **{"retry-after": "7"})
+    answers.failure(retries=2)
+    assert waits == [7.0, 7.0] and len(set(answers.keys)) == 1
+
+
+def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:
+    answers = _Answers(b"<html>", 502)
+    assert [answers.failure(retries=0).idempotency_key] == answers.keys
+
+
+@pytest.mark.parametrize("content", [{**_PAGE, "code": 302}, b"<html>"])
+def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
+    error = _Answers(content).failure(retries=0)
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
+
+
+def test_javascript_does_the_same(run: Run) -> None:
+    script = """
+    const ask = async (content, status = 200, headers = {}, retries = 4) => {
+      const keys = [];
+      const fetch = async (_, init) => {
+        keys.push(init.headers["Idempotency-Key"]);
+        return new Response(content, { status, headers });
+      };
+      const options = { token: "t", baseUrl: "http://x", fetch, retries };
+      try { return await new tollway.Client(options).orders({ owner_id: "1" }); }
+      catch (error) {
+        const { name, message, retryAfterS, idempotencyKey } = error;
+        return [name, message, retryAfterS, keys.length, keys[0] === idempotencyKey];
+      }
+    };
+    const page = { code: 0, msg: "Success", msec: 1, time: 1, data: {} };
+    const with_ = (changed) => JSON.stringify({ ...page, ...changed });
+    print(await ask(with_({ data: null })));
+    print(await ask(with_({ data: [] })));
+    print(await ask(with_({ code: "0" })));
+    print(await ask("", 301, { location: "https://gateway.example/papi" }));
+    print(await ask(with_({ code: 202 }), 200, { "retry-after": "61" }));
+    print(await ask("<html>", 503, { "retry-after": "3600" }));
+    """
+    found = run(script)
+    names = [name for name, *_ in found]
+    assert names == ["UnexpectedAnswerError"] * 4 + ["RetryLaterError", "UnexpectedAnswerError"]
+    assert "redirects to https://gateway.example/papi" in found[3][1]
+    assert [each[2] for each in found[4:]] == [61, 3600]
+    assert all(each[3:] == [1, True] for each in found)
+
+
+def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
+    script = """
+    const failure = async (work) => {
+      try { await work(); return null; } catch (error) { return `${error.name}: ${error.message}`; }
+    };
+    for (const token of ["", "tw_test_…", "a\\nb"]) {
+      print(await failure(() => new tollway.Client({ token, baseUrl: "http://x" })));
+    }
+    print(await failure(() => new tollway.Client({ token: "t", baseUrl: "gateway.example" })));
+    const sent = [];
+    const fetch = async (_, init) => { sent.push(init.body); return new Response("{}"); };
+    const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
+    const slot = { site_id: 1, adzone_id: 2, promotion_id: 3 };
+    print(await failure(() =>
+      client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789 })));
+    await failure(() =>
+      client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789n }));
+    await failure(() => client.issueWaybills({ waybills: [{ waybill_type: 1n }] }));
+    print(sent);
+    const { getEventListeners } = await import("node:events");
+    const { signal } = new AbortController();
+    for (const _ of [1, 2]) await failure(() => client.orders({ owner_id: "1" }, { signal }));
+    print(getEventListeners(signal, "abort").length);
+    """
+    *tokens, address, rounded, sent, listeners = run(script)
+    assert all("The token is empty or not whole" in each for each in tokens)
+    assert "The address must begin with https://" in address
+    assert rounded.startswith("RangeError: platform_user_id")
+    assert [json.loads(each) for each in sent] == [
+        {"site_id": 1, "adzone_id": 2, "promotion_id": 3, "platform_user_id": "734567890123456789"},
+        {"waybills": [{"waybill_type": "1"}]},
+    ]
+    assert listeners == 0
