@@ -76,9 +76,17 @@ def test_a_whole_form_is_read(
         (MULTIPART, ONE.replace(b"form-data", b"attachment") + END, "not whole"),
         (MULTIPART, ONE.replace(b"name=", b"x: y\r\n" * 50 + b"name=") + END, "not whole"),
         (MULTIPART, ONE.replace(b'"a"', b'"\xff"') + END, "cannot be read"),
-        (MULTIPART, part("a", b"\xff") + END, "UTF-8"),
+        (
+            MULTIPART,
+            part("a", b"\xff") + END,
+            "parameter a of the request body cannot be read: it is not valid UTF-8",
+        ),
         (MULTIPART, ONE * 101 + END, "more than 100 parameters"),
-        (URLENCODED, b"a=%ff", "UTF-8"),
+        (
+            URLENCODED,
+            b"a=%ff",
+            "parameter a of the request body cannot be read: it is not valid UTF-8",
+        ),
         (URLENCODED, b"a=%f", "%"),
         (URLENCODED, b"a=1&" * 101, "more than 100 parameters"),
         ("text/plain", b"a=1", "Content-Type"),
@@ -145,18 +153,27 @@ def test_a_form_of_names_and_values_is_read_as_a_plain_one(pairs: list[tuple[str
         assert _plain_pairs(MULTIPART, body) == pairs
 
 
-@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json", "; ;=;"])
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json", "; ;=;", MULTIPART])
 def test_a_form_that_is_not_declared_is_read_if_it_plainly_is_one(content_type: str) -> None:
     assert read_body(content_type, b"a=1&b=%E4%BD%A0+x") == {"a": "1", "b": "你 x"}
 
 
-@pytest.mark.parametrize("content_type", ["", "text/plain", "multipart/mixed; boundary=cut"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["", "text/plain", "application/json", "multipart/form-data", "multipart/mixed; boundary=cut"],
+)
 def test_parts_that_are_not_declared_are_read_by_their_first_line(content_type: str) -> None:
     assert read_body(content_type, ONE + END) == {"a": "1"}
 
 
 def test_no_body_at_all_has_no_parameters() -> None:
     assert read_body("", b"") == {}
+
+
+def test_parts_with_another_boundary_than_the_declared_one_are_refused() -> None:
+    with pytest.raises(Refusal) as refused:
+        read_body("multipart/form-data; boundary=other", ONE + END)
+    assert "boundary" in refused.value.message("en")
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,20 @@ def test_what_can_be_misread_is_refused(query: bytes, reason: Reason, problem: s
     assert problem in refused.value.message("en")
 
 
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        (b"b=1&a=%ff", "parameter a of the query string cannot be read: it is not valid UTF-8"),
+        (b"b=1&a=%4", "parameter a of the query string cannot be read: a % is not followed"),
+        (b"b=1&%ff=1", "The query string cannot be read: it is not valid UTF-8"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused_by_name(query: bytes, problem: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_query(query)
+    assert problem in refused.value.message("en")
+
+
 def test_a_repeated_name_is_shown_without_what_cannot_be_printed_and_cut_short() -> None:
     name = quote("\r\n\x1b[31m" + "x" * 500)
     with pytest.raises(Refusal) as refused:

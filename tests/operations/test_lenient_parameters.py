@@ -114,6 +114,30 @@ def test_100_a_parameter_in_the_query_of_a_post_is_named_with_its_place(
         assert reply.code == 100 and reply.msg.endswith("characters.")
 
 
+def test_100_a_parameter_in_the_query_of_a_post_is_never_ignored_silently(
+    served: Gateway, world: Store, caller: Caller, today: date
+) -> None:
+    def asked(query: str, body: dict[str, str]) -> Reply:
+        token = {"Authorization": f"Bearer {caller.token}"}
+        return reply_of(served.client.post(f"{orders.path}?{query}", data=body, headers=token))
+
+    orders = BY_NAME["orders"]
+    good = {**good_request(orders, today), "pageSize": "5"}
+    before = amount_left(world, caller, "credits")
+    # A filter that would not be applied, another value than in the body, and one that is wrong.
+    for query in ("remarkTag=1", "page_size=6", "page=x"):
+        reply = asked(query, good)
+        assert (reply.code, reply.data) == (100, {})
+        assert query.split("=")[0] in reply.msg
+        assert reply.msg.endswith(", in the body and not in the query string.")
+    assert amount_left(world, caller, "credits") == before
+    plain = asked("", good)
+    for query in ("page=0&pageSize=5", "remark=", "%zz"):
+        assert asked(query, good).data == plain.data
+    reply = asked("sign=1&pageSize=5", {**good, "v": "2"})
+    assert reply.data == plain.data and reply.headers["x-ignored-parameters"] == "v, sign"
+
+
 def test_100_a_parameter_in_the_body_of_a_get_is_named_with_its_place(
     served: Gateway, caller: Caller
 ) -> None:

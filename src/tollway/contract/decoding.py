@@ -22,11 +22,13 @@ from typing import (
 import msgspec
 
 from tollway.contract.fields import Field, Unfit
+from tollway.contract.language import Phrase
 from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
 
 R = TypeVar("R", bound=msgspec.Struct)
 _WHOLE = re.compile("-?[0-9]{1,18}")
+_IN_QUERY = Phrase("it is in the query string", "位于查询字符串中")
 
 
 class DeclaredField(NamedTuple):
@@ -126,12 +128,34 @@ class Decoder(Generic[R]):
     def ignored(self, raw: Mapping[str, object]) -> list[str]:
         """The names that mean nothing here. One that must be a slip of the pen is refused: the
         caller would pay for another answer than the one that was asked for."""
-        unknown = [name for name in raw if name not in self._known]
+        unknown = self.unknown(raw)
         for name in unknown:
             meant = self._meant_by(name)
             if meant is not None:
                 raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=meant)
         return unknown
+
+    def unknown(self, raw: Iterable[str]) -> list[str]:
+        return [name for name in raw if name not in self._known]
+
+    def check_same(self, raw: Mapping[str, str], request: R) -> None:
+        """Refuses a parameter in the query of a request whose body says otherwise, or nothing."""
+        kinds = {name: field.kind for name, field, _, _ in self._fields}
+        for sent, value in raw.items():
+            name, read = self._readers.get(sent, ("", None))
+            if read is None or not value.strip():
+                continue
+            try:
+                is_same = read(value) == getattr(request, name)
+            except Unfit:
+                is_same = False
+            if not is_same:
+                raise Refusal(
+                    Reason.PARAMETER_INVALID,
+                    field=sent,
+                    problem=_IN_QUERY,
+                    expected=kinds[name].expected,
+                )
 
     def names(self, raw: Iterable[str], name: object) -> bool:
         """Whether a parameter is among these names, in any of its spellings."""

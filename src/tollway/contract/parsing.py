@@ -9,11 +9,12 @@ import re
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import msgspec
 from multipart import MultipartError, PushMultipartParser, parse_options_header
 
+from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 
@@ -70,26 +71,34 @@ def _plain_values(content: bytes) -> dict[str, str] | None:
 def _urlencoded_pairs(content: bytes, part: Phrase, charset: str) -> Iterable[tuple[str, str]]:
     pieces = [piece for piece in content.split(b"&") if piece]
     if len(pieces) > PARAMETERS_MAX:
-        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=too_many())
+        raise _unreadable(part, too_many())
     for piece in pieces:
-        name, _, value = piece.partition(b"=")
-        yield _unquote(name, part, charset), _unquote(value, part, charset)
+        quoted_name, _, value = piece.partition(b"=")
+        name = _unquote(quoted_name, part, charset)
+        yield name, _unquote(value, part, charset, name)
 
 
-def _unquote(quoted: bytes, part: Phrase, charset: str) -> str:
+def _unquote(quoted: bytes, part: Phrase, charset: str, name: str = "") -> str:
     try:
         unquoted = _unquoted_bytes(quoted)
     except UnicodeDecodeError:
-        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=_BAD_PERCENT) from None
-    return _text(unquoted, charset, part)
+        raise _unreadable(part, _BAD_PERCENT, name) from None
+    return _text(unquoted, charset, part, name)
 
 
-def _text(content: bytes, charset: str, part: Phrase) -> str:
+def _text(content: bytes, charset: str, part: Phrase, name: str = "") -> str:
     try:
         return content.decode(charset)
     except UnicodeDecodeError:
-        problem = _NOT_DECODED[charset]
-        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=problem) from None
+        raise _unreadable(part, _NOT_DECODED[charset], name) from None
+
+
+def _unreadable(part: Phrase, problem: Phrase, name: str = "") -> Refusal:
+    """The refusal of a parameter, or of the whole part if it is not known which one is wrong."""
+    named = shown(name)
+    if named:
+        part = Phrase(f"parameter {named} of the {part.en}", f"{part.zh}中的参数 {named}")
+    return Refusal(Reason.BODY_UNREADABLE, part=part, problem=problem)
 
 
 def _unquoted_bytes(quoted: bytes) -> bytes:
@@ -124,7 +133,7 @@ _NOT_MULTIPART = Phrase(
 )
 
 
-_URLENCODED = "application/x-www-form-urlencoded"
+_MULTIPART, _URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
 # Far above any real one; the rest is ignored, because its parameters are parsed in Python.
 _CONTENT_TYPE_MAX = 512
 
@@ -147,11 +156,11 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
         return collect(plain)
     kind, options = _kind_of(content_type)
     charset = _charset(options.get("charset"))
-    if kind == "multipart/form-data":
+    if kind == _MULTIPART:
         return collect(_multipart_pairs(options.get("boundary", ""), body, charset))
     if kind == _URLENCODED:
         return _urlencoded(body, BODY, charset)
-    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_A_FORM)
+    raise _unreadable(BODY, _NOT_A_FORM)
 
 
 _PLAIN_HEADER = b'\r\nContent-Disposition: form-data; name="'
@@ -184,9 +193,9 @@ def _plain_pairs(content_type: str, body: bytes) -> list[tuple[str, str]] | None
 def _multipart_pairs(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, str]]:
     try:
         for name, value, declared in _segments(boundary, body, charset):
-            yield name, _text(value, _charset(declared) if declared else charset, BODY)
+            yield name, _text(value, _charset(declared) if declared else charset, BODY, name)
     except MultipartError:
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_MULTIPART) from None
+        raise _unreadable(BODY, _NOT_MULTIPART) from None
 
 
 def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, bytes, str | None]]:
@@ -203,7 +212,7 @@ def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, b
             else:
                 count += 1
                 if count > PARAMETERS_MAX:
-                    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=too_many())
+                    raise _unreadable(BODY, too_many())
                 name, value, declared = event.name, b"", event.charset
 
 
@@ -219,16 +228,33 @@ def read_json(
     plain = _plain_members(body) if charset == UTF8 else None
     if plain is not None:
         return plain
-    text = _text(body, charset, BODY)
     try:
-        members = _Members(members_max)
-        values = json.loads(text, object_pairs_hook=members, parse_constant=_no_constant)
+        text = body.decode(charset)
+    except UnicodeDecodeError:
+        raise _unreadable(BODY, _NOT_DECODED[charset], _undecoded(body, charset)) from None
+    members = _Members(members_max)
+    try:
+        values = json.loads(text, object_pairs_hook=members, parse_constant=members.constant)
     # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
     except (ValueError, RecursionError):
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_JSON) from None
+        raise _unreadable(BODY, _NOT_JSON) from None
     if not isinstance(values, dict):
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_OBJECT)
+        raise _unreadable(BODY, _NOT_OBJECT)
+    if members.has_constant:
+        raise _unreadable(BODY, _NOT_JSON)
     return values
+
+
+def _undecoded(body: bytes, charset: str) -> str:
+    """The name of the parameter that is no text, or nothing if that is not known."""
+    try:
+        # The bytes in question become halves of surrogate pairs, which a charset does not have.
+        values = json.loads(body.decode(charset, "surrogateescape"))
+    except (ValueError, RecursionError):
+        return ""
+    members = values.items() if isinstance(values, dict) else ()
+    wrong = (name for name, value in members if isinstance(value, str) and not is_unicode(value))
+    return next(wrong, "")
 
 
 _PLAIN_JSON_MAX = 4096
@@ -264,18 +290,32 @@ class _Members:
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
+        self.has_constant = False
+
+    def constant(self, name: str) -> object:
+        """NaN and the infinities are not JSON, though the reader would take them."""
+        self.has_constant = True
+        return _Constant(name)
 
     def __call__(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if self.has_constant:
+            _refuse_constant(pairs)
         # An empty object counts too: a body can have thousands of them.
         self._left -= len(pairs) or 1
         if self._left < 0:
-            raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=too_many(self._most))
+            raise _unreadable(BODY, too_many(self._most))
         return collect(pairs)
 
 
-def _no_constant(name: str) -> NoReturn:
-    """NaN and the infinities are not JSON, though the reader would take them."""
-    raise ValueError(name)
+class _Constant(str):
+    """What stands for a number and is none."""
+
+
+def _refuse_constant(pairs: list[tuple[str, object]]) -> None:
+    for name, value in pairs:
+        if isinstance(value, _Constant):
+            problem = Phrase(f"it is {value}, which is not valid JSON", f"{value} 不是有效的 JSON")
+            raise _unreadable(BODY, problem, name)
 
 
 _NOT_PLAIN = Phrase(
@@ -297,22 +337,21 @@ def read_body(
         if plain is not None:
             return collect(plain)
     kind, options = _kind_of(content_type)
-    if kind == "multipart/form-data":
-        return read_form(content_type, body)
     body = body.removeprefix(BOM_UTF8)
     charset = _charset(options.get("charset"))
-    start = body.lstrip()[:1]
-    if start in (b"{", b"[") or kind == JSON_TYPE:
-        # Declared as JSON, which it is not: unless it is plainly a form.
-        if start not in (b"{", b"[") and _PLAIN_FORM.fullmatch(body):
-            return _urlencoded(body, BODY, charset)
+    if body.lstrip()[:1] in (b"{", b"["):
         return read_json(body, charset, members_max)
-    if kind == _URLENCODED or not body or _PLAIN_FORM.fullmatch(body):
-        return _urlencoded(body, BODY, charset)
     parts = _PLAIN_MULTIPART.match(body)
-    if parts is not None:
+    if parts is not None and not (kind == _MULTIPART and options.get("boundary")):
         return collect(_multipart_pairs(parts[1].decode("ascii"), body, charset))
-    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_PLAIN)
+    is_nothing = not body and kind not in (JSON_TYPE, _MULTIPART)
+    if kind == _URLENCODED or is_nothing or _PLAIN_FORM.fullmatch(body):
+        return _urlencoded(body, BODY, charset)
+    if kind == JSON_TYPE:
+        return read_json(body, charset, members_max)
+    if kind == _MULTIPART:
+        return read_form(content_type, body)
+    raise _unreadable(BODY, _NOT_PLAIN)
 
 
 _NOT_GZIP = Phrase("it is not whole gzip, as its Content-Encoding says", "不是完整的 gzip 数据")
@@ -327,14 +366,14 @@ def unpacked(content_encoding: str, body: bytes, limit: int) -> bytes:
     if packing in ("", "identity"):
         return body
     if packing not in ("gzip", "x-gzip"):
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_OTHER_PACKING)
+        raise _unreadable(BODY, _OTHER_PACKING)
     unpacker = zlib.decompressobj(_GZIP_BITS)
     try:
         content = unpacker.decompress(body, limit + 1)
     except zlib.error:
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_GZIP) from None
+        raise _unreadable(BODY, _NOT_GZIP) from None
     if len(content) > limit:
         raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
     if not unpacker.eof or unpacker.unused_data:
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_GZIP)
+        raise _unreadable(BODY, _NOT_GZIP)
     return content

@@ -76,7 +76,9 @@ class AgentTools:
         zone: ZoneInfo,
         body_timeout_s: float,
     ) -> None:
-        self._operations = {**{each.name: each for each in operations}, **_MORE_TOOLS}
+        # A file is no envelope, and an agent could not read it.
+        answering = {each.name: each for each in operations if not each.is_file}
+        self._operations = {**answering, **_MORE_TOOLS}
         self._pipeline = pipeline
         self._calls = OwnCalls(edge)
         self._database = database

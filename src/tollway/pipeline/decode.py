@@ -49,8 +49,9 @@ class Decode:
         try:
             call.request, call.ignored = decode(call.operation.name, call.query)
         except Refusal as refusal:
-            has_body = call.headers.get(b"content-length", b"0") != b"0"
-            raise _elsewhere(refusal, _IN_QUERY) if has_body else refusal from None
+            is_missing = refusal.reason is Reason.PARAMETER_MISSING
+            may_be_in_body = is_missing and call.headers.get(b"content-length", b"0") != b"0"
+            raise _elsewhere(refusal, _IN_QUERY) if may_be_in_body else refusal from None
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
@@ -88,6 +89,24 @@ class Decode:
             call.request, call.ignored = decode(name, content_type, body, members_max)
         except Refusal as refusal:
             raise self._seen_in_query(refusal, call) from None
+        if call.query:
+            self._check_query(call)
+
+    def _check_query(self, call: Call) -> None:
+        """Nothing is read from the query of a request with a body. Names that mean nothing there
+        are listed with those of the body; a parameter is refused if it would change the answer."""
+        try:
+            sent = read_query(call.query)
+        except Refusal:
+            return
+        decoder = self._decoders[call.operation.name]
+        try:
+            decoder.check_same(sent, call.request)
+        except Refusal as refusal:
+            raise _elsewhere(refusal, _IN_BODY) from None
+        unknown = decoder.unknown(sent)
+        if unknown:
+            call.ignored = _listed(unknown, call.ignored)
 
     def _seen_in_query(self, refusal: Refusal, call: Call) -> Refusal:
         if not call.query or refusal.reason is not Reason.PARAMETER_MISSING:
@@ -123,12 +142,12 @@ _IN_QUERY = Phrase(
 
 
 def _elsewhere(refusal: Refusal, place: Phrase) -> Refusal:
-    """The refusal of a missing parameter, with where to send it."""
+    """The refusal of a parameter that is missing where it belongs, with where to send it."""
     expected = refusal.values.get("expected")
-    if refusal.reason is not Reason.PARAMETER_MISSING or not isinstance(expected, Phrase):
+    if not isinstance(expected, Phrase):
         return refusal
     there = Phrase(expected.en + place.en, expected.zh + place.zh)
-    return Refusal(refusal.reason, field=refusal.values["field"], expected=there)
+    return Refusal(refusal.reason, **{**refusal.values, "expected": there})
 
 
 def _may_be_kept(operation: Operation) -> bool:
@@ -137,7 +156,9 @@ def _may_be_kept(operation: Operation) -> bool:
     return all(type(each.field.kind) in _KEPT_KINDS for each in fields)
 
 
-def _listed(names: list[str]) -> str:
-    """Names that a caller chose, as a header can carry them."""
-    listed = [quote(name[:_NAME_MAX], safe="", errors="replace") for name in names[:_LISTED_MAX]]
-    return ", ".join(listed if len(names) <= _LISTED_MAX else [*listed, "..."])
+def _listed(names: list[str], before: str = "") -> str:
+    """Names that a caller chose, as a header can carry them, after those already listed."""
+    some = names[: _LISTED_MAX + 1]
+    listed = before.split(", ") if before else []
+    listed += [quote(name[:_NAME_MAX], safe="", errors="replace") for name in some]
+    return ", ".join(listed if len(listed) <= _LISTED_MAX else [*listed[:_LISTED_MAX], "..."])

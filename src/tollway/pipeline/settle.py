@@ -143,7 +143,7 @@ def _charge(
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
         cap=cap,
-        # Only the owner of a grant is told.
+        # They are recorded for the owner of a grant.
         records=None if grant is None or call.act is not None else _records(call),
         count_records=call.operation.count_records,
     )
