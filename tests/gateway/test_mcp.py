@@ -31,6 +31,7 @@ from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
 COMPANIONS = {"orders_by_number", "balance"} | {
@@ -94,6 +95,8 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     asked = [each.structured_content["request_id"] for each in results.values()]
     assert sorted(request_id for (request_id,) in charged) == sorted(asked)
+    # Each call has its line if it fails, and none besides.
+    assert '"event":"mcp.' not in agents.log()
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
@@ -293,6 +296,13 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
     asyncio.run(work())
     assert sent[0]["status"] == status
     assert dict(sent[0]["headers"]).get(b"retry-after") == retry_after
+
+
+@pytest.mark.sqlite
+def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
+    unused: Any = None
+    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused)
+    assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 
 @pytest.mark.sqlite

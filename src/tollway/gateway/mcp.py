@@ -75,7 +75,9 @@ class AgentTools:
         database: Database,
         zone: ZoneInfo,
     ) -> None:
-        self._operations = {**{each.name: each for each in operations}, **_MORE_TOOLS}
+        # A file is no envelope, and an agent could not read it.
+        answering = {each.name: each for each in operations if not each.is_file}
+        self._operations = {**answering, **_MORE_TOOLS}
         self._pipeline = pipeline
         self._calls = OwnCalls(edge)
         self._database = database
