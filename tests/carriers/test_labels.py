@@ -191,6 +191,7 @@ def _overlap(one: Box, other: Box) -> bool:
         ("18412345678-1234", "184****5678-1234"),
         ("+852 6123 4567", "+852 **** 4567"),
         ("400-820-8820", "40*-***-8820"),
+        ("0086 138 1234 5678", "0086 138 **** 5678"),
     ],
 )
 def test_the_receivers_phone_is_masked_unless_an_operator_wants_it_whole(

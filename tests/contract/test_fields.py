@@ -129,6 +129,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (WHOLE, 1.5, "not a whole number"),
         (WHOLE, float("inf"), "not a whole number"),
         (WHOLE, float("nan"), "not a whole number"),
+        (Whole(1, 10**18), 9007199254740993.0, "too large to be exact"),
         (WHOLE, "1.0", "not a whole number"),
         (WHOLE, "+1", "not a whole number"),
         (WHOLE, "1_0", "not a whole number"),

@@ -31,6 +31,7 @@ from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
 COMPANIONS = {"orders_by_number", "balance"} | {
@@ -94,6 +95,8 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     asked = [each.structured_content["request_id"] for each in results.values()]
     assert sorted(request_id for (request_id,) in charged) == sorted(asked)
+    # Each call has its line if it fails, and none besides.
+    assert '"event":"mcp.' not in agents.log()
 
 
 def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
@@ -286,13 +289,47 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
         sent.append(message)
 
     async def work() -> None:
-        tools = AgentTools((), pipeline, unused, unused, unused)
+        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=1)
         scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
         await tools(scope, unused, send)
 
     asyncio.run(work())
     assert sent[0]["status"] == status
     assert dict(sent[0]["headers"]).get(b"retry-after") == retry_after
+
+
+@pytest.mark.sqlite
+def test_a_message_that_does_not_arrive_whole_in_time_is_refused() -> None:
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id="acc_1")
+
+    pipeline: Any = SimpleNamespace(authenticate=authenticate)
+    unused: Any = None
+    pieces = [{"type": "http.request", "body": b"{", "more_body": True}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop() if pieces else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work() -> None:
+        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=0.01)
+        scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
+        async with asyncio.timeout(5):
+            await tools(scope, receive, send)
+
+    asyncio.run(work())
+    assert sent[0]["status"] == 408
+    assert dict(sent[0]["headers"])[b"connection"] == b"close"
+
+
+@pytest.mark.sqlite
+def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
+    unused: Any = None
+    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
+    assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 
 @pytest.mark.sqlite

@@ -24,6 +24,7 @@ from tollway.intake import loading
 from tollway.intake.files import read_records
 from tollway.intake.loading import checked_chunks
 from tollway.intake.raw_records import IntakeError
+from tollway.intake.text_encodings import PIECE_BYTES
 from tollway.operations.product_analysis.storage import FigureLoader
 
 TEXT = "\n".join([HEADER, *GOOD_CSV, ""])
@@ -80,6 +81,14 @@ def test_the_encoding_shows_wherever_the_first_character_beyond_ascii_stands(
     content = TITLES + ASCII * 2 + "product,last,保温杯,小店\n"
     assert figures.load_bytes("f.csv", content.encode(encoding)).rejects == []
     assert figures.store.run("SELECT title FROM product WHERE product_id = 'last'") == [("保温杯",)]
+
+
+def test_the_encoding_shows_where_the_first_character_is_in_two_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    first = "a\n".ljust(PIECE_BYTES - 1, "x") + "中\n保温杯\n"
+    path.write_bytes(first.encode("gbk"))
+    *_, last = read_records(path)
+    assert last.values == {"a": "保温杯"}
 
 
 def test_a_mistake_in_utf8_does_not_make_it_another_encoding(figures: Figures) -> None:

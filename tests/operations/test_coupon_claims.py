@@ -166,7 +166,7 @@ def test_202_throttled(gateway: Gateway, store: Store) -> None:
         lambda caller: [gateway.post_form(COUPONS, asked(), token=caller.token) for _ in range(2)],
     )
     assert replies[0].code == 0
-    refused(replies[1], 202, "More than 1 calls a second")
+    refused(replies[1], 202, "More calls a second to this operation than 1")
     assert credits_left(store, caller) == 49
 
 

@@ -18,7 +18,7 @@ from tollway.operations.orders.counts import forget_days
 from tollway.operations.orders.positions import DayCounts, Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
-from tollway.store.database import Database, Row
+from tollway.store.database import Database, Row, StoreBusyError
 from tollway.store.open import OpenDatabase
 
 FIRST_MS = START_MS // DAY_MS * DAY_MS
@@ -43,6 +43,26 @@ async def order_numbers(pages: OrderPages, window: tuple[int, int], size: int) -
         if not coming:
             assert len(found) == total
             return found
+
+
+@pytest.mark.postgresql
+def test_a_page_that_was_read_is_answered_if_the_counts_cannot_be_learnt(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_orders(store, [order("learnt-later")])
+
+    async def fail(*_: object) -> None:
+        raise StoreBusyError("all connections for reads are in use")
+
+    monkeypatch.setattr(positions.Positions, "learn", fail)
+
+    async def work(database: Database) -> tuple[int, int]:
+        wanted = Filter(OWNER, FIRST_MS, FIRST_MS + DAY_MS, None, None)
+        total, ready = await OrderPages(database).read(wanted, 0, 1)
+        return total, len(ready)
+
+    total, read = store.do(work)
+    assert total >= read == 1
 
 
 @pytest.mark.parametrize("window", WINDOWS)

@@ -1,5 +1,6 @@
 """Product analysis over hand-made rows, through real HTTP: every field of the specification."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -21,9 +22,12 @@ from tollway.operations.product_analysis.records import (
     SearchRecord,
     SourceRecord,
 )
+from tollway.operations.product_analysis.schema import product
 from tollway.operations.product_analysis.series import KNOWN_DAYS_MAX, days_to_read, series_of
-from tollway.operations.product_analysis.storage import FigureLoader, row_of
-from tollway.store.database import Database
+from tollway.operations.product_analysis.storage import FigureLoader, FigureRow, row_of
+from tollway.store.database import Database, Transaction
+from tollway.store.open import OpenDatabase
+from tollway.store.query import Query
 
 Data = dict[str, Any]
 Ask = Callable[[str, date], Reply]
@@ -274,3 +278,43 @@ def test_asked_for_ever_further_back_a_product_is_known_of_a_few_years_only(
         # The next series begins a day before what is known.
         last = known.start + 28
     assert ask("old", today).data["dateData"]["data"]["visitorNum"] == [*[0] * 29, 7]
+
+
+_WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+
+_HOLD = Query(product.update().values(title="held").where(product.c.product_id == "both-b"))
+
+
+@pytest.mark.postgresql
+def test_two_loads_of_the_same_products_do_not_block_each_other(own_store: Store) -> None:
+    load(own_store, [ProductRecord(f"both-{each}", "before", "s") for each in "abc"])
+    tries = 0
+
+    class Counting(FigureLoader):
+        async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
+            nonlocal tries
+            tries += 1
+            return await super().store(transaction, records)
+
+    async def put(database: Database, title: str, names: str) -> int:
+        rows = [row_of(ProductRecord(f"both-{each}", title, "s")) for each in names]
+        return await database.write(lambda tx: Counting().store(tx, rows))
+
+    async def work(database: OpenDatabase) -> None:
+        async def begin(transaction: Transaction) -> list[asyncio.Task[int]]:
+            await transaction.execute(_HOLD)
+            loads = []
+            # The first has one of them and waits; the second wants that one.
+            for number, names in enumerate(("abc", "ca"), 1):
+                loads.append(asyncio.create_task(put(database, f"by {number}", names)))
+                while await asyncio.to_thread(own_store.run, _WAITING) != [(number,)]:
+                    pass
+            return loads
+
+        loads = await database.write(begin)
+        assert [await each for each in loads] == [3, 2]
+
+    own_store.do(work)
+    assert tries == 2

@@ -6,13 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.any_records import MATERIAL
 from tests.support.consent import Asker, Person, allow, ask, credits_left, new_asker
 from tests.support.gateway import Gateway, Reply
 from tests.support.stores import Store
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
+from tollway.intake.record_problems import RecordError
 from tollway.operations.promotion_material.demo import fill_materials
 from tollway.operations.promotion_material.operation import PromotionMaterial
 from tollway.operations.promotion_material.ready import with_slot
+from tollway.operations.promotion_material.records import checked_material
 
 PER_PROMOTION = 12
 
@@ -90,6 +93,12 @@ def test_a_slot_goes_where_a_query_belongs() -> None:
     assert with_slot("https://a.example/x", "mm_1_2_3") == "https://a.example/x?pid=mm_1_2_3"
     assert with_slot("https://a.example/?b=1#top", "mm_1") == "https://a.example/?b=1&pid=mm_1#top"
     assert with_slot("", "mm_1_2_3") == ""
+
+
+@pytest.mark.parametrize("query", ["pid=mm_9", "a=1&pid=", "p%69d"])
+def test_a_link_that_has_a_slot_already_is_no_material(query: str) -> None:
+    with pytest.raises(RecordError, match="promotion_url: it has the parameter pid; send"):
+        checked_material({**MATERIAL, "promotion_url": f"https://a.example/?{query}"})
 
 
 def test_pages_follow_each_other_and_only_what_is_on_display_is_listed(

@@ -1,6 +1,7 @@
 """What the packages make of answers that no gateway sends, and of what cannot be sent."""
 
 import json
+import pickle
 from typing import Any
 
 import httpx
@@ -72,6 +73,13 @@ def test_a_call_waits_as_long_as_a_proxy_asks(monkeypatch: pytest.MonkeyPatch) -
 def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:
     answers = _Answers(b"<html>", 502)
     assert [answers.failure(retries=0).idempotency_key] == answers.keys
+
+
+@pytest.mark.parametrize("content", [{**_PAGE, "code": 302}, b"<html>"])
+def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
+    error = _Answers(content).failure(retries=0)
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
 def test_javascript_does_the_same(run: Run) -> None:

@@ -322,9 +322,12 @@ def test_webhooks_are_verified(run: Run) -> None:
     for (const [text, nowS] of attempts) {
       try { print((await tollway.verify(text, headers, ["whsec_AAAA", secret], { nowS })).type); }
       catch (error) { print(error.name); }
-    }"""
+    }
+    // Such as the `Headers` that a framework brings.
+    const own = { get: (name) => new Headers(headers).get(name) };
+    print((await tollway.verify(body, own, secret, { nowS: 1614265330 })).id);"""
     found = run(script, body=body, headers=headers, secret=secret)
-    assert found == ["balance.low", "SignatureError", "SignatureError"]
+    assert found == ["balance.low", "SignatureError", "SignatureError", "msg_1"]
 
 
 def test_a_date_and_a_text_with_a_zone_are_taken_wherever_a_time_is(

@@ -151,6 +151,28 @@ def test_while_the_server_has_no_more_one_of_its_own_is_waited_for(url: str) -> 
     run(url, work)
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_one_that_came_back_just_before_a_renewal_is_not_used_again(
+    url: str, is_cancelled: bool
+) -> None:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session() as before:
+            own.problem, used = ServerFullError("too many connections"), before.get_server_pid()
+            waiting = asyncio.create_task(own.pid())
+            while not own.pool._for_next:  # noqa: ASYNC110 - it can only be polled
+                await asyncio.sleep(0)
+        # It has been given to the task, which has not run since.
+        own.problem = None
+        own.pool.renew()
+        if is_cancelled:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        pid = await own.pid() if is_cancelled else await waiting
+        assert pid != used and before.is_closed()
+
+    run(url, work)
+
+
 def test_one_that_the_server_has_again_is_made_while_the_own_ones_are_in_use(url: str) -> None:
     async def work(own: OwnPool) -> None:
         async with own.pool.session():

@@ -62,15 +62,29 @@ def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) 
     assert str(switched.url).endswith(page) and 'lang="zh-CN"' in switched.text
 
 
+def _is_marked(browser: Browser, field: str) -> bool:
+    """Whether a field has the focus, and is named as wrong."""
+    shown = re.search(rf'<input [^>]*name="{field}"[^>]*>', browser.page)
+    assert shown is not None
+    return "autofocus" in shown[0] and 'aria-invalid="true"' in shown[0]
+
+
 def test_what_is_wrong_is_said_at_its_field(operator: Browser, caller: Caller) -> None:
     page = f"/operator/account?id={caller.account_id}"
     operator.open(page)
     typed = {"account": caller.account_id, "unit": "credits", "note": "too much", "amount": "-7"}
     refused = operator.send("/operator/account/top-up", came_from=page, **typed)
     assert refused.status_code == 409 and "has 0 credits: no more can be taken away" in refused.text
-    wrong = re.search(r'<input [^>]*name="amount"[^>]*>', refused.text)
-    assert wrong is not None
-    assert "autofocus" in wrong[0] and 'aria-invalid="true"' in wrong[0]
+    assert _is_marked(operator, "amount")
+    # What the ledger refuses names its values as the fields are named.
+    login = f"login{time.time_ns()}"
+    for _ in range(2):
+        operator.open("/operator/operators")
+        refused = operator.send(
+            "/operator/operators/invite", came_from="/operator/operators", name="One", login=login
+        )
+    assert refused.status_code == 409 and _is_marked(operator, "login")
+    assert not _is_marked(operator, "name")
 
 
 def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(

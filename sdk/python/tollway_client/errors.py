@@ -33,6 +33,11 @@ class TollwayError(Exception):
 
     idempotency_key: Optional[str] = None
 
+    def __reduce__(self) -> "tuple[Any, ...]":
+        # An error is made from more than its text. Without this, the first one would end a pool of
+        # processes, which could not hand it on.
+        return _restored, (type(self), self.args, self.__dict__)
+
 
 class TransportError(TollwayError):
     """No answer arrived, also after the retries."""
@@ -184,6 +189,14 @@ def refused(envelope: Mapping[str, Any], headers: Mapping[str, str], status: int
         status,
         _retry_after_s(headers),
     )
+
+
+def _restored(
+    kind: "type[TollwayError]", args: "tuple[Any, ...]", attributes: Mapping[str, Any]
+) -> TollwayError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> Optional[float]:

@@ -65,9 +65,14 @@ export async function verify(
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 
 function headerReader(headers: HeadersLike): (name: string) => string {
-  if (headers instanceof Headers) return (name) => headers.get(name) ?? "";
+  // Not by its class: a framework may bring a `Headers` of its own.
+  if (isReader(headers)) return (name) => headers.get(name) ?? "";
   const lower = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   return (name) => [lower.get(name)].flat().join(" ");
+}
+
+function isReader(headers: HeadersLike): headers is Headers {
+  return typeof headers.get === "function";
 }
 
 function joined(start: string, body: string | Uint8Array): Uint8Array<ArrayBuffer> {

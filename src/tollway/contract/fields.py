@@ -151,6 +151,11 @@ _EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNOREC
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
 
+def is_phone(text: str) -> bool:
+    """Whether a text is one phone number, without an extension."""
+    return _PHONE.fullmatch(text.translate(_BETWEEN_DIGITS)) is not None
+
+
 class Phone(Text, frozen=True):
     """A phone number that can be called, with an extension if it has one. Digits that are hidden
     (138****1234) cannot."""
@@ -168,7 +173,7 @@ class Phone(Text, frozen=True):
         text = normalize("NFKC", text)
         extended = _EXTENSION.fullmatch(text)
         numbers = (text, extended[1]) if extended is not None else (text,)
-        if not any(_PHONE.fullmatch(each.translate(_BETWEEN_DIGITS)) for each in numbers):
+        if not any(map(is_phone, numbers)):
             raise Unfit(_NOT_PHONE)
         return text
 
@@ -201,7 +206,12 @@ class Day(msgspec.Struct, frozen=True):
 
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_ROUNDED_FROM = 2.0**53
 _NOT_NUMBER = Phrase("it is not a whole number", "不是整数")
+_ROUNDED = Phrase(
+    "it is too large to be exact with a point or an exponent",
+    "带小数点或指数，数值过大，无法精确表示",
+)
 
 
 def _whole_number(raw: object) -> int:
@@ -209,6 +219,9 @@ def _whole_number(raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     if isinstance(raw, float) and raw.is_integer():
+        # An id of so many digits would be another one.
+        if abs(raw) >= _ROUNDED_FROM:
+            raise Unfit(_ROUNDED)
         return int(raw)
     if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw.strip()):
         return int(raw)

@@ -212,7 +212,7 @@ class Reason(Enum):
         ),
     )
     THROTTLED = _too_many(
-        "More than {limit} calls a second to this operation: retry after a second.",
+        "More calls a second to this operation than {limit}: retry after a second.",
         "该接口调用超过每秒 {limit} 次：请一秒后重试。",
     )
     BODIES_TOO_MANY = _too_many(

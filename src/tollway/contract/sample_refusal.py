@@ -38,7 +38,7 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "limit": 10,
         "limit_s": 10,
         "left": 0,
-        "cost": 1,
+        "cost": operation.default_price or 1,
         "today": "2026-01-01",
         "allowed": operation.method,
         "fields": "name",

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.pool_levels import numbers_left
@@ -21,8 +21,8 @@ from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
 from tollway.settings import Settings
-from tollway.store.clock import clock_offset_s, common_ms
-from tollway.store.database import StoreError
+from tollway.store.clock import clock_offset_s, common_ms, earlier_ms
+from tollway.store.database import Database, StoreError
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
@@ -90,14 +90,19 @@ class Upkeep:
         swept = sweep_kept(self._database, now_ms)
         await self._try("kept_answers", "sweeping kept answers", swept)
         await self._try("sandbox", "sweeping the sandbox", self._sandbox.sweep())
-        swept = sweep_client_tokens(self._database, now_ms // 1000)
-        await self._try("tokens", "sweeping tokens", swept)
-        swept = sweep_deliveries(self._database, now_ms)
-        await self._try("webhooks", "sweeping webhooks", swept)
-        swept = sweep_sessions(self._database, now_ms // 1000)
-        await self._try("sessions", "sweeping sessions", swept)
-        swept = sweep_attempts(self._database, now_ms // 1000)
-        await self._try("sign_in_attempts", "sweeping counts of sign-ins", swept)
+        await self._try("tokens", "sweeping tokens", self._swept(sweep_client_tokens))
+        await self._try("webhooks", "sweeping webhooks", self._swept(sweep_deliveries))
+        await self._try("sessions", "sweeping sessions", self._swept(sweep_sessions))
+        what = "sweeping counts of sign-ins"
+        await self._try("sign_in_attempts", what, self._swept(sweep_attempts))
+
+    async def _swept(self, sweep: Callable[[Database, int], Awaitable[int]]) -> None:
+        """Sweeps what has ended by the clock of all nodes too: one that is ahead would let people
+        try more passwords, or end their sessions."""
+        await sweep(self._database, await self._earlier_s())
+
+    async def _earlier_s(self) -> int:
+        return await earlier_ms(self._database, Runtime().at_ms()) // 1000
 
     async def watch_accounts(self) -> None:
         """Records the events of webhooks that are found by looking."""
@@ -119,7 +124,8 @@ class Upkeep:
     async def roll_up(self) -> None:
         """Adds new charges to the sums of usage, until none is left out."""
         if self._is_first:
-            while await roll_up(self._database, self._zone, Runtime().at_s()):
+            # What it drops must be old for all nodes.
+            while await roll_up(self._database, self._zone, await self._earlier_s()):
                 pass
             self._succeeded("usage")
 

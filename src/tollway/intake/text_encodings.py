@@ -61,6 +61,8 @@ class _Utf8(io.RawIOBase):
 
     def _decoded(self, piece: bytes) -> bytes:
         if not self._is_decided and not piece.isascii():
+            # The first such character may be cut off at the end of the piece.
+            piece += self._content.read(PIECE_BYTES)
             self._decide("utf-8" if _is_utf8(piece) else "gb18030")
         if self._decoder is None:
             return piece

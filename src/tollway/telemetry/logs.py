@@ -126,6 +126,6 @@ def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     root.handlers[:] = [_JsonHandler(writer)]
     root.setLevel(level.upper())
     # These log every step and request; the code that uses them logs the outcome.
-    for name in ("alembic", "httpx2", "httpcore2"):
+    for name in ("alembic", "httpx2", "httpcore2", "mcp"):
         logging.getLogger(name).setLevel(logging.WARNING)
     return writer

@@ -303,7 +303,9 @@ async def _answered(handler: Handler, context: Context) -> Response:
     try:
         return await handler(context)
     except (LedgerError, CarrierError, IntakeError) as error:
-        raise PageError(409, "That is not possible", context.said(error.sentence)) from None
+        refused = PageError(409, "That is not possible", context.said(error.sentence))
+        # Values of a sentence have the names of what they came from.
+        raise refused.at(*error.sentence.values) from None
     except Refusal as error:
         text = error.message(context.visit.view.language)
         raise PageError(409, "That is not possible", text) from None
@@ -328,7 +330,7 @@ async def _shown_again(
         visit=replace(context.visit, view=context.visit.view.at(page)),
         form=_asked(request),
         upload=None,
-        refused=RefusedForm(context.request.url.path, context.form, problem, error.field),
+        refused=RefusedForm(context.request.url.path, context.form, problem, error.fields),
     )
     try:
         _check_right(its.person, spec, is_act=False)

@@ -21,12 +21,12 @@ class PageError(Exception):
         self.values = values
         # The page of the form that was refused before its fields were looked at.
         self.came_from = ""
-        # The field of the form that is wrong, where it is one.
-        self.field = ""
+        # The fields of the form that may be wrong.
+        self.fields: frozenset[str] = frozenset()
 
-    def at(self, field: str) -> "PageError":
-        """The same, shown at a field of the form."""
-        self.field = field
+    def at(self, *fields: str) -> "PageError":
+        """The same, shown at the field of the form, if it has one of these."""
+        self.fields = frozenset(fields)
         return self
 
 

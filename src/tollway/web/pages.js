@@ -1,5 +1,5 @@
 // Makes pages nicer; none needs it. `/` searches, `?` lists the keys, a press copies or prints, live pages
-// refresh themselves, and an act that cannot be undone is asked for once more.
+// refresh themselves, the arrows move in a chart, and an act that cannot be undone is asked for once more.
 "use strict";
 
 const inField = (target) => target.closest("input, select, textarea, [contenteditable]");
@@ -47,6 +47,26 @@ document.addEventListener("click", (event) => {
 
 for (const button of document.querySelectorAll("[data-copy], [data-print]")) button.hidden = false;
 
+// A chart is one stop of the tabulator, first at its last column; the arrows lead from column to column.
+const columnsOf = (chart) => [...chart.querySelectorAll(".column")];
+const joinStops = () => {
+  for (const chart of document.querySelectorAll("svg.chart"))
+    columnsOf(chart).forEach((each, index, all) => { each.setAttribute("tabindex", index < all.length - 1 ? -1 : 0); });
+};
+joinStops();
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const column = step && event.target.closest(".column");
+  if (!column) return;
+  const all = columnsOf(column.closest("svg"));
+  const next = all[all.indexOf(column) + step];
+  event.preventDefault();
+  if (!next) return;
+  column.setAttribute("tabindex", -1);
+  next.setAttribute("tabindex", 0);
+  next.focus();
+});
+
 // A live part is fetched again from the page's own address, until the page has none: its work is done.
 const live = document.querySelector("[data-live]");
 if (live) {
@@ -57,8 +77,9 @@ if (live) {
       if (!answer.ok || answer.redirected) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const part = page.querySelector("[data-live]");
-      if (part) live.replaceChildren(...part.childNodes);
-      else location.reload();
+      if (!part) return location.reload();
+      live.replaceChildren(...part.childNodes);
+      joinStops();
     } catch { /* The next attempt follows. */ }
   }, Number(live.dataset.live) * 1000);
 }

@@ -1,6 +1,6 @@
 """A form that was refused is shown again on its page, with what was typed and what was wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tollway.web.blocks import Block, Columns, Field, Form, Notice
@@ -11,13 +11,13 @@ _NEVER_KEPT = ("password", "file")
 
 @dataclass(frozen=True)
 class RefusedForm:
-    """Where a form was sent, what was typed into it, and why it was refused; `field` is the one
-    that is wrong, if it is known."""
+    """Where a form was sent, what was typed into it, and why it was refused; `wrong` are the
+    names of what may be wrong."""
 
     action: str
     typed: Mapping[str, str]
     problem: str
-    field: str = ""
+    wrong: Set[str] = frozenset()
 
     def shown_in(self, blocks: Sequence[Block]) -> list[Block]:
         """The page with the form as it was sent, or with the problem above if it has none such."""
@@ -40,20 +40,20 @@ class RefusedForm:
         )
 
     def _filled(self, form: Form) -> Form:
-        names = [field.name for field in form.fields]
+        wrong = [number for number, field in enumerate(form.fields) if field.name in self.wrong]
+        is_one = len(wrong) == 1
         # The browser goes to this field by itself, however far down the form is.
-        focus = names.index(self.field) if self.field in names else 0
+        focus = wrong[0] if is_one else 0
         fields = [
             replace(
                 field,
                 value=self._value(field),
                 has_focus=number == focus,
-                problem=self.problem if field.name == self.field else "",
+                problem=self.problem if is_one and number == focus else "",
             )
             for number, field in enumerate(form.fields)
         ]
-        problem = "" if self.field in names else self.problem
-        return replace(form, fields=fields, problem=problem, is_folded=False)
+        return replace(form, fields=fields, problem="" if is_one else self.problem, is_folded=False)
 
     def _value(self, field: Field) -> str:
         if field.kind in _NEVER_KEPT:

@@ -99,11 +99,13 @@ async def deliver_again(
     return bool(await database.write(lambda tx: tx.execute(_AGAIN, **values)))
 
 
-async def sweep_deliveries(database: Database, now_ms: int) -> int:
+async def sweep_deliveries(database: Database, now_s: int) -> int:
     """Drops what was settled long ago, in small pieces; returns how many."""
 
+    before_ms = now_s * 1000 - _KEEP_MS
+
     async def work(transaction: Transaction) -> int:
-        return await transaction.execute(_SWEEP, before_ms=now_ms - _KEEP_MS, most=_PIECE)
+        return await transaction.execute(_SWEEP, before_ms=before_ms, most=_PIECE)
 
     swept = 0
     while (piece := await database.write(work)) == _PIECE:

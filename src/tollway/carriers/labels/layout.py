@@ -6,6 +6,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tollway.carriers.labels.print_data import Label, Parcel, Party
+from tollway.contract.fields import is_phone
 from tollway.settings import Settings
 
 
@@ -289,7 +290,8 @@ def _phone(phone: str, style: LabelStyle) -> str:
     if not style.hides_phone:
         return phone
     end = len(phone)
-    extension = _EXTENSION.search(phone)
+    # What may be an extension is the end of the number itself in 0086 138 1234 5678.
+    extension = None if is_phone(phone) else _EXTENSION.search(phone)
     if extension and _digits(phone[: extension.start()]) >= _NATIONAL_DIGITS:
         end = extension.start()
     hidden, seen = list(phone), 0

@@ -5,6 +5,7 @@ orders are one run of neighbours in an index.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,7 @@ from tollway.operations.orders.schema import (
     order_count,
     shop_order,
 )
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 from tollway.store.paging import (
     Listing,
     beside,
@@ -215,7 +216,9 @@ class OrderPages:
             # All in one piece, beside the version.
             return total, [row[0] for row in rows]
         if rows and not is_cut(values):
-            await self._positions.learn(self._database, values)
+            # It only makes later pages cheaper: this one is read, whatever becomes of it.
+            with suppress(StoreError):
+                await self._positions.learn(self._database, values)
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(

@@ -44,11 +44,12 @@ class FigureLoader:
         for table, row in records:
             rows[table].append(row)
         changed, figures = 0, list[Row]()
-        for table, its_rows in rows.items():
+        # A fixed lock order prevents deadlocks: of the tables, and of the rows in each.
+        for table, its_rows in sorted(rows.items(), key=lambda each: each[0].name):
             # Of several records of the same thing the last one counts. Keys come first in a row.
             key = itemgetter(*range(len(table.primary_key)))
             newest = dict(zip(map(key, its_rows), its_rows, strict=True))
-            newest_rows = list(newest.values())
+            newest_rows = sorted(newest.values(), key=key)
             changed += await transaction.put_rows(upserts(table), newest_rows)
             if table is product_figure:
                 figures = newest_rows

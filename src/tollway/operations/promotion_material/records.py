@@ -69,9 +69,10 @@ def checked_material(values: dict[str, object]) -> MaterialRecord:
 
 def _link_problem(link: str) -> str:
     try:
-        return "it has the parameter pid" if "pid" in parse_qs(urlsplit(link).query) else ""
+        parameters = parse_qs(urlsplit(link).query, keep_blank_values=True)
     except ValueError:
         return "it is not an address"
+    return "it has the parameter pid" if "pid" in parameters else ""
 
 
 def _links(record: MaterialRecord) -> Iterator[tuple[str, str]]:

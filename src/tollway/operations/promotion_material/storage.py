@@ -1,6 +1,7 @@
 """Storing promotion material: a later record of the same material replaces the earlier one."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 from sqlalchemy import bindparam, or_
@@ -41,7 +42,9 @@ class MaterialLoader:
         return checked_material(values)
 
     async def store(self, transaction: Transaction, records: Sequence[MaterialRecord]) -> int:
-        changed = await transaction.execute_many(_UPSERT, map(_row, records))
+        # A fixed lock order prevents deadlocks.
+        ordered = sorted(records, key=attrgetter("promotion_id", "id"))
+        changed = await transaction.execute_many(_UPSERT, map(_row, ordered))
         if changed:
             await material_changed(transaction)
         return changed

@@ -140,10 +140,13 @@ class Pool:
     def _free_member(self) -> _Member | None:
         while self._free:
             member = self._free.pop()
-            if not member.connection.is_closed():
+            if self._is_good(member):
                 return member
-            self._members.discard(member)
+            self._drop(member)
         return None
+
+    def _is_good(self, member: _Member) -> bool:
+        return member.generation == self._generation and not member.connection.is_closed()
 
     async def _member(self) -> _Member:
         """For a task that holds a slot: a new connection, or if the server lets no more in, the
@@ -156,8 +159,12 @@ class Pool:
                 if not self._members:
                     raise
                 returned = self._free_member() or await self._next_returned()
-                if returned is not None:
+                if returned is None:
+                    continue
+                # Between its return and now, all may have been renewed.
+                if self._is_good(returned):
                     return returned
+                self._drop(returned)
             else:
                 now_s = self._clock()
                 member = _Member(connection, generation, now_s, now_s)
@@ -189,8 +196,7 @@ class Pool:
     def _give_back(self, member: _Member) -> None:
         now_s, connection = self._clock(), member.connection
         if (
-            member.generation != self._generation
-            or connection.is_closed()
+            not self._is_good(member)
             or connection.is_in_transaction()
             or now_s - member.made_at_s > _LIFE_S
         ):

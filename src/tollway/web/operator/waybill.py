@@ -16,6 +16,8 @@ from tollway.carriers.waybills import (
     find_by_number,
     print_waybills,
 )
+from tollway.contract.operation import OwnerKind
+from tollway.ledger.accounts import names_of
 from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
@@ -33,7 +35,7 @@ async def _wanted(context: Context) -> StoredWaybill:
 async def show_waybill(context: Context) -> Response:
     say, stored = context.say, await _wanted(context)
     waybill = stored.waybill
-    beside: list[Block] = [Facts(_facts(context, waybill), say("Details"))]
+    beside: list[Block] = [Facts(await _facts(context, waybill), say("Details"))]
     try:
         stored.own_print_data(context.services.vault)
     except CarrierError as error:
@@ -59,14 +61,16 @@ def _named(waybill: Waybill) -> dict[str, str]:
     return {"number": waybill.number or "", "carrier": waybill.wp_code}
 
 
-def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
+async def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
     say = context.say
+    names = await names_of(context.database, [waybill.account_id])
     account = address("/operator/account", id=waybill.account_id)
+    shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     facts = [
         (say("State"), shown_state(context, waybill)),
         (say("Order"), Cell(waybill.order_sn, "mono")),
-        (say("Shop or user"), Cell(waybill.owner_id, "mono")),
-        (say("Account"), Cell(waybill.account_id, "mono", account)),
+        (say("Shop or user"), Cell(waybill.owner_id, "mono", shop)),
+        (say("Account"), Cell(names.get(waybill.account_id, waybill.account_id), "", account)),
         (say("Charged"), context.amount("credits", waybill.price)),
         (say("When"), context.time(waybill.asked_at_s)),
     ]
