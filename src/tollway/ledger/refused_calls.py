@@ -44,6 +44,7 @@ _OF_ACCOUNT_MAX = 240
 # Of calls that did what was wanted, more receipts are asked for.
 _OF_REASON_MAX = {
     FreeReason.FREE.value: 60,
+    FreeReason.BATCH.value: 60,
     FreeReason.TEST.value: 60,
     FreeReason.DRY_RUN.value: 60,
     FreeReason.REPLAYED.value: 60,
