@@ -40,6 +40,7 @@ _NAMES = (
     r"\bToll\b|\bLane\b|\b_Lane\b|\bKeeping\b|\bKeptBefore\b|\bStandings\b|\bActed\b",
     r"\bclass (?:Asking|Remarks|Places|Shared|Wish|OpenedLink|Signer|Notes)\b",
     r"\bWORLD = Runtime|\bworld = Runtime|\bat: Session\b",
+    r"\bWriteTurns\b|\bRemembered\b|\bsure_ms\b|\bservice_manager\b",
 )
 _GIVEN_UP = re.compile(
     r"(?<![A-Za-z])(?:" + "|".join(_WORDS).replace(" ", "[ _]") + r")(?![A-Za-z])"

@@ -9,7 +9,6 @@ from tollway.audit.accounts import ACCOUNTS, CAPS, NOT_CHARGED
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
-from tollway.audit.entries import CHARGED_ONCE, ENTRIES
 from tollway.audit.holds import (
     HOLD_OVERDUE,
     HOLD_WAYBILLS,
@@ -18,7 +17,7 @@ from tollway.audit.holds import (
     RESERVED_KEYS,
     WAYBILL_HOLDS,
 )
-from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
+from tollway.audit.ledger import BALANCES, CHARGED_ONCE, ENTRIES, UnitFigures, unit_figures
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL

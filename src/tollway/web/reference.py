@@ -17,11 +17,12 @@ from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
-from tollway.web.event_parts import EVENTS_LEAD, event_blocks
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
     DOCS_PATH,
+    EVENTS_LEAD,
     codes_of,
+    event_blocks,
     facts_of,
     fields_of,
     headers,

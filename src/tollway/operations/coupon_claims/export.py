@@ -26,6 +26,7 @@ from tollway.operations.exports import (
     window_of,
 )
 from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
+from tollway.store.database import Database
 from tollway.store.query import Query
 
 _ID = Text(max_length=64)
@@ -151,20 +152,6 @@ def _file_handler(services: Services) -> Handler:
     database, shown = services.database, CouponClaimsHandler(services.database, services.zone)
     pages = ClaimPages(database)
 
-    async def lines_up_to(window: Window, last: Position, account_id: str) -> int:
-        """How many lines the file has up to this one."""
-        at_s = -last.newest_first
-        newer, _ = await pages.read(window._replace(start_s=min(at_s + 1, window.end_s)), 0, 1)
-        ((of_its_second,),) = await database.fetch_long(
-            _OF_ITS_SECOND,
-            account_id,
-            wanted_sid=window.sid,
-            wanted_type=window.claim_type,
-            second=last.newest_first,
-            last_code=last.id,
-        )
-        return newer + int(of_its_second)
-
     async def handle(request: ClaimsFileRequest, call: CallInfo) -> Stream:
         *sealed, lines_max = window_of(services, call, CLAIMS_FILE.path, request.export_id)
         window = Window(*sealed)
@@ -175,7 +162,7 @@ def _file_handler(services: Services) -> Handler:
             if row is None or not window.start_s <= -row[0] < window.end_s:
                 raise not_a_line()
             after = Position(row[0], request.after)
-            lines_max -= await lines_up_to(window, after, call.account_id)
+            lines_max -= await _lines_up_to(database, pages, window, after, call.account_id)
 
         async def read(position: Position | None, most: int) -> list[Line]:
             last = position or _FIRST
@@ -198,6 +185,23 @@ def _file_handler(services: Services) -> Handler:
         return stream_of(read, after, lines_max)
 
     return handle
+
+
+async def _lines_up_to(
+    database: Database, pages: ClaimPages, window: Window, last: Position, account_id: str
+) -> int:
+    """How many lines the file has up to this one."""
+    at_s = -last.newest_first
+    newer, _ = await pages.read(window._replace(start_s=min(at_s + 1, window.end_s)), 0, 1)
+    ((of_its_second,),) = await database.fetch_long(
+        _OF_ITS_SECOND,
+        account_id,
+        wanted_sid=window.sid,
+        wanted_type=window.claim_type,
+        second=last.newest_first,
+        last_code=last.id,
+    )
+    return newer + int(of_its_second)
 
 
 EXPORTS = (Companion(CLAIMS_EXPORT, _export_handler), Companion(CLAIMS_FILE, _file_handler))

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -31,7 +31,7 @@ from tollway.intake.sources import (
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
-from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, last_runs, note_run
+from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, LastRun, last_runs, note_run
 from tollway.web.area import Context, Services, address
 from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
@@ -78,12 +78,22 @@ async def _data_page(context: Context, *first: Block) -> Response:
     if imports:
         titles = sentences("Kind", "When", "Read", "Stored", "Changed", "Rejected")
         blocks.append(plain_table(context, titles, imports, "", say("Last imports")))
+    blocks.append(await _sources_table(context, runs))
+    blocks.append(_source_form(context))
+    blocks.append(await rejects_table(context))
+    blocks.append(_columns_table(context))
+    is_running = job is not None and job.is_running
+    return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
+
+
+async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table:
+    say = context.say
     part = list_part(await list_sources(context.database), context.query(BEGIN), PATH)
-    sources = []
+    rows = []
     for each in part.rows:
         run = runs.get(PUSH_PREFIX + each.name)
         rotate = context.question(f"{PATH}/rotate", source=each.name)
-        sources.append(
+        rows.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),
                 _listed(context, each.speaks_for.shop),
@@ -95,14 +105,8 @@ async def _data_page(context: Context, *first: Block) -> Response:
         )
     titles = sentences("Source", "For shops", "For channels", "Last push", "Secret changed", "Act")
     none = say("No source is known yet: add one below.")
-    command = "tollway source add NAME"
-    table = plain_table(context, titles, sources, command, say("Sources"), none)
-    blocks.append(replace(table, older=part.next, newest=part.first, is_by_name=True))
-    blocks.append(_source_form(context))
-    blocks.append(await rejects_table(context))
-    blocks.append(_columns_table(context))
-    is_running = job is not None and job.is_running
-    return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
+    table = plain_table(context, titles, rows, "tollway source add NAME", say("Sources"), none)
+    return replace(table, older=part.next, newest=part.first, is_by_name=True)
 
 
 def _columns_table(context: Context) -> Table:
