@@ -70,6 +70,7 @@ def test_a_place_that_does_not_exist_is_named_by_its_part(place: str, wrong: str
         ("广东省 深圳市 其它区", ("town",)),
         ("湖北省 神农架林区 松柏镇", ("town",)),
         ("四川省 成都市 雁江区", ("town",)),
+        ("新疆 阿克苏地区 阿拉尔市", ("town",)),
         ("河北省 雄安新区 容城县", ("city", "town")),
         ("香港特别行政区 九龙 油尖旺", ("city", "town")),
         ("台湾省 台北市 某地", ("town",)),

@@ -43,6 +43,15 @@ class Spoken:
     look_up = cancel = issue
 
 
+class Half:
+    """What a waybill without an answer could never be settled with."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    issue = cancel = Spoken.issue
+
+
 def installed(*pairs: tuple[str, str]) -> Protocols:
     return Protocols(lambda: [EntryPoint(name, value, ENTRY_POINTS) for name, value in pairs])
 
@@ -108,6 +117,9 @@ def test_the_built_in_one_cannot_be_replaced() -> None:
         ((("spoken", "a:b"), ("spoken", "c:d")), "both bring the carrier protocol spoken"),
         ((("spoken", "no_such_module:X"),), r"cannot be loaded \(ModuleNotFoundError"),
         ((("spoken", f"{__name__}:Nothing"),), r"cannot be loaded \(AttributeError"),
+        ((("spoken", f"{__name__}:NUMBER"),), r"\(TypeError: it is no class or function"),
+        ((("spoken", f"{__name__}:issue"),), r"\(TypeError: it does not take three arguments"),
+        ((("spoken", f"{__name__}:Half"),), r"\(TypeError: it has no method look_up\)"),
     ],
 )
 def test_one_that_is_missing_is_named_in_a_sentence_and_nothing_is_sent(

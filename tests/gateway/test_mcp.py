@@ -289,7 +289,7 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
         sent.append(message)
 
     async def work() -> None:
-        tools = AgentTools((), pipeline, unused, unused, unused)
+        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=1)
         scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
         await tools(scope, unused, send)
 
@@ -299,9 +299,36 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
 
 
 @pytest.mark.sqlite
+def test_a_message_that_does_not_arrive_whole_in_time_is_refused() -> None:
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id="acc_1")
+
+    pipeline: Any = SimpleNamespace(authenticate=authenticate)
+    unused: Any = None
+    pieces = [{"type": "http.request", "body": b"{", "more_body": True}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop() if pieces else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work() -> None:
+        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=0.01)
+        scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
+        async with asyncio.timeout(5):
+            await tools(scope, receive, send)
+
+    asyncio.run(work())
+    assert sent[0]["status"] == 408
+    assert dict(sent[0]["headers"])[b"connection"] == b"close"
+
+
+@pytest.mark.sqlite
 def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
     unused: Any = None
-    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused)
+    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
     assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 

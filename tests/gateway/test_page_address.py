@@ -25,10 +25,12 @@ MANY = 3
 class Held:
     """A large page, whose answers wait until they are let go once the first was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, proxy: str) -> None:
         self._may_go = asyncio.Event()
         self._may_go.set()
-        self._pages = Pages([Route("/slow", self._slow)], Settings(), ByteBudget())
+        self._proxy = proxy
+        settings = Settings(trusted_proxies=proxy)
+        self._pages = Pages([Route("/slow", self._slow)], settings, ByteBudget())
         self._under_way: list[asyncio.Task[int]] = []
 
     async def _slow(self, _: Request) -> Response:
@@ -46,7 +48,9 @@ class Held:
             sent.append(message)
 
         scope = {"type": "http", "method": "GET", "path": "/slow", "raw_path": b"/slow"}
-        scope |= {"query_string": b"", "headers": [], "client": (address, 1), "root_path": ""}
+        headers = [(b"x-forwarded-for", address.encode())] if self._proxy else []
+        scope |= {"query_string": b"", "headers": headers, "root_path": ""}
+        scope |= {"client": (self._proxy or address, 1)}
         await self._pages(scope, receive, send)
         return int(sent[0]["status"])
 
@@ -62,18 +66,19 @@ class Held:
 
 
 @pytest.mark.parametrize(
-    ("address", "same", "other"),
+    ("address", "same", "other", "proxy"),
     [
-        ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
-        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::9", "2001:db8:0:2::1"),
+        ("192.0.2.1", "192.0.2.1", "192.0.2.2", ""),
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::9", "2001:db8:0:2::1", ""),
+        ("192.0.2.1", "192.0.2.1", "192.0.2.2", "10.0.0.1"),
     ],
-    ids=["IPv4", "a network of IPv6"],
+    ids=["IPv4", "a network of IPv6", "behind a proxy"],
 )
 def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_not(
-    address: str, same: str, other: str
+    address: str, same: str, other: str, proxy: str
 ) -> None:
     async def work() -> None:
-        held = Held()
+        held = Held(proxy)
         assert await held.ask(address) == 200
         await held.hold(address, LARGE_OF_ADDRESS_MAX)
         async with asyncio.timeout(20):

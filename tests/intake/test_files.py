@@ -202,6 +202,13 @@ def test_quotes_within_a_line_are_taken_as_they_are(tmp_path: Path) -> None:
     assert [each.values for each in read_records(path)] == [{"a": '5" pipe', "b": "xy"}]
 
 
+def test_a_number_that_is_written_as_a_formula_is_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(b'a,b\n="0123","=""0456"""\n"=1+1",x="y"\n')
+    records = [each.values for each in read_records(path)]
+    assert records == [{"a": "0123", "b": "0456"}, {"a": "=1+1", "b": 'x="y"'}]
+
+
 def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes("a,b\n2511\t, x y\u3000\n,\n , \n3,\n".encode())

@@ -2,6 +2,7 @@
 what it drops: old rows of test calls, and folders that killed processes left behind."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,26 @@ def test_it_is_filled_on_the_first_use_and_continued_on_a_new_day(fillings: Fill
             today = date(2026, 3, 2)
             found = await asyncio.gather(*(_newest_day(sandbox) for _ in range(3)))
             assert (found, fillings.count) == ([20260302] * 3, 2)
+        finally:
+            await sandbox.close()
+
+    asyncio.run(work())
+
+
+def test_it_is_made_again_if_its_folder_was_cleared_away_while_it_was_not_used(
+    fillings: Fillings,
+) -> None:
+    today = date(2026, 3, 1)
+
+    async def work() -> None:
+        nonlocal today
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: today, bytes(32))
+        try:
+            await _newest_day(sandbox)
+            assert sandbox._folder is not None
+            shutil.rmtree(sandbox._folder.path)
+            today = date(2026, 3, 12)
+            assert await sandbox.database.fetch_long(NEWEST_DAY) == [(20260312,)]
         finally:
             await sandbox.close()
 

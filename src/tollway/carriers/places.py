@@ -47,7 +47,8 @@ def find_place(province: str, city: str, town: str) -> Finding:
     if name is None:
         return Finding("province")
     cities = _divisions()[name]
-    everywhere = tuple(each for districts in cities.values() for each in districts)
+    # A city without districts is one itself, often sent as that of the city beside it.
+    everywhere = tuple(each for of, districts in cities.items() for each in districts or (of,))
     city = _without(province, city)
     town = _without(city, _without(province, town))
     districts, is_sure = _districts_of(city, cities, everywhere)

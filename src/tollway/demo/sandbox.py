@@ -37,6 +37,7 @@ from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 
+_FILE = "sandbox.db"
 _PATIENCE_S = 10.0
 # What test calls leave behind: of one account, of all, and how often it is looked at besides the
 # regular work.
@@ -156,10 +157,14 @@ class Sandbox:
 
     async def close(self) -> None:
         await self.database.close()
+        await self._remove()
+
+    async def _remove(self) -> None:
         if self._file is not None:
             await self._file.close()
         if self._folder is not None:
             self._folder.close()
+        self._file = self._folder = self._filled_to = None
 
     def _is_current(self) -> bool:
         return self._filled_to == self._today()
@@ -170,6 +175,9 @@ class Sandbox:
 
     async def _continue_to(self, today: date) -> Database:
         """Makes the world, or continues it when a new day has come."""
+        if self._folder is not None and not (self._folder.path / _FILE).exists():
+            # The system clears temporary files away that were not used for some days.
+            await self._remove()
         file = self._file or await self._make()
         made_days_ago = None if self._filled_to is None else (today - self._filled_to).days
         target = DemoTarget(
@@ -187,7 +195,7 @@ class Sandbox:
 
     async def _make(self) -> SqliteDatabase:
         self._folder = self._folder or SandboxFolder()
-        file = SqliteDatabase(str(self._folder.path / "sandbox.db"), _PATIENCE_S, self._metrics)
+        file = SqliteDatabase(str(self._folder.path / _FILE), _PATIENCE_S, self._metrics)
         try:
             await migrate(file)
             await add_sandbox_owners(file)

@@ -170,8 +170,10 @@ class Gateway:
     def _agent_tools(self) -> "AgentTools":
         from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
 
-        zone = self._settings.zone
-        return AgentTools(OPERATIONS, self._pipeline, self._edge, self._database, zone)
+        zone, body_timeout_s = self._settings.zone, self._settings.body_timeout_s
+        return AgentTools(
+            OPERATIONS, self._pipeline, self._edge, self._database, zone, body_timeout_s
+        )
 
     def begin(self, scope: Scope, receive: Receive) -> Progress | None:
         """Works on a call as the edge does; None if it is another request, or may be one."""

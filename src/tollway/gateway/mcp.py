@@ -30,7 +30,7 @@ from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
-from tollway.pipeline.bodies import NO_BODY, Receive, Scope, Send
+from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.envelope import REASON_HEADER
 from tollway.pipeline.http import Edge, headers_by_name
@@ -74,6 +74,7 @@ class AgentTools:
         edge: Edge,
         database: Database,
         zone: ZoneInfo,
+        body_timeout_s: float,
     ) -> None:
         # A file is no envelope, and an agent could not read it.
         answering = {each.name: each for each in operations if not each.is_file}
@@ -82,6 +83,7 @@ class AgentTools:
         self._calls = OwnCalls(edge)
         self._database = database
         self._zone = zone
+        self._body_timeout_s = body_timeout_s
         self._messages = SlidingSecond()
         self._stopping = asyncio.Event()
         server: Server[Any] = Server(
@@ -126,7 +128,12 @@ class AgentTools:
             headers = _HEADERS_BY_STATUS.get(status)
             refused = JSONResponse({"error": refusal.message("en")}, status, headers)
             return await refused(scope, receive, send)
-        return await self._manager.handle_request(scope, receive, send)
+        try:
+            within = _receive_in_time(receive, self._body_timeout_s)
+            return await self._manager.handle_request(scope, within, send)
+        except _BodyTimedOutError:
+            slow = {"error": "The request body did not arrive whole in time."}
+            return await JSONResponse(slow, 408, {"Connection": "close"})(scope, receive, send)
 
     async def _list(
         self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
@@ -228,6 +235,28 @@ class AgentTools:
             )
             result.content.append(picture)
         return result, headers.get(REASON_HEADER, b"").decode()
+
+
+class _BodyTimedOutError(Exception):
+    """The body of a message takes too long."""
+
+
+def _receive_in_time(receive: Receive, timeout_s: float) -> Receive:
+    """Receives a body that must be whole in time; the server of the protocol waits for ever."""
+    ends_at_s: float | None = asyncio.get_running_loop().time() + timeout_s
+
+    async def received() -> Message:
+        nonlocal ends_at_s
+        try:
+            async with asyncio.timeout_at(ends_at_s):
+                message = await receive()
+        except TimeoutError:
+            raise _BodyTimedOutError from None
+        if not message.get("more_body"):
+            ends_at_s = None
+        return message
+
+    return received
 
 
 class _Budget:

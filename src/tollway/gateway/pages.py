@@ -13,7 +13,7 @@ from time import time
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tollway.contract.addresses import counted_address
+from tollway.contract.addresses import client_address, counted_address
 from tollway.contract.language import weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
@@ -98,6 +98,7 @@ class Pages:
         self._missing_path = missing_path
         self._common_headers = common_headers(settings)
         self._budget = budget
+        self._proxies = settings.proxies
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
         self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
@@ -122,10 +123,10 @@ class Pages:
         await self({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = self._address(scope)
         if scope["raw_path"] not in self._large_paths:
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, send, address)
             return
-        address = counted_address(scope["client"][0])
         if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
             # With as little work as possible: there may be thousands of them a second.
             headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
@@ -134,15 +135,22 @@ class Pages:
             return
         self._of_address[address] += 1
         try:
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, send, address)
         finally:
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _address(self, scope: Scope) -> str:
+        """What a request is counted under. Behind a proxy all would be of one address."""
+        address = scope["client"][0]
+        if self._proxies:
+            forwarded_for = headers_by_name(scope["headers"]).get(b"x-forwarded-for")
+            address = client_address(address, forwarded_for, self._proxies)
+        return counted_address(address)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        address = counted_address(scope["client"][0])
         context = RequestContext(new_request_id(time()), client)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:

@@ -1,5 +1,6 @@
 """A record as it stands in a file, before it is checked, and the columns of a table."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -7,6 +8,7 @@ from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
 
+_TEXT_FORMULA = re.compile(r'\A="([^"]*)"\Z')
 _NOT_CSV = (
     "the line is not CSV; put cells that have quotes or line breaks into quotes, "
     "and at most 131,072 characters into each."
@@ -112,8 +114,12 @@ class Columns:
             problem = _NOT_CSV if cells is None else self.problem(cells)
         if problem or cells is None:
             return RawRecord(line, source, at_byte, (None, problem))
-        # Many programs end a number with a tab, so that no spreadsheet rounds it.
+        # Many programs end a number with a tab, or write ="123", so that no spreadsheet rounds it.
         cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+        if '="' in source:
+            cells = [
+                _TEXT_FORMULA.sub(r"\1", cell) if isinstance(cell, str) else cell for cell in cells
+            ]
         given: dict[str, object] = dict(zip(self._names, cells, strict=True))
         if "" in cells:
             given = {name: cell for name, cell in given.items() if cell != ""}

@@ -8,6 +8,7 @@ concerns that carrier alone.
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from tollway.carriers import CarrierError
@@ -81,6 +82,7 @@ class Protocols:
 def _load(entry_point: EntryPoint) -> MakeConnector:
     try:
         made: MakeConnector = entry_point.load()
+        _check(made)
     except Exception as error:
         raise CarrierError(
             "The carrier protocol {protocol} of the package {package} cannot be loaded "
@@ -91,6 +93,21 @@ def _load(entry_point: EntryPoint) -> MakeConnector:
             why=str(error),
         ) from error
     return made
+
+
+def _check(made: object) -> None:
+    """Raises TypeError for what could not be asked, or not about what became of a waybill."""
+    if not callable(made):
+        raise TypeError("it is no class or function")
+    try:
+        signature(made).bind("client", "carrier", "link")
+    except TypeError as error:
+        raise TypeError(
+            f"it does not take three arguments, a client, a carrier and its link: {error}"
+        ) from error
+    for name in ("issue", "look_up", "cancel"):
+        if isinstance(made, type) and not callable(getattr(made, name, None)):
+            raise TypeError(f"it has no method {name}")
 
 
 def _package(entry_point: EntryPoint) -> str:
