@@ -55,6 +55,7 @@ def test_0_a_hundred_waybills_are_issued_each_with_its_charge_and_receipt(served
     # What was not charged is recorded a moment later.
     whole = eventually(lambda: served.get(path, token=customer.token), lambda it: it.code == 0)
     assert (whole.data["outcome"], whole.data["amount"]) == ("not_charged", 0)
+    assert whole.data["reason"] == "BATCH" and "receipt of its own" in whole.data["why"]
 
 
 def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> None:
