@@ -9,12 +9,9 @@ others, so receivers that hang take half of them at the most.
 """
 
 import asyncio
-import hmac
 import logging
 import random
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import (
@@ -36,6 +33,7 @@ from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses, host_of
 from tollway.webhooks.endpoints import find_target
+from tollway.webhooks.signature import sign
 
 # Loaded for the first delivery.
 if TYPE_CHECKING:
@@ -260,19 +258,19 @@ class Deliverer:
     ) -> int:
         if self._client is None:
             self._client = _open_client()
-        signed = f"{due.event_id}.{now_s}.{due.body}".encode()
-        signatures = [b64encode(hmac.new(key, signed, sha256).digest()).decode() for key in keys]
+        body = due.body.encode()
+        signatures = [sign(key, due.event_id, str(now_s), body) for key in keys]
         request = self._client.build_request(
             "POST",
             url.copy_with(host=address),
-            content=due.body.encode(),
+            content=body,
             headers={
                 "Host": url.netloc.decode("ascii"),
                 "Content-Type": "application/json",
                 "User-Agent": "tollway",
                 "webhook-id": due.event_id,
                 "webhook-timestamp": str(now_s),
-                "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+                "webhook-signature": " ".join(signatures),
             },
             extensions={"sni_hostname": host_of(url)},
         )
