@@ -9,12 +9,9 @@ others, so receivers that hang take half of them at the most.
 """
 
 import asyncio
-import hmac
 import logging
 import random
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import (
@@ -37,6 +34,7 @@ from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
 from tollway.webhooks.sending import NoAnswerError, post
+from tollway.webhooks.signature import sign
 
 if TYPE_CHECKING:
     import httpx2
@@ -255,16 +253,16 @@ class Deliverer:
     async def _post(
         self, url: "httpx2.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
     ) -> int:
-        signed = f"{due.event_id}.{now_s}.{due.body}".encode()
-        signatures = [b64encode(hmac.new(key, signed, sha256).digest()).decode() for key in keys]
+        body = due.body.encode()
+        signatures = [sign(key, due.event_id, str(now_s), body) for key in keys]
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "tollway",
             "webhook-id": due.event_id,
             "webhook-timestamp": str(now_s),
-            "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+            "webhook-signature": " ".join(signatures),
         }
-        return await post(url, address, headers, due.body.encode(), _TIMEOUT_S)
+        return await post(url, address, headers, body, _TIMEOUT_S)
 
     async def _settle(self, due: _Due, status: int | None) -> None:
         now_ms = self._runtime.at_ms()
