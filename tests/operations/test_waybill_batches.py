@@ -55,6 +55,7 @@ def test_0_a_hundred_waybills_are_issued_each_with_its_charge_and_receipt(served
     # What was not charged is recorded a moment later.
     whole = eventually(lambda: served.get(path, token=customer.token), lambda it: it.code == 0)
     assert (whole.data["outcome"], whole.data["amount"]) == ("not_charged", 0)
+    assert whole.data["reason"] == "BATCH" and "receipt of its own" in whole.data["why"]
 
 
 def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> None:
@@ -82,6 +83,17 @@ def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> 
     assert sorted(results[n]["waybill"]["code"] for n in (0, 4, 5)) == [0, 1, 1]
     assert reply.data["withholding_money"] == 2 * PRICE
     assert credits_left(served.store, customer) == 10_000 - 2 * PRICE
+
+
+def test_names_that_are_not_known_are_listed_also_if_one_of_the_waybills_has_them(
+    served: Gateway,
+) -> None:
+    customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
+    good = waybill_request(wp_code)
+    wanted = [{**good, "order_sn": f"names-{n:04}", "tip": "1"} for n in range(2)]
+    reply = issue(served, customer, [*wanted, {**good, "order_sn": "names-last", "名": "1"}])
+    assert codes_of(reply) == [0, 0, 0]
+    assert reply.headers["x-ignored-parameters"] == "tip, %E5%90%8D"
 
 
 def test_0_the_same_again_gives_the_same_waybills_for_nothing(served: Gateway) -> None:

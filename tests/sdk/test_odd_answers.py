@@ -27,10 +27,12 @@ class _Answers:
         self.keys.append(request.headers["idempotency-key"])
         return httpx.Response(self._status, headers=self._headers, content=self._content)
 
-    def failure(self, **options: Any) -> TollwayError:
+    def client(self, **options: Any) -> Client:
         http = httpx.Client(transport=httpx.MockTransport(self))
-        client = Client("t", "http://gateway.example", http=http, **options)
-        with client, pytest.raises(TollwayError) as found:
+        return Client("t", "http://gateway.example", http=http, **options)
+
+    def failure(self, **options: Any) -> TollwayError:
+        with self.client(**options) as client, pytest.raises(TollwayError) as found:
             client.orders(owner_id="1")
         return found.value
 
@@ -82,6 +84,19 @@ def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
+def test_a_key_that_cannot_be_sent_is_refused_at_once() -> None:
+    answers = _Answers(_PAGE)
+    with answers.client() as client, pytest.raises(ValueError, match="printable ASCII"):
+        client.orders(owner_id="1", idempotency_key="订单-1")
+    assert answers.keys == []
+
+
+def test_a_loop_over_a_backward_window_is_refused_and_not_empty() -> None:
+    client = _Answers({**_PAGE, "code": 100}).client()
+    with client, pytest.raises(errors.ParameterError):
+        list(client.iter_coupon_claims(startTime=20, endTime=10, sid="1", type=4))
+
+
 def test_javascript_does_the_same(run: Run) -> None:
     script = """
     const ask = async (content, status = 200, headers = {}, retries = 4) => {
@@ -105,8 +120,14 @@ def test_javascript_does_the_same(run: Run) -> None:
     print(await ask("", 301, { location: "https://gateway.example/papi" }));
     print(await ask(with_({ code: 202 }), 200, { "retry-after": "61" }));
     print(await ask("<html>", 503, { "retry-after": "3600" }));
+    const fetch = async () => new Response(with_({ code: 100 }));
+    const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
+    const backward = { startTime: 20, endTime: 10, sid: "1", type: 4 };
+    try { print(await client.iterCouponClaims(backward).next()); }
+    catch (error) { print(error.name); }
     """
-    found = run(script)
+    *found, backward = run(script)
+    assert backward == "ParameterError"
     names = [name for name, *_ in found]
     assert names == ["UnexpectedAnswerError"] * 4 + ["RetryLaterError", "UnexpectedAnswerError"]
     assert "redirects to https://gateway.example/papi" in found[3][1]
@@ -129,6 +150,7 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     const slot = { site_id: 1, adzone_id: 2, promotion_id: 3 };
     print(await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789 })));
+    print(await failure(() => client.orders({ owner_id: "1" }, { idempotencyKey: "订单-1" })));
     await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789n }));
     await failure(() => client.issueWaybills({ waybills: [{ waybill_type: 1n }] }));
@@ -138,7 +160,8 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     for (const _ of [1, 2]) await failure(() => client.orders({ owner_id: "1" }, { signal }));
     print(getEventListeners(signal, "abort").length);
     """
-    *tokens, address, rounded, sent, listeners = run(script)
+    *tokens, address, rounded, key, sent, listeners = run(script)
+    assert "1 to 255 printable ASCII characters" in key
     assert all("The token is empty or not whole" in each for each in tokens)
     assert "The address must begin with https://" in address
     assert rounded.startswith("RangeError: platform_user_id")

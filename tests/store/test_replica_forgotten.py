@@ -85,3 +85,36 @@ def test_an_answer_of_before_does_not_count(
             await primary.close()
 
     assert asyncio.run(work()) == (0 if is_lost else 1)
+
+
+class Ahead(PostgresqlDatabase):
+    """A replica with some more in its log."""
+
+    more = 0
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        row = await super().fetch_one(query, **values)
+        return row and (*row[:-1], row[-1] + self.more)
+
+
+def test_a_replica_that_has_what_a_failover_has_lost_is_not_read_from(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+
+    async def work() -> None:
+        primary = PostgresqlDatabase(store.url, 5, Metrics())
+        replica = Ahead(store.url, 5, Metrics(), session="any")
+        reading = ReadingDatabase(primary, replica, Versions(primary), LAG_S)
+        try:
+            # The first time it has a new connection, which says nothing about those before it.
+            for _ in range(2):
+                await reading._catch_up()
+            assert reading.is_used
+            replica.more = 2**40
+            with pytest.raises(StoreUnavailableError, match="never had"):
+                await reading._catch_up()
+            assert not reading.is_used
+        finally:
+            await reading.close()
+            await primary.close()
+
+    asyncio.run(work())

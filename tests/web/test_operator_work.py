@@ -493,6 +493,10 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
         "Node gone:1 runs an older version",
     ):
         assert text in page, text
+    # Each leads to its cure.
+    cure = operator.open(f"/operator/carriers?load={without}").text
+    assert f'href="/operator/carriers?load={without}">Load numbers</a>' in page
+    assert f'<option value="{without}" selected>' in cure
     if not store.is_shared:
         assert "There was no backup for a day" in page
     assert "p50 / p99 in ms" in page and "calls since" in page

@@ -175,7 +175,7 @@ def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: C
     operator.open(page)
     sent = {"account": caller.account_id, "days": "0"}
     refused = operator.send("/operator/account/token", came_from=page, **sent)
-    assert "令牌有效期为 1 到 36,500 天，或不设期限。" in html.unescape(refused.text)
+    assert "：令牌有效期为 1 到 36,500 天，或不设期限。" in html.unescape(refused.text)
 
 
 @pytest.mark.parametrize(

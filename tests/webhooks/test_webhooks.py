@@ -165,6 +165,21 @@ def test_a_failed_one_is_tried_again_and_holds_up_its_subject_alone(
     )
 
 
+def test_a_test_event_does_not_wait_for_one_that_failed(client: Client, receiver: Receiver) -> None:
+    client.account.webhooks_make(url=receiver.url)
+    ids: list[str] = []
+
+    def answer(found: Received) -> int:
+        ids.append(found.headers["webhook-id"])
+        return 500 if ids[-1] == ids[0] else 204
+
+    receiver.answer = answer
+    client.account.webhooks_test()
+    eventually(lambda: len(ids), lambda count: count > 0)
+    client.account.webhooks_test()
+    eventually(lambda: len({*ids}), lambda count: count == 2)
+
+
 def test_to_a_webhook_that_ended_nothing_is_sent_again_and_its_log_stays(
     client: Client, receiver: Receiver
 ) -> None:

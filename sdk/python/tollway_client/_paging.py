@@ -91,7 +91,8 @@ def claim_pages(
     """All claims of a time as long as you like, newest first."""
     start, end = _counted("startTime", start), _counted("endTime", end)
     seen: set[str] = set()
-    while start < end:
+    # Also if there is nothing between them: the gateway says then what is wrong.
+    while True:
         window_start = max(start, end - _CLAIMS_WINDOW_S)
         in_window: set[str] = set()
         for _ in range(_READ_AGAIN_MAX):
@@ -100,6 +101,8 @@ def claim_pages(
             if len(in_window) >= total or len(in_window) == before:
                 break
         end = window_start
+        if start >= end:
+            return
 
 
 def _counted(name: str, moment: Union[int, str, datetime]) -> int:

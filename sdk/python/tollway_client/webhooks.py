@@ -46,11 +46,12 @@ def verify(
         raise SignatureError("The headers webhook-id and webhook-timestamp are missing or invalid.")
     if abs((time() if now_s is None else now_s) - int(moment)) > tolerance_s:
         raise SignatureError("The webhook is too old, or the clock of this machine is wrong.")
-    signed = f"{message_id}.{moment}.".encode() + body
-    given = sent.get("webhook-signature", "").split()
+    # Some servers decode bytes that are no text to surrogates.
+    signed = f"{message_id}.{moment}.".encode("utf-8", "surrogatepass") + body
+    given = sent.get("webhook-signature", "").encode("utf-8", "surrogatepass").split()
     for secret in [secrets] if isinstance(secrets, str) else secrets:
         expected = b"v1," + b64encode(hmac.new(_key(secret), signed, sha256).digest())
-        if any(hmac.compare_digest(expected, each.encode()) for each in given):
+        if any(hmac.compare_digest(expected, each) for each in given):
             return _event(message_id, body)
     raise SignatureError("No signature of the webhook fits the secret.")
 

@@ -97,7 +97,9 @@ export async function* claimPages(
 ): AsyncGenerator<Page<CouponRecord>> {
   const seen = new Set<string>();
   const first = counted("startTime", startTime);
-  for (let end = counted("endTime", endTime); end > first; ) {
+  let end = counted("endTime", endTime);
+  // Once also if there is nothing between them: the gateway says then what is wrong.
+  do {
     const start = Math.max(first, end - CLAIMS_WINDOW_S);
     const window = { ...filters, startTime: start, endTime: end };
     const inWindow = new Set<string>();
@@ -107,7 +109,7 @@ export async function* claimPages(
       if (inWindow.size >= total || inWindow.size === before) break;
     }
     end = start;
-  }
+  } while (end > first);
 }
 
 /** A time in seconds. Of a text without a zone only the gateway knows which time it is. */

@@ -171,7 +171,9 @@ def _end(parts: AccountParts) -> Handler:
 
 def _test(parts: AccountParts) -> Handler:
     async def handle(_: Nothing, call: AccountCall) -> Done:
-        event = Event(call.account_id, "webhook.test", "test", {"account_id": call.account_id})
+        # Each is a subject of its own: one that failed must not hold up those after it.
+        subject = parts.runtime.new_id("test:")
+        event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
 
         async def work(transaction: Transaction) -> None:
             day_start_s = _day_start_s(parts, call)

@@ -34,6 +34,7 @@ class FreeReason(StrEnum):
     """Why a call that was not refused was not charged either."""
 
     FREE = "FREE"
+    BATCH = "BATCH"
     REPLAYED = "REPLAYED"
     NOT_DONE = "NOT_DONE"
     DRY_RUN = "DRY_RUN"
@@ -119,6 +120,11 @@ FREE_REASONS = {
     FreeReason.FREE: Phrase(
         "The call succeeded; its price is 0.",
         "调用成功，价格为 0。",
+    ),
+    FreeReason.BATCH: Phrase(
+        "Each part of the call was charged or not by itself, and has a receipt of its own: "
+        "the answer has their ids.",
+        "本次调用的各项分别计费，各有回执，编号见响应。",
     ),
     FreeReason.REPLAYED: Phrase(
         "The answer of an earlier call was given again: only that call was charged.",

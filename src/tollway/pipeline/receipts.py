@@ -100,4 +100,6 @@ def _why_not(call: Call) -> str:
         return FreeReason.REPLAYED.value
     if call.caller.is_test:
         return FreeReason.TEST.value
+    if call.operation.batch_of is not None:
+        return FreeReason.BATCH.value
     return (FreeReason.NOT_DONE if call.price else FreeReason.FREE).value

@@ -323,7 +323,8 @@ async def _shown_again(
         return None
     scope = {**context.request.scope, "method": "GET", "path": path}
     request = Request({**scope, "query_string": query.encode("latin-1", "replace")})
-    problem = f"{say(error.title)}: {say(error.text, **error.values)}"
+    text = say(error.text, **error.values)
+    problem = say("{title}: {text}", title=say(error.title), text=text)
     its = replace(
         context,
         request=request,

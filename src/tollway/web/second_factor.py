@@ -2,6 +2,7 @@
 a person sets one up or turns it off. The same for owners, operators and members of accounts."""
 
 import hashlib
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -158,7 +159,7 @@ class SecondFactorPages(Generic[P]):
         form = Form(
             self._code,
             say("Sign in"),
-            [code_field(say)],
+            [code_field(say, has_focus=True)],
             hidden={"ticket": ticket},
             note=say("Type the code that your device shows now, or one of your recovery codes."),
             problem=say(problem),
@@ -299,7 +300,7 @@ class SecondFactorPages(Generic[P]):
         form = Form(
             self._own,
             say("Turn on"),
-            [code_field(say)],
+            [code_field(say, has_focus=bool(problem))],
             hidden={"step": "confirm"},
             note=say("Then type the code that it shows."),
             problem=problem,
@@ -334,13 +335,14 @@ class SecondFactorPages(Generic[P]):
             blocks.append(self._turning_off(say, problem))
         actions = [self._more._replace(text=say(self._more.text))] if self._more else []
         title = say("Your second factor")
+        visit = replace(visit, view=visit.view.at())
         return self._web.page(visit, title, blocks, status=status, actions=actions)
 
     def _turning_off(self, say: Say, problem: str) -> Form:
         return Form(
             self._own,
             say("Turn off"),
-            [code_field(say)],
+            [code_field(say, has_focus=bool(problem))],
             hidden={"step": "off"},
             title=say("Turn it off"),
             note=say("To have new recovery codes or another device, turn it off and on again."),
@@ -362,13 +364,14 @@ def _mark(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def code_field(say: Say) -> Field:
+def code_field(say: Say, *, has_focus: bool = False) -> Field:
     return Field(
         "code",
         say("One-time code"),
         is_required=True,
         length_max=_CODE_MAX,
         autocomplete="one-time-code",
+        has_focus=has_focus,
     )
 
 

@@ -205,9 +205,11 @@ class ReadingDatabase:
     async def _catch_up(self) -> None:
         asked_s, forgotten = monotonic(), self._forgotten
         primary = await _position(self._primary)
-        while await self._replayed(primary) < primary.position:
+        while (replayed := await self._replayed(primary)) < primary.position:
             self._tell(_BEHIND)
             await asyncio.sleep(_ASK_EVERY_S)
+        if replayed > primary.position:
+            await self._check_ahead(replayed)
         if forgotten == self._forgotten:
             self._level_at_s = asked_s
             self._tell(_BEHIND)
@@ -227,6 +229,13 @@ class ReadingDatabase:
                 self._give_up()
             raise
         return found.position
+
+    async def _check_ahead(self, replayed: Decimal) -> None:
+        """A primary sends nothing that is not in its own log. A replica that has more may have it
+        from a primary before, which a failover has lost."""
+        if replayed > (await _position(self._primary)).position:
+            self._forget()
+            raise StoreUnavailableError("it has what the primary never had: make it again")
 
     def _tell(self, reason: str) -> None:
         """Logs whether the replica is used when that changes; each reason why not once."""

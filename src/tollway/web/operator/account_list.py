@@ -50,7 +50,7 @@ def _account_row(context: Context, account: Account, credit: int | None) -> list
         state_of(context, account),
         context.number(credit),
         context.time(account.opened_at_s),
-        Cell(account.id, "mono"),
+        Cell(account.id, "code"),
     ]
 
 

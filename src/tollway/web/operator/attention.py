@@ -92,10 +92,14 @@ async def _pools(context: Context) -> Alarms:
         else:
             continue
         tone = "bad" if left == 0 else "soon"
-        found.append(_alarm(text, tone, say("Carriers"), "/operator/carriers"))
+        found.append(
+            _alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
+        )
     for (wp_code,) in await context.database.fetch_long(_WITHOUT_NUMBERS, "overview"):
         text = say("{carrier} never had numbers", carrier=wp_code)
-        found.append(_alarm(text, "bad", say("Carriers"), "/operator/carriers"))
+        found.append(
+            _alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
+        )
     return found
 
 

@@ -110,7 +110,8 @@ async def _carriers_table(
 
 
 def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
-    say = context.say
+    """Folded, unless the address names a carrier whose numbers run out."""
+    say, wanted = context.say, context.query("load")
     return Form(
         f"{PATH}/numbers",
         say("Load numbers"),
@@ -119,13 +120,21 @@ def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
                 "carrier",
                 say("Carrier"),
                 "select",
+                wanted,
                 choices=[(each.wp_code, f"{each.wp_code} {each.name}") for each in carriers],
             ),
             Field("shop", say("Shop"), placeholder=say("all shops"), length_max=64),
-            Field("numbers", say("Numbers, one on a line"), "textarea", length_max=12_000),
+            Field(
+                "numbers",
+                say("Numbers, one on a line"),
+                "textarea",
+                is_required=True,
+                length_max=12_000,
+                has_focus=bool(wanted),
+            ),
         ],
         title=say("Load numbers"),
-        is_folded=True,
+        is_folded=not wanted,
     )
 
 

@@ -80,7 +80,8 @@ async def show_trail(context: Context) -> Response:
             Cell(say(each.act), "time", title=each.act),
             Cell(
                 _subject(context, each.subject, names),
-                "code",
+                # The name of an account may be long.
+                "" if each.subject.startswith(_OF_ACCOUNT) else "code",
                 address(TRAIL, of=each.subject),
                 each.subject,
             ),
