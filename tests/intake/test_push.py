@@ -19,10 +19,10 @@ from tests.support.postgresql import locked
 from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.push_signature import SignatureError, read_claim, sign, signing_key
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
-from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
+from tollway.intake.sources import add_source, list_sources, rotate_secret
 from tollway.operations.catalogue import RECORD_KINDS
+from tollway.webhooks.signature import SignatureError, key_of, read_claim, sign, signing_key
 
 # Of a transaction that holds its locks and waits for the table of counts.
 _TURNS_TAKEN = """

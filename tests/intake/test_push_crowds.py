@@ -18,8 +18,8 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import add_source, key_of
+from tollway.intake.sources import add_source
+from tollway.webhooks.signature import key_of, sign
 
 # More than what is read without waiting for a place.
 LARGE = 70_000

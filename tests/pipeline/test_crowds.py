@@ -26,12 +26,12 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import add_source, key_of
+from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.webhooks.signature import key_of, sign
 
 pytestmark = pytest.mark.postgresql
 

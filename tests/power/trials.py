@@ -22,8 +22,7 @@ from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import add_source, key_of
+from tollway.intake.sources import add_source
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -33,6 +32,7 @@ from tollway.settings import Settings
 from tollway.store.key_check import files_of, use_files
 from tollway.store.sqlite import connection
 from tollway.telemetry.logs import LogWriter
+from tollway.webhooks.signature import key_of, sign
 
 CLIENTS = 6
 _SOURCE = "market"

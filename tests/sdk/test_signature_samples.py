@@ -13,9 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.docs.pages import ROOT
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import key_of
 from tollway.web.code_samples import SIGNATURE_SAMPLES
+from tollway.webhooks.signature import key_of, sign
 
 pytestmark = pytest.mark.sqlite
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -14,9 +14,8 @@ from tests.support.orders import OWNER, START_MS, new_shopper, order, put_orders
 from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.demo.owners import SHOP
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import key_of
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.webhooks.signature import key_of, sign
 
 _METHODS = {
     "product_analysis": "productAnalysis",

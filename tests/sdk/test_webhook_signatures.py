@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import DOCS, blocks_of
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import key_of
+from tollway.webhooks.signature import key_of, sign
 from tollway_client.errors import SignatureError
 from tollway_client.webhooks import verify
 

@@ -5,8 +5,8 @@ import time
 import httpx
 
 from tests.support.gateway import Gateway
-from tollway.intake.push_signature import sign
-from tollway.intake.sources import ALL, SpeaksFor, key_of
+from tollway.intake.sources import ALL, SpeaksFor
+from tollway.webhooks.signature import key_of, sign
 
 SOURCE = "market"
 EVERYONE = SpeaksFor((ALL,), (ALL,))

@@ -15,7 +15,6 @@ from starlette.routing import Route
 
 from tollway.intake.loading import Loader, RecordKind, store_records
 from tollway.intake.push_body import MalformedError, Pushed, read_push
-from tollway.intake.push_signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
@@ -25,6 +24,7 @@ from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
+from tollway.webhooks.signature import Claimed, SignatureError, read_claim, signing_key
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
 _CHUNK_RECORDS = 1000

@@ -5,8 +5,6 @@ sealed. Rotating makes a new one; the one before it goes on being accepted until
 A source speaks for the shops and channels that it was added with: nothing else is taken from it.
 """
 
-import base64
-import secrets
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -21,9 +19,8 @@ from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
+from tollway.webhooks.signature import key_of, new_secret
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
-_SECRET_BYTES = 32
 _ACTIVE_SECRETS = 2
 ALL = "*"
 _SPOKEN_FOR_MAX = 1000
@@ -91,7 +88,7 @@ async def add_source(
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.")
     _check_spoken_for(speaks_for)
-    secret = _new_secret()
+    secret = new_secret()
     added = Source(name, speaks_for, runtime.at_s(), None)
 
     async def work(transaction: Transaction) -> None:
@@ -142,7 +139,7 @@ async def rotate_secret(
 ) -> SourceSecret:
     """Makes a new secret, unless the source is not as expected: a form that is sent twice would
     otherwise end the secret that the source still uses."""
-    secret = _new_secret()
+    secret = new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
         row = await _found(transaction, name)
@@ -221,16 +218,8 @@ def _check_spoken_for(speaks_for: SpeaksFor) -> None:
         )
 
 
-def key_of(secret: str) -> bytes:
-    return base64.b64decode(secret.removeprefix(SECRET_PREFIX))
-
-
 def _can_be_name(name: str) -> bool:
     return 0 < len(name) <= 64 and name.isascii() and name.isprintable() and " " not in name
-
-
-def _new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def _sealed(sealer: Sealer, name: str, active: list[str]) -> bytes:

@@ -1,8 +1,5 @@
 """An account's endpoints: where its events go, and the secrets that they are signed with."""
 
-import base64
-import secrets
-
 import msgspec
 from sqlalchemy import BigInteger, bindparam, select
 
@@ -13,9 +10,8 @@ from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
+from tollway.webhooks.signature import key_of, new_secret
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
-_SECRET_BYTES = 32
 # For how long the secret before the newest one signs too.
 OVERLAP_S = 86_400
 ENDPOINTS_MAX = 10
@@ -100,7 +96,7 @@ async def add_endpoint(
 ) -> EndpointSecret:
     """A new endpoint; it counts in the day that began then."""
     made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
-    secret = _new_secret()
+    secret = new_secret()
 
     async def work(transaction: Transaction) -> None:
         # Locks the account's webhooks: of two that are added at once, the other one is seen.
@@ -141,7 +137,7 @@ async def rotate_secret(
 ) -> str | None:
     """The new secret; None if there is no such endpoint. The old one signs for a day more. It
     counts in the day that began then."""
-    secret, at_s = _new_secret(), runtime.at_s()
+    secret, at_s = new_secret(), runtime.at_s()
 
     async def work(transaction: Transaction) -> bool:
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
@@ -181,11 +177,7 @@ async def find_target(
     active = _opened(sealer, endpoint_id, sealed)
     if rotated_at_s is not None and rotated_at_s + OVERLAP_S <= now_s:
         active = active[:1]
-    return Target(url, [base64.b64decode(each.removeprefix(SECRET_PREFIX)) for each in active])
-
-
-def _new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    return Target(url, [key_of(each) for each in active])
 
 
 def secrets_context(endpoint_id: str) -> bytes:

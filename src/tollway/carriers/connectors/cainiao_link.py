@@ -40,7 +40,7 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
-_NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
@@ -101,6 +101,16 @@ def update_content(wp_code: str, order: IssueOrder, number: str, template_url: s
 def _party(of: Party) -> dict[str, Any]:
     address = msgspec.structs.asdict(of.address)
     return {"name": of.name, "mobile": of.mobile, "phone": "", "address": {"town": "", **address}}
+
+
+def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
+    return {
+        "msg_type": message,
+        "logistic_provider_id": opened.link.provider_id,
+        "to_code": opened.link.to_code,
+        "logistics_interface": content,
+        "data_digest": digest(content, opened.secret),
+    }
 
 
 def digest(content: str, secret: str) -> str:
@@ -214,13 +224,7 @@ class CainiaoConnector:
     async def _ask(self, message: str, content: str) -> dict[str, Any]:
         """Sends one message, once."""
         link = self._opened.link
-        form = {
-            "msg_type": message,
-            "logistic_provider_id": link.provider_id,
-            "to_code": link.to_code,
-            "logistics_interface": content,
-            "data_digest": digest(content, self._opened.secret),
-        }
+        form = signed_form(self._opened, message, content)
         request = self._client.build_request("POST", link.url, data=form)
         answer = read_answer(await exchange(self._client, request, link.deadline_ms / 1000))
         code = _text(answer.get("errorCode"))
@@ -249,7 +253,7 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 
 
 def _gateway_error(code: str) -> ConnectorError:
-    if code in _NOT_PASSED_ON:
+    if code in NOT_PASSED_ON:
         return NotSentError(
             "The LINK gateway refused the message with {code}: check the link.", code=code
         )

@@ -2,12 +2,10 @@
 be asked what became of an order.
 
 A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it, as
-in Cainiao's LINK. An answer is such a form too, with those two fields.
+in Cainiao's LINK (`cainiao_link.py`). An answer is such a form too, with those two fields.
 """
 
 import asyncio
-import base64
-import hashlib
 import hmac
 import time
 from typing import Any
@@ -18,6 +16,14 @@ import msgspec
 
 from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.cainiao_link import (
+    CANCEL,
+    ISSUE,
+    NOT_PASSED_ON,
+    UPDATE,
+    digest,
+    signed_form,
+)
 from tollway.carriers.connectors.connector import (
     AnswerUnusableError,
     Cancelled,
@@ -33,15 +39,9 @@ from tollway.carriers.connectors.connector import (
 from tollway.carriers.connectors.http_exchange import exchange
 from tollway.carriers.labels.print_data import Party, RoutingInfo
 
-ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
-CANCEL = "TMS_WAYBILL_DISCARD"
-UPDATE = "TMS_WAYBILL_UPDATE"
-
-# Codes of a gateway before the carrier. With these it has not forwarded the message; with any other
-# (S06 timeout, S07 system error, …) it may have.
+# How the codes of a gateway before the carrier begin.
 _GATEWAY_CODE = "S"
-NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
 NOT_FOUND = "WAYBILL_NOT_FOUND"
 
 
@@ -101,16 +101,6 @@ def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
     return msgspec.json.encode(content).decode()
 
 
-def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
-    return {
-        "msg_type": message,
-        "logistic_provider_id": opened.link.provider_id,
-        "to_code": opened.link.to_code,
-        "logistics_interface": content,
-        "data_digest": digest(content, opened.secret),
-    }
-
-
 def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
     """The answer to a message about this order, if the carrier has signed it."""
     try:
@@ -128,12 +118,6 @@ def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer
         # Signed, and still no answer to this: for example one that was kept and sent again.
         raise AnswerUnusableError("The carrier's answer is about another order.")
     return answer
-
-
-def digest(content: str, secret: str) -> str:
-    """MD5 is weak, but the other side computes it: the connection itself must be trusted."""
-    raw = hashlib.md5(f"{content}{secret}".encode(), usedforsecurity=False).digest()
-    return base64.b64encode(raw).decode()
 
 
 def _whole(wp_code: str, order: IssueOrder) -> dict[str, Any]:

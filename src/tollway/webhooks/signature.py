@@ -1,12 +1,16 @@
-"""The signature of a push, as Standard Webhooks describes it."""
+"""Secrets and signatures as Standard Webhooks describes them, of events to callers and of pushes to
+the gateway."""
 
 import base64
 import hashlib
 import hmac
+import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
 TOLERANCE_S = 300
+_SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
+_SECRET_BYTES = 32
 _VERSION = "v1,"
 _ID_MAX = 256
 
@@ -21,6 +25,14 @@ class Claimed(NamedTuple):
     message_id: str
     timestamp: str
     signatures: Sequence[str]
+
+
+def new_secret() -> str:
+    return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def key_of(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
 
 
 def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:
