@@ -11,6 +11,7 @@ from tests.cli.test_errors import assert_one_sentence
 from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
+from tests.support.orders import order, put_orders
 from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
 from tests.support.remote import eventually
@@ -69,6 +70,8 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
     sentence = "the coming months of entry cannot be made: The role"
     eventually(gateway.log, lambda log: sentence in log)
     assert gateway.stop() == 0
+    # What comes of a month that is not there goes to the rest.
+    assert put_orders(owned, [order(confirm_time=OLD_MS)]) == 1
 
 
 def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workplace: Path) -> None:

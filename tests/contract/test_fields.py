@@ -134,7 +134,8 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (WHOLE, "+1", "not a whole number"),
         (WHOLE, "1_0", "not a whole number"),
         (WHOLE, "１", "not a whole number"),
-        (WHOLE, "9" * 19, "not a whole number"),
+        (WHOLE, "9" * 19, "more than 1000"),
+        (WHOLE, "9" * 4000, "not a whole number"),
         (WHOLE, "", "not a whole number"),
         (WHOLE, [1], "not a whole number"),
         (CHOICE, 5, "not one of the known values"),
@@ -182,6 +183,18 @@ def test_a_number_means_the_same_as_its_digits(number: int) -> None:
             return unfit.problem
 
     assert outcome(number) == outcome(str(number)) == outcome(float(number))
+
+
+@pytest.mark.parametrize("kind", [WHOLE, CHOICE, Seconds(), Moment(), Whole(1, 2**62)])
+def test_a_long_number_means_the_same_as_its_digits(kind: Kind) -> None:
+    def outcome(raw: object) -> object:
+        try:
+            return kind.read(raw)
+        except Unfit as unfit:
+            return unfit.problem
+
+    for number in (2**62, 10**20, -(10**20)):
+        assert outcome(number) == outcome(str(number))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)

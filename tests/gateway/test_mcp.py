@@ -9,13 +9,16 @@ from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from starlette.requests import Request
 
 from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.engines import Engine
@@ -27,6 +30,7 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
+from tollway.gateway import mcp as agent_tools
 from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
@@ -296,6 +300,47 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
     asyncio.run(work())
     assert sent[0]["status"] == status
     assert dict(sent[0]["headers"]).get(b"retry-after") == retry_after
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [("reserve", "nothing was charged: try again later"), ("give_back", "the answer")],
+)
+def test_a_store_that_fails_beside_a_call_leaves_the_answer_and_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, seen: str
+) -> None:
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id="acc_1", token_id="tok_1", is_test=False)
+
+    permit = SimpleNamespace(price_of=lambda *_: 10)
+    pipeline: Any = SimpleNamespace(authenticate=authenticate, permit=permit)
+    unused: Any = None
+
+    async def fail(*_: object) -> None:
+        raise StoreBusyError("no connection to 10.0.0.5")
+
+    async def succeed(*_: object) -> bool:
+        return True
+
+    async def perform(*_: object) -> Any:
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text="the answer")], is_error=True
+        ), "CREDITS_USED_UP"
+
+    for each in ("reserve", "give_back"):
+        monkeypatch.setattr(agent_tools, each, fail if each == name else succeed)
+    monkeypatch.setattr(AgentTools, "_perform", perform)
+
+    async def work() -> Any:
+        tools = AgentTools(OPERATIONS, pipeline, unused, unused, ZoneInfo("UTC"), 1)
+        headers = [(b"x-tollway-budget", b"100")]
+        sent = Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 9)})
+        params = types.CallToolRequestParams(name="waybills", arguments={})
+        return await tools._answer_call(cast(Any, SimpleNamespace(request=sent)), params)
+
+    text = asyncio.run(work()).content[0].text
+    assert seen in text and "10.0.0.5" not in text
 
 
 @pytest.mark.sqlite

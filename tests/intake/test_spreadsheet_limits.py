@@ -149,3 +149,17 @@ def test_texts_that_the_file_itself_makes_longer_are_not_read(
     texts = iter([declared, _TEXTS, b"<si><t>&a;</t></si>" * 90, b"</sst>"])
     path = _file(tmp_path / "f.xlsx", types=_types(TEXTS), texts=texts)
     assert _problem(path, monkeypatch) == "f.xlsx is not a whole .xlsx file: save it again."
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_parts_that_are_packed_as_in_no_spreadsheet_are_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: int
+) -> None:
+    path = tmp_path / "f.xlsx"
+    with (
+        zipfile.ZipFile(_file(tmp_path / "usual.xlsx")) as old,
+        zipfile.ZipFile(path, "w", packing) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert _problem(path, monkeypatch) == "f.xlsx is not a whole .xlsx file: save it again."

@@ -46,7 +46,7 @@ LIMITS = {
     "code 401": (36, 0),
     "code 202": (48, 0),
     "code 204": (57, 0),
-    "coupon_claims": (143, 400),
+    "coupon_claims": (140, 400),
     # Kept in memory: only the versions are read.
     "promotion_material": (138, 20),
     "waybills": (186, 20),

@@ -85,6 +85,17 @@ def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> 
     assert credits_left(served.store, customer) == 10_000 - 2 * PRICE
 
 
+def test_names_that_are_not_known_are_listed_also_if_one_of_the_waybills_has_them(
+    served: Gateway,
+) -> None:
+    customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
+    good = waybill_request(wp_code)
+    wanted = [{**good, "order_sn": f"names-{n:04}", "tip": "1"} for n in range(2)]
+    reply = issue(served, customer, [*wanted, {**good, "order_sn": "names-last", "名": "1"}])
+    assert codes_of(reply) == [0, 0, 0]
+    assert reply.headers["x-ignored-parameters"] == "tip, %E5%90%8D"
+
+
 def test_0_the_same_again_gives_the_same_waybills_for_nothing(served: Gateway) -> None:
     customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
     wanted = [{**waybill_request(wp_code), "order_sn": f"again-{n:04}"} for n in range(2)]

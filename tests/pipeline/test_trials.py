@@ -187,6 +187,15 @@ def test_a_dry_run_that_is_not_understood_is_not_charged(
     assert notes_of(world, caller) <= 1
 
 
+def test_100_the_account_api_has_no_dry_run_of_a_change(served: Gateway, world: Store) -> None:
+    token = all_operations_caller(world).token
+    reply = served.post_json(
+        "/account/v1/tokens/make", {"label": "x"}, token=token, headers=DRY_RUN
+    )
+    assert reply.code == 100 and "X-Tollway-Dry-Run" in reply.msg
+    assert served.get("/account/v1/balance", token=token, headers=DRY_RUN).code == 0
+
+
 @pytest.mark.sqlite
 @pytest.mark.parametrize("is_async", [False, True], ids=["at once", "later"])
 def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -> None:

@@ -84,6 +84,13 @@ def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
+def test_a_key_that_cannot_be_sent_is_refused_at_once() -> None:
+    answers = _Answers(_PAGE)
+    with answers.client() as client, pytest.raises(ValueError, match="printable ASCII"):
+        client.orders(owner_id="1", idempotency_key="订单-1")
+    assert answers.keys == []
+
+
 def test_a_loop_over_a_backward_window_is_refused_and_not_empty() -> None:
     client = _Answers({**_PAGE, "code": 100}).client()
     with client, pytest.raises(errors.ParameterError):
@@ -143,6 +150,7 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     const slot = { site_id: 1, adzone_id: 2, promotion_id: 3 };
     print(await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789 })));
+    print(await failure(() => client.orders({ owner_id: "1" }, { idempotencyKey: "订单-1" })));
     await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789n }));
     await failure(() => client.issueWaybills({ waybills: [{ waybill_type: 1n }] }));
@@ -152,7 +160,8 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     for (const _ of [1, 2]) await failure(() => client.orders({ owner_id: "1" }, { signal }));
     print(getEventListeners(signal, "abort").length);
     """
-    *tokens, address, rounded, sent, listeners = run(script)
+    *tokens, address, rounded, key, sent, listeners = run(script)
+    assert "1 to 255 printable ASCII characters" in key
     assert all("The token is empty or not whole" in each for each in tokens)
     assert "The address must begin with https://" in address
     assert rounded.startswith("RangeError: platform_user_id")

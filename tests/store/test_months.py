@@ -29,10 +29,13 @@ from tests.support.postgresql import locked
 from tests.support.server_files import BIN
 from tests.support.stores import Store
 from tollway.intake.loading import store_records
+from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
 from tollway.ledger.entries import ADD_ENTRY, Entry
+from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.store.database import Database, Transaction
 from tollway.store.months import make_months_ahead, month_of
+from tollway.store.open import open_sealer
 
 pytestmark = pytest.mark.postgresql
 
@@ -149,6 +152,19 @@ def test_a_load_makes_a_month_whose_lock_was_not_free_at_first(store: Store) -> 
         load("first")
     load("second")
     assert rows_by_part(store, "coupon_claim") == {f"coupon_claim_{OLD.name}": 2}
+
+
+def test_a_record_that_is_replayed_has_its_month_made(store: Store) -> None:
+    sealer = open_sealer(store.url, store.key_file)
+    record = msgspec.json.encode(order(confirm_time=OLD_MS))
+    kept = sealed_reject(sealer, b"key", UPLOAD, "orders", record, "it was wrong", 1)
+
+    async def work(database: Database) -> int:
+        await database.write(partial(keep_rejects, rejects=[kept]))
+        return (await replay(database, sealer, RECORD_KINDS, None)).stored
+
+    assert store.do(work) == 1
+    assert rows_by_part(store, "shop_order") == {f"shop_order_{OLD.name}": 1}
 
 
 def test_a_row_that_a_check_refuses_is_not_tried_again(store: Store) -> None:

@@ -1,8 +1,14 @@
 """One worker's deliveries, to a receiver in this process."""
 
 import asyncio
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, repeat
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -122,3 +128,45 @@ def test_to_an_account_that_is_closed_nothing_more_is_sent(
     worker.deliver()
     assert own_store.run("SELECT state FROM webhook_delivery") == [("failed",)]
     assert not receiver.received
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    "line", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n", b"more", b"\r\n"]
+)
+def test_an_answer_without_an_end_is_not_read_for_long(own_store: Store, line: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                while True:
+                    connection.sendall(line * 1000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        place = SimpleNamespace(url=f"http://127.0.0.1:{listening.getsockname()[1]}/hook")
+        worker = Worker(own_store, cast(Receiver, place))
+        worker.record(new_caller(own_store).account_id)
+        began_s = time.monotonic()
+        worker.deliver()
+        # It is ended, and does not wait for the time limit.
+        assert time.monotonic() - began_s < 10
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 1)]
+
+
+@pytest.mark.sqlite
+def test_an_interim_answer_is_none(own_store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+                connection.sendall(b"HTTP/1.1 204\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        place = SimpleNamespace(url=f"http://127.0.0.1:{listening.getsockname()[1]}/hook")
+        worker = Worker(own_store, cast(Receiver, place))
+        worker.record(new_caller(own_store).account_id)
+        worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("delivered",)]

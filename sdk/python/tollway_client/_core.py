@@ -121,6 +121,8 @@ class Core:
         sent_key = next((added[name] for name in added if name.lower() == _KEY.lower()), None)
         if operation.repeats == "key" and sent_key is None:
             sent_key = added[_KEY] = key or str(uuid.uuid4())
+        if sent_key is not None and not _is_key(sent_key):
+            raise ValueError(f"An {_KEY} is 1 to 255 printable ASCII characters.")
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:
@@ -212,6 +214,10 @@ class Core:
         # The dataclass is frozen for its users.
         object.__setattr__(found, "meta", meta)
         return found
+
+
+def _is_key(text: str) -> bool:
+    return 1 <= len(text) <= 255 and text.isascii() and text.isprintable()
 
 
 def checked_base_url(base_url: str) -> str:

@@ -90,6 +90,9 @@ export class Core {
     options: CallOptions = {},
   ): Promise<Answer<P>> {
     const key = keyOf(operation, options);
+    if (key.text !== null && !/^[ -~]{1,255}$/.test(key.text)) {
+      throw new TypeError("An Idempotency-Key is 1 to 255 printable ASCII characters.");
+    }
     const headers = { ...this.headers, ...key.added, ...options.headers };
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);

@@ -188,6 +188,36 @@ def _shown_routes(found: list[Route]) -> Output:
     return Output(found, table)
 
 
+_ProtocolOption = Annotated[
+    str,
+    option(
+        "The protocol of its messages; installed packages can bring others.",
+        metavar="NAME",
+        show_default=True,
+    ),
+]
+_SecretFileOption = Annotated[
+    Path | None,
+    option(
+        "The file with the secret that signs messages, - for standard input; else it is asked for.",
+        metavar="FILE",
+    ),
+]
+_DeadlineOption = Annotated[
+    int,
+    option("How long it may take to answer.", min=1, max=DEADLINE_MS_MAX, show_default=True),
+]
+_SettleAfterOption = Annotated[
+    int,
+    option(
+        "How old a message must be before it counts as lost if the carrier says so.",
+        min=1,
+        max=SETTLE_AFTER_S_MAX,
+        show_default=True,
+    ),
+]
+
+
 @command(carriers, "connect")
 async def connect_carrier(
     session: Session,
@@ -199,66 +229,25 @@ async def connect_carrier(
     to_code: Annotated[
         str, option("The to_code of its messages; with LINK it can be left out.", metavar="CODE")
     ] = "",
-    protocol: Annotated[
-        str,
-        option(
-            "The protocol of its messages; installed packages can bring others.",
-            metavar="NAME",
-            show_default=True,
-        ),
-    ] = CAINIAO_LINK,
+    protocol: _ProtocolOption = CAINIAO_LINK,
     template: Annotated[
         str, option("The address of the label's template at the carrier.", metavar="URL")
     ] = "",
-    secret_file: Annotated[
-        Path | None,
-        option(
-            "The file with the secret that signs messages, - for standard input; else it is "
-            "asked for.",
-            metavar="FILE",
-        ),
-    ] = None,
-    deadline_ms: Annotated[
-        int,
-        option("How long it may take to answer.", min=1, max=DEADLINE_MS_MAX, show_default=True),
-    ] = DEADLINE_MS,
-    settle_after_s: Annotated[
-        int,
-        option(
-            "How old a message must be before it counts as lost if the carrier says so.",
-            min=1,
-            max=SETTLE_AFTER_S_MAX,
-            show_default=True,
-        ),
-    ] = SETTLE_AFTER_S,
+    secret_file: _SecretFileOption = None,
+    deadline_ms: _DeadlineOption = DEADLINE_MS,
+    settle_after_s: _SettleAfterOption = SETTLE_AFTER_S,
     plain_http: Annotated[
         bool, option("Allow http:// to another machine: nothing is hidden.", "--plain-http")
     ] = False,
 ) -> Output:
     """Let a carrier give its numbers itself; or change how."""
     PROTOCOLS.named(protocol)
-    secret = _read_secret(secret_file)
-    changed_at_s = session.runtime.at_s()
+    secret, at_s = _read_secret(secret_file), session.runtime.at_s()
     link = CarrierLink(
-        carrier,
-        url,
-        provider,
-        to_code,
-        deadline_ms,
-        settle_after_s,
-        changed_at_s,
-        protocol,
-        template,
+        carrier, url, provider, to_code, deadline_ms, settle_after_s, at_s, protocol, template
     )
-    database = await session.open()
-    await connect(
-        database,
-        await session.sealer(),
-        link,
-        secret,
-        allows_plain=plain_http,
-        runtime=session.runtime,
-    )
+    database, sealer = await session.open(), await session.sealer()
+    await connect(database, sealer, link, secret, allows_plain=plain_http, runtime=session.runtime)
     return Output(
         link,
         f"Carrier {carrier} is connected to {url} ({protocol}) "

@@ -6,6 +6,7 @@ limit, price, receipt and consent. Requests are stateless, so any worker can ans
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
@@ -37,6 +38,8 @@ from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Pipeline
 from tollway.pipeline.throttle import SlidingSecond
 from tollway.store.database import Database, StoreError
+
+logger = logging.getLogger("tollway.mcp")
 
 MCP_PATH = "/mcp"
 BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
@@ -91,7 +94,7 @@ class AgentTools:
             version=__version__,
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_call_tool=self._answer_call,
         )
         self._manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=_BODY_MAX
@@ -123,7 +126,7 @@ class AgentTools:
             if self._messages.admit(call.account_id, _MESSAGES_A_SECOND) is None:
                 raise Refusal(Reason.THROTTLED, limit=_MESSAGES_A_SECOND)
         except (Refusal, StoreError) as error:
-            refusal = error if isinstance(error, Refusal) else Refusal(Reason.STORE_UNAVAILABLE)
+            refusal = _refusal_of(error)
             status = refusal.reason.value.status
             headers = _HEADERS_BY_STATUS.get(status)
             refused = JSONResponse({"error": refusal.message("en")}, status, headers)
@@ -171,6 +174,19 @@ class AgentTools:
             await waiting
         return call
 
+    async def _answer_call(
+        self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """The protocol's server would send the text of any error that is raised."""
+        try:
+            return await self._call(context, params)
+        except (Refusal, StoreError) as error:
+            refusal = _refusal_of(error)
+        except Exception:
+            logger.exception("a tool call failed unexpectedly")
+            refusal = Refusal(Reason.INTERNAL)
+        return _result(refusal.message("en"), is_error=True)
+
     async def _call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
@@ -187,13 +203,8 @@ class AgentTools:
         if budget is None or price == 0:
             return (await self._perform(operation, params.arguments or {}, request))[0]
         wanted = Reservation(account_id, budget.session, price, budget.most)
-        try:
-            is_reserved = await reserve(
-                self._database, wanted, int(call.at_s), midnight_s(call.at_s, self._zone)
-            )
-        except Refusal as refusal:
-            return _result(refusal.message("en"), is_error=True)
-        if not is_reserved:
+        day_start_s = midnight_s(call.at_s, self._zone)
+        if not await reserve(self._database, wanted, int(call.at_s), day_start_s):
             return _result(
                 f"The budget of this session is spent: {budget.most} calls and credits in all, and "
                 f"this call costs {price}. Nothing was charged. Ask the person you work for for "
@@ -202,10 +213,14 @@ class AgentTools:
             )
         # Without an answer it is not known what the call took: then nothing is given back.
         result, reason = await self._perform(operation, params.arguments or {}, request)
-        may_be_charged = await self._may_be_charged(result, reason)
-        charged = price if may_be_charged else _charged(operation, result, price)
-        if charged < price:
-            await give_back(self._database, account_id, budget.session, price - charged)
+        try:
+            may_be_charged = await self._may_be_charged(result, reason)
+            charged = price if may_be_charged else _charged(operation, result, price)
+            if charged < price:
+                await give_back(self._database, account_id, budget.session, price - charged)
+        except StoreError as error:
+            # It counts as spent; the answer may have been paid, and is not lost for that.
+            logger.error("what an agent's call did not cost was not given back: %s", error)
         return result
 
     async def _may_be_charged(self, result: types.CallToolResult, reason: str) -> bool:
@@ -277,6 +292,10 @@ class _Budget:
         if len(session) > _SESSION_MAX or not session.isprintable():
             raise ValueError(f"X-Tollway-Session must be a name of at most {_SESSION_MAX} letters.")
         return cls(session, int(most))
+
+
+def _refusal_of(error: Refusal | StoreError) -> Refusal:
+    return error if isinstance(error, Refusal) else Refusal(Reason.STORE_UNAVAILABLE)
 
 
 def _request_of(context: ServerRequestContext[Any, Any]) -> Request:

@@ -213,17 +213,21 @@ async def replay(
             raise IntakeError("There is no rejected record {record_id}.", record_id=only_id)
         wanted = [only_id]
     stored = unchanged = rejected = 0
+    # One of each kind: it knows which months it has made.
+    loaders = {name: kind.make_loader(sealer) for name, kind in kinds.items()}
     for record_id in wanted:
         row = await database.fetch_one(_FIND, wanted=record_id)
         if row is None:
             continue
-        kind = kinds[row[2]]
-        loader = kind.make_loader(sealer)
+        kind, loader = kinds[row[2]], loaders[row[2]]
         record = sealer.open(row[1], record_context(row[0], record_id))
         good = await _check_again(database, sealer, kind, loader, row[0], record)
         if good is None:
             rejected += 1
-        elif await database.write(partial(_settle, loader, record_id, good)):
+            continue
+        if loader.months is not None:
+            await loader.months.make_for(database, [good])
+        if await database.write(partial(_settle, loader, record_id, good)):
             stored += 1
         else:
             unchanged += 1

@@ -17,7 +17,7 @@ from datetime import datetime, time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, cast
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.styles.numbers import builtin_format_code, is_date_format, is_timedelta_format
@@ -102,7 +102,11 @@ class Parts(ZipFile):
         self._cells = 0
 
     def open(self, name: str | ZipInfo, *_: Any, **__: Any) -> IO[bytes]:
-        return cast("IO[bytes]", _Part(super().open(name), self))
+        # Of others, which no spreadsheet has, one piece can unpack to any size.
+        part = name if isinstance(name, ZipInfo) else self.getinfo(name)
+        if part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise ValueError("a part is packed in another way")
+        return cast("IO[bytes]", _Part(super().open(part), self))
 
     def begin_row(self, cells: int = 0) -> None:
         """What follows is a row; the one before had so many cells."""

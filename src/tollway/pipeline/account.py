@@ -6,17 +6,23 @@ from functools import partial
 from tollway.account.balance import LIMITED
 from tollway.account.operation import AccountCall, AccountOperation, Handler, RateLimit
 from tollway.contract.envelope import encode_data
+from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.token_limits import ACCOUNT_API
 from tollway.pipeline.call import Call
 from tollway.pipeline.permit import not_for
 from tollway.pipeline.receipts import sees_receipt
 from tollway.pipeline.throttle import Throttle
+from tollway.pipeline.trials import DRY_RUN_HEADER
+
+_NO_DRY_RUN = Phrase("the account API has no dry run", "账户接口不支持试算")
+_WITHOUT = Phrase("the request without it", "不带此请求头的请求")
 
 
 class PermitAccount:
     """Stage: a test token is for the sandbox, and the account is not in it; one that is limited to
-    operations must name the account API among them, and for waybills those too."""
+    operations must name the account API among them, and for waybills those too. A change has no
+    dry run."""
 
     def __call__(self, call: Call) -> None:
         if call.caller.is_test:
@@ -27,6 +33,14 @@ class PermitAccount:
             limits.allows(each) for each in (ACCOUNT_API, operation.needs) if each
         ):
             raise not_for(limits)
+        if call.method != "GET" and DRY_RUN_HEADER in call.headers:
+            # What its sender expects to be tried would be done.
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="X-Tollway-Dry-Run",
+                problem=_NO_DRY_RUN,
+                expected=_WITHOUT,
+            )
 
 
 class PerformAccount:

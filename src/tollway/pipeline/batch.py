@@ -16,6 +16,7 @@ from tollway.contract.fields import is_unicode
 from tollway.contract.operation import Operation
 from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
 from tollway.pipeline.call import KEY_HEADER, Answer, Call
+from tollway.pipeline.decode import listed_together
 from tollway.pipeline.envelope import REASON_HEADER
 from tollway.pipeline.replay import read_key
 from tollway.telemetry.requests import new_request_id
@@ -63,6 +64,7 @@ class Batch:
             _result(item, request, answer)
             for item, request, answer in zip(items, requests, answers, strict=True)
         ]
+        call.ignored = listed_together(call.ignored, *(item.ignored for item in items))
         # By itself it costs nothing.
         call.price = 0
         call.data = encode_data(WaybillBatch(results, sum(item.charged for item in items)))

@@ -22,7 +22,7 @@ _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
 _KEPT_KINDS: set[type] = {Choice, Code, Day, Moment, Seconds, Text, Whole}
 # At most 4 KB of a header.
-_LISTED_MAX, _NAME_MAX = 10, 32
+_LISTED_MAX, _NAME_MAX, _MORE = 10, 32, "..."
 
 
 class Decode:
@@ -106,7 +106,7 @@ class Decode:
             raise _elsewhere(refusal, _IN_BODY) from None
         unknown = decoder.unknown(sent)
         if unknown:
-            call.ignored = _listed(unknown, call.ignored)
+            call.ignored = listed_together(call.ignored, _listed(unknown))
 
     def _seen_in_query(self, refusal: Refusal, call: Call) -> Refusal:
         if not call.query or refusal.reason is not Reason.PARAMETER_MISSING:
@@ -156,9 +156,15 @@ def _may_be_kept(operation: Operation) -> bool:
     return all(type(each.field.kind) in _KEPT_KINDS for each in fields)
 
 
-def _listed(names: list[str], before: str = "") -> str:
-    """Names that a caller chose, as a header can carry them, after those already listed."""
-    some = names[: _LISTED_MAX + 1]
-    listed = before.split(", ") if before else []
-    listed += [quote(name[:_NAME_MAX], safe="", errors="replace") for name in some]
-    return ", ".join(listed if len(listed) <= _LISTED_MAX else [*listed[:_LISTED_MAX], "..."])
+def _listed(names: list[str]) -> str:
+    """Names that a caller chose, as a header can carry them."""
+    listed = [quote(name[:_NAME_MAX], safe="", errors="replace") for name in names[:_LISTED_MAX]]
+    return ", ".join(listed if len(names) <= _LISTED_MAX else [*listed, _MORE])
+
+
+def listed_together(*lists: str) -> str:
+    """Several such lists as one, with each name once."""
+    names = dict.fromkeys(name for each in lists if each for name in each.split(", "))
+    has_more = _MORE in names or len(names) > _LISTED_MAX
+    some = [name for name in names if name != _MORE][:_LISTED_MAX]
+    return ", ".join([*some, _MORE] if has_more else some)

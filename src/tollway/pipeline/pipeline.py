@@ -237,7 +237,7 @@ class Pipeline:
         """One request of a batch."""
 
         def decode(call: Call) -> None:
-            call.request, _ = self._decode.decode(call.operation.name, raw)
+            call.request, call.ignored = self._decode.decode(call.operation.name, raw)
 
         route = self._of_an_item
         return await answer_of(self._pass(call, _Route((decode, *route.stages), route.enveloper)))

@@ -86,13 +86,21 @@ async def make_months_ahead(database: Database, now_s: int) -> None:
     if not database.is_shared:
         return
     for table in divided_tables():
-        try:
-            await database.write(partial(_make, table, list(_coming(now_s))))
-        except (StoreBusyError, StoreUnavailableError):
-            raise
-        except Exception as error:
-            # Such as a missing right. Nothing is lost: the rows go to the rest.
-            logger.error("the coming months of %s cannot be made: %s", table.name, error)
+        await _make_if_allowed(database, table, list(_coming(now_s)), "coming months")
+
+
+async def _make_if_allowed(
+    database: Database, table: Table, moments_s: Sequence[int], what: str
+) -> bool:
+    """False if it has to be tried another time."""
+    try:
+        return await database.write(partial(_make, table, moments_s))
+    except (StoreBusyError, StoreUnavailableError):
+        raise
+    except Exception as error:
+        # Such as a missing right. Nothing is lost: the rows go to the rest.
+        logger.error("the %s of %s cannot be made: %s", what, table.name, error)
+        return True
 
 
 def _coming(now_s: int) -> Iterator[int]:
@@ -118,8 +126,7 @@ class MonthsOf:
             days = _days(self._table, rows) - self._known
             if not days:
                 return
-            are_made = await database.write(partial(_make, self._table, _moments(days)))
-            if are_made:
+            if await _make_if_allowed(database, self._table, _moments(days), "months"):
                 self._known |= days
 
 

@@ -102,9 +102,9 @@ class Jobs:
             logger.exception("the work %s failed", name)
             problem = Sentence("It failed: the log of the gateway says why.")
         finally:
+            del self._running[name]
             ended.set()
             await beating
-            del self._running[name]
         try:
             await self._note(name, Job(int(self._now_s()), done, total, problem=problem))
         except StoreError as error:

@@ -83,7 +83,7 @@ class ReferencePages:
 
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
-        table = codes_of(list(Reason), OPERATIONS[0], visit.view)
+        table = codes_of(list(Reason), OPERATIONS, visit.view)
         return self._page(visit, say("Codes"), [table])
 
     async def _events(self, _: Request, visit: Visit[Owner]) -> Response:
@@ -139,7 +139,7 @@ class ReferencePages:
                 answer = msgspec.json.format(msgspec.json.encode(example.answer)).decode()
                 title = say("Example of a line") if operation.is_file else say("Example of data")
                 blocks.append(Code(title, [("JSON", answer)]))
-            blocks.append(codes_of(operation.reasons, operation, view))
+            blocks.append(codes_of(operation.reasons, [operation], view))
             blocks.append(refusals_of(operation, view, self._base, int(self._web.now_s())))
             return self._page(
                 visit,

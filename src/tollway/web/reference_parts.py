@@ -182,8 +182,14 @@ def fields_of(operation: Operation, view: View) -> Table:
     return Table([Column(each) for each in titles], rows, Empty(""), title=title)
 
 
-def codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Table:
+def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: View) -> Table:
+    """Each reason with its message, as the first of the operations that has it says it."""
     say = view.say
+
+    def message(reason: Reason) -> str:
+        of = next((each for each in operations if reason in each.reasons), operations[0])
+        return sample_refusal(reason, of).message(view.language)
+
     return Table(
         [
             Column(say("Code"), "number"),
@@ -195,7 +201,7 @@ def codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Tab
             [
                 Cell(str(each.value.code), "number"),
                 Cell(each.name, "code"),
-                Cell(sample_refusal(each, operation).message(view.language)),
+                Cell(message(each)),
                 Cell(str(each.value.status), "number"),
             ]
             for each in sorted(reasons, key=lambda each: each.value.code)

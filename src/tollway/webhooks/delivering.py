@@ -31,11 +31,11 @@ from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
-from tollway.webhooks.addresses import AddressError, Addresses, host_of
+from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
+from tollway.webhooks.sending import NoAnswerError, post
 from tollway.webhooks.signature import sign
 
-# Loaded for the first delivery.
 if TYPE_CHECKING:
     import httpx2
 
@@ -176,7 +176,6 @@ class Deliverer:
         self._sealer = sealer
         self._addresses = addresses
         self._runtime = runtime
-        self._client: httpx2.AsyncClient | None = None
         self._tasks: dict[asyncio.Task[None], _Due] = {}
 
     async def deliver_due(self) -> None:
@@ -238,8 +237,6 @@ class Deliverer:
 
     async def _send(self, due: _Due) -> int | None:
         """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
-        import httpx2  # noqa: PLC0415
-
         now_s = self._runtime.at_s()
         target = await find_target(
             self._database, self._sealer, due.account_id, due.endpoint_id, now_s
@@ -250,35 +247,22 @@ class Deliverer:
             url = self._addresses.check(target.url)
             address = await self._addresses.resolve(url, due.account_id)
             return await self._post(url, address, due, target.keys, now_s)
-        except (AddressError, httpx2.HTTPError, TimeoutError, OSError):
+        except (AddressError, NoAnswerError, TimeoutError, OSError):
             return None
 
     async def _post(
         self, url: "httpx2.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
     ) -> int:
-        if self._client is None:
-            self._client = _open_client()
         body = due.body.encode()
         signatures = [sign(key, due.event_id, str(now_s), body) for key in keys]
-        request = self._client.build_request(
-            "POST",
-            url.copy_with(host=address),
-            content=body,
-            headers={
-                "Host": url.netloc.decode("ascii"),
-                "Content-Type": "application/json",
-                "User-Agent": "tollway",
-                "webhook-id": due.event_id,
-                "webhook-timestamp": str(now_s),
-                "webhook-signature": " ".join(signatures),
-            },
-            extensions={"sni_hostname": host_of(url)},
-        )
-        async with asyncio.timeout(_TIMEOUT_S):
-            response = await self._client.send(request, stream=True)
-            # Only the status counts: a receiver may send a body of any length.
-            await response.aclose()
-        return response.status_code
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "tollway",
+            "webhook-id": due.event_id,
+            "webhook-timestamp": str(now_s),
+            "webhook-signature": " ".join(signatures),
+        }
+        return await post(url, address, headers, body, _TIMEOUT_S)
 
     async def _settle(self, due: _Due, status: int | None) -> None:
         now_ms = self._runtime.at_ms()
@@ -303,24 +287,6 @@ class Deliverer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._client is not None:
-            await self._client.aclose()
-
-
-def _open_client() -> "httpx2.AsyncClient":
-    """Nothing of one answer is kept for the next request: connections and cookies would be found
-    by the address, which may be that of many accounts' hosts."""
-    from http.cookiejar import CookieJar, DefaultCookiePolicy  # noqa: PLC0415
-
-    import httpx2  # noqa: PLC0415
-
-    return httpx2.AsyncClient(
-        trust_env=False,
-        follow_redirects=False,
-        timeout=_TIMEOUT_S,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        limits=httpx2.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0),
-    )
 
 
 def _key(due: _Due) -> dict[str, object]:

@@ -3,7 +3,7 @@
 They are found by looking, and recorded together with the mark that says so.
 """
 
-from sqlalchemy import BigInteger, and_, bindparam, null, select
+from sqlalchemy import BigInteger, and_, bindparam, exists, null, select
 
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
@@ -52,14 +52,25 @@ _its_key = (
     balance_alert.c.account_id == bindparam("of_account"),
     balance_alert.c.unit == bindparam("of_unit"),
 )
+# Both look again: another node may have reported it meanwhile, and what it was before is over.
 _FIRE = Query(
     lambda: (
         balance_alert.update()
-        .where(*_its_key, balance_alert.c.fired_at_ms.is_(None))
+        .where(
+            *_its_key,
+            balance_alert.c.fired_at_ms.is_(None),
+            exists().where(_its_balance, balance.c.amount < balance_alert.c.below),
+        )
         .values(fired_at_ms=bindparam("at_ms", type_=BigInteger))
     )
 )
-_RESET = Query(lambda: balance_alert.update().where(*_its_key).values(fired_at_ms=null()))
+_RESET = Query(
+    lambda: (
+        balance_alert.update()
+        .where(*_its_key, exists().where(_its_balance, balance.c.amount >= balance_alert.c.below))
+        .values(fired_at_ms=null())
+    )
+)
 _insert_alert = insert(balance_alert).values(
     account_id=bindparam("of_account"),
     unit=bindparam("of_unit"),

@@ -42,10 +42,8 @@ class CouponClaimsHandler:
         return read_at_once(self._database, self._answer(request, call))
 
     async def _answer(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        start_s, end_s = (
-            min(seconds_of(each, self._zone), _FOREVER_S)
-            for each in (request.startTime, request.endTime)
-        )
+        start_s = min(seconds_of(request.startTime, self._zone), _FOREVER_S)
+        end_s = min(seconds_of(request.endTime, self._zone), _FOREVER_S)
         window = Window(request.sid, request.type, start_s, end_s)
         total, claims = await self._read(window, (request.page - 1) * request.limit, request.limit)
         page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)

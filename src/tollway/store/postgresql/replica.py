@@ -235,7 +235,7 @@ class ReadingDatabase:
         from a primary before, which a failover has lost."""
         if replayed > (await _position(self._primary)).position:
             self._forget()
-            raise StoreUnavailableError("it has what the primary never had: make it anew")
+            raise StoreUnavailableError("it has what the primary never had: make it again")
 
     def _tell(self, reason: str) -> None:
         """Logs whether the replica is used when that changes; each reason why not once."""

@@ -1,0 +1,91 @@
+"""One webhook over HTTP: a request goes out, and of the answer the status alone is read.
+
+Receivers are the callers' own. One that answers without an end must not keep the event loop busy,
+where paid calls wait, so no more is read than a status needs; and nothing of one answer is kept for
+the next request.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tollway.webhooks.addresses import host_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+_LINE_MAX_BYTES = 8192
+# Of interim answers (100 to 199) before the one that counts, with their headers.
+_LINES_MAX = 100
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r\n]")
+
+
+class NoAnswerError(Exception):
+    """The receiver sent no answer of HTTP."""
+
+
+async def post(
+    url: "httpx2.URL", address: str, headers: Mapping[str, str], body: bytes, timeout_s: float
+) -> int:
+    """The status of the answer. The host's certificate is checked, and the address is the one that
+    was found for the host."""
+    is_secure = url.scheme == "https"
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(
+            address,
+            url.port or (443 if is_secure else 80),
+            limit=_LINE_MAX_BYTES,
+            ssl=_trust() if is_secure else None,
+            server_hostname=host_of(url) if is_secure else None,
+        )
+        try:
+            writer.write(_head(url, headers, len(body)) + body)
+            await writer.drain()
+            return await _status(reader)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            raise NoAnswerError from None
+        finally:
+            # Whatever else comes is of no interest.
+            writer.transport.abort()
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The authorities of the operating system, whatever the environment says."""
+    import httpx2  # noqa: PLC0415
+
+    context = httpx2.create_ssl_context(trust_env=False)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _head(url: "httpx2.URL", headers: Mapping[str, str], length: int) -> bytes:
+    sent = {
+        "Host": url.netloc.decode("ascii"),
+        "Accept": "*/*",
+        "Connection": "close",
+        "Content-Length": str(length),
+        **headers,
+    }
+    lines = [f"POST {url.raw_path.decode('ascii')} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in sent.items()]
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+async def _status(answer: asyncio.StreamReader) -> int:
+    is_first = True
+    for _ in range(_LINES_MAX):
+        line = await answer.readuntil(b"\n")
+        if is_first:
+            found = _STATUS.match(line)
+            if found is None:
+                break
+            status = int(found[1])
+            if status >= 200 or status == 101:
+                return status
+        # The line after an empty one begins the next answer.
+        is_first = not line.strip()
+    raise NoAnswerError
