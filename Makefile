@@ -1,5 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv, once.
-PYTHON ?= python3
+# Which one is explained in the script; another one: make install PYTHON=python3.13.
+PYTHON ?= $(shell python3 requirements/choose_python.py || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
@@ -111,7 +112,7 @@ clean:  ## delete .venv; the next command makes it again
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Tollway needs Python 3.11 or newer: set PYTHON=python3.11 or later.") if sys.version_info < (3, 11) else None'
-	@echo "Setting up $(VENV) …"
+	@echo "Setting up $(VENV) with $(PYTHON) …"
 	@$(PYTHON) -m venv --without-pip $(VENV)
 
 # The lines of uv in the lock file are its own lock file. Without uv, pip installs everything.

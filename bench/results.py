@@ -12,6 +12,8 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
+from requirements.choose_python import is_optimised
+
 # The connections at which operations are compared.
 MAIN = 64
 
@@ -145,7 +147,7 @@ def machine() -> dict[str, str]:
         "processor": f"{os.cpu_count()} × {_processor()}",
         "memory": f"{memory_kib / 2**20:.0f} GiB",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "Python": platform.python_version(),
+        "Python": f"{platform.python_version()} {'' if is_optimised() else 'not '}optimised",
         "SQLite": apsw.sqlite_lib_version(),
         # Far above 0, others were using the machine, and only the costs per call are of use.
         "load before the run": f"{os.getloadavg()[0]:.1f}",

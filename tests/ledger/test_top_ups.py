@@ -1,5 +1,6 @@
 """Top-ups as operators make them: bounded, in the trail, and once for a form that is sent twice."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -130,7 +131,10 @@ def test_a_running_gateway_notices_a_top_up(on_account: OnAccount) -> None:
         await versions.refresh()
         before = versions.directory
         await top_up(database, OPERATOR, account, "credits", 5)
-        assert not versions.is_fresh()
+        # A server tells of a commit a moment later.
+        async with asyncio.timeout(30):
+            while versions.is_fresh():  # noqa: ASYNC110 - it can only be polled
+                await asyncio.sleep(0.01)
         await versions.refresh()
         assert versions.directory > before
 
