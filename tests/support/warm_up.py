@@ -7,6 +7,7 @@ right for one that runs for months, and most of the time of one that a test star
 import gc
 import io
 import sys
+import typing
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from types import CodeType
@@ -21,12 +22,16 @@ from tollway.__main__ import main
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
 from tollway.store.query import JointQuery, Query
+from tollway.store.sealing import KEY_BYTES, Sealer
 from tollway.store.sqlite.schema_check import schema_parts
 from tollway.web.pages import Web
 
 # What a gateway or a command loads when it first needs it, but not what only a few need: every fork
 # pays for the memory of all of it. Nothing here may start a thread, as numpy under openpyxl does.
 _LATE = (
+    "encodings.idna",
+    "multiprocessing.popen_fork",
+    "multiprocessing.sharedctypes",
     "tollway.demo.fakes.carrier.server",
     "tollway.demo.fakes.link.gateway",
     "tollway.gateway.server",
@@ -53,6 +58,11 @@ def warm_up(folder: str) -> None:
     schema_parts()
     _compile_queries()
     _compile_templates()
+    # OpenSSL prepares a cipher when it is first used.
+    Sealer({1: bytes(KEY_BYTES)}, 1).seal(b"", b"")
+    # Every fork would empty these when it ends, and so copy them.
+    for empty in typing._cleanups:  # type: ignore[attr-defined]
+        empty()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
     gc.freeze()
