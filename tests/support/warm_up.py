@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import Environment
 
+from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
+from tollway.carriers.connectors.http_exchange import open_client
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
 from tollway.store.query import JointQuery, Query
@@ -46,6 +48,8 @@ def warm_up(folder: str) -> None:
     """Loads all commands and runs a few, so that what they load is there for every fork."""
     all_commands()
     use_cheap_passwords()
+    load_authorities_once()
+    open_client()
     for module in _LATE:
         import_module(module)
     for command in ("migrate", "account list", "settings"):
