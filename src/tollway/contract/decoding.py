@@ -220,8 +220,8 @@ def _typed(name: str, field: Field, value: object) -> Any:
 # Shorter names are all alike; longer ones than the last belong to no operation. In a name of three
 # letters another letter is another name: a client that sends `pid` does not mean `sid`.
 _ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
-# What other interfaces call the same parameter, as `_plain` has it. A client that sends `page` where
-# it is `page_num` would pay for the first page again and again.
+# What other interfaces call the same parameter, as `_plain` has it. A client that sends `page` and
+# means `page_num` would pay for the first page again and again.
 _SAME_THING = (
     ("page", "pagenum", "pageno", "pagenumber", "pageindex", "currentpage", "curpage"),
     ("pagesize", "limit", "size", "perpage", "pagelimit", "pagelen", "pagelength"),
