@@ -222,7 +222,8 @@ class Pipeline:
         return self._pass(call, route)
 
     def _run_timed(self, call: Call, route: _Route) -> Progress:
-        call.reached = reached = []
+        reached: list[tuple[str, int]] = []
+        call.reached = reached
         progress = self._pass(call, route)
         if call.account_id is None and isinstance(progress, Answer):
             # As quickly as without timing: a crowd without tokens gets here each time.
