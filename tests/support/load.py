@@ -66,7 +66,8 @@ async def flood(
     is_enough: Callable[[LoadResult], bool],
     pause_s: float = 0,
 ) -> LoadResult:
-    """Calls from several connections to each gateway, one after the other, until that is enough. A connection that is cut off calls no more."""
+    """Calls from several connections to each gateway, one after the other, until that is enough.
+    A connection that is cut off calls no more."""
     load = LoadResult()
     connections = [
         await asyncio.open_connection("127.0.0.1", gateway.port)
