@@ -14,7 +14,6 @@ import pytest
 from tests.support.certificates import self_signed
 from tollway.webhooks import sending
 
-
 pytestmark = pytest.mark.sqlite
 
 
