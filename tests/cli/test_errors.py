@@ -37,7 +37,7 @@ WRONG_WISHES = (
     ("client list unknown", "There is no account unknown"),
     ("client revoke cli_nothing", "no such client"),
     ("credit add acme 0", "not 0"),
-    ("credit add acme -1", "has less than 1 credits"),
+    ("credit add acme -1", "has fewer credits than 1"),
     ("credit add acme 99999999999999999999", "whole number up to"),
     ("credit add shut 5", "closed"),
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
