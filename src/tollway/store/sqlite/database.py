@@ -13,7 +13,14 @@ from typing import TypeVar
 import apsw
 
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Row, StoreError, Timings, Transaction
+from tollway.store.database import (
+    Row,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+    Timings,
+    Transaction,
+)
 from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
@@ -92,7 +99,7 @@ class SqliteDatabase:
             try:
                 return await asyncio.shield(reading)
             except asyncio.CancelledError:
-                # Nobody waits for it. It keeps its place until its thread is free again.
+                # No call waits for it. It keeps its place until its thread is free again.
                 while not reading.done():
                     self._long_reader.raw.interrupt()
                     await asyncio.wait((reading,), timeout=_INTERRUPT_AGAIN_S)
@@ -197,12 +204,12 @@ def back_up_file(path: str, destination: str) -> None:
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
-    """Executes one statement, if no other program writes at this moment."""
-    with closing(apsw.Connection(path)) as connection:
-        try:
+    """Executes one statement, if it can be written and no other program writes at this moment."""
+    try:
+        with our_errors(), closing(apsw.Connection(path)) as connection:
             connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
-        except apsw.BusyError:
-            return False
+    except (StoreBusyError, StoreUnavailableError):
+        return False
     return True
 
 
