@@ -6,6 +6,7 @@ right for one that runs for months, and most of the time of one that a test star
 
 import gc
 import io
+import ssl
 import sys
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
@@ -13,6 +14,7 @@ from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpcore2
 from jinja2 import Environment
 
 from tests.support.commands import all_commands
@@ -53,6 +55,7 @@ def warm_up(folder: str) -> None:
     schema_parts()
     _compile_queries()
     _compile_templates()
+    _load_authorities()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
     gc.freeze()
@@ -84,3 +87,14 @@ def _compile_templates() -> None:
     templates = Web(sessions=None, zone=_ZONE)._templates  # type: ignore[arg-type]
     for name in templates.list_templates():
         templates.get_template(name)
+
+
+def _load_authorities() -> None:
+    """Those of the machine, which no environment changes: every client of carriers has them."""
+    load = httpcore2.default_ssl_context
+    of_machine = load(_trust_env=False)
+
+    def load_once(*, _trust_env: bool = True) -> ssl.SSLContext:
+        return load() if _trust_env else of_machine
+
+    httpcore2.default_ssl_context = load_once

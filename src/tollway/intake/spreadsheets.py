@@ -61,7 +61,7 @@ def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
         cells.extend([None] * (len(columns) - len(cells)))
         read = list(map(_read, cells))
         texts = list(map(str, read))
-        if any(map(str.strip, texts)):
+        if any(texts):
             yield columns.record(line, read, _written(texts), size)
 
 
@@ -259,7 +259,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(cell: object) -> str | LostCell:
-    text = _text(cell)
+    text = _text(cell).strip()
     if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
         problem = "it is a number of over 15 digits, which a spreadsheet rounds"
         return LostCell(text, f"{problem}; format the column as text.")
