@@ -1,4 +1,4 @@
-"""Prints the Python for .venv: the one this runs with, or the system's own if that is quicker.
+"""Prints the Python for .venv: the one this runs with, or the system's own if that is better.
 
 A Python that was compiled without optimisations, as pyenv does unless it is asked for them, takes
 about a quarter longer for a paid call. Systems optimise theirs.
@@ -27,5 +27,10 @@ def is_usable(python: str) -> bool:
     return done.returncode == 0
 
 
+def choose() -> str:
+    is_good = sys.version_info >= (3, 11) and is_optimised()
+    return "python3" if is_good or not is_usable(SYSTEM) else SYSTEM
+
+
 if __name__ == "__main__":
-    print("python3" if is_optimised() or not is_usable(SYSTEM) else SYSTEM)
+    print(choose())

@@ -281,6 +281,15 @@ def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, to
     assert paid.headers["x-request-id"] not in str(client.account.requests())
 
 
+def test_without_a_webhook_nothing_is_sent_and_there_is_no_log(client: Client) -> None:
+    assert not client.account.webhooks_test().done
+    with pytest.raises(errors.UnknownPathError) as found:
+        client.account.webhooks_deliveries(webhook_id="whk_1")
+    assert found.value.reason == "ITEM_UNKNOWN"
+    made = client.account.webhooks_make(url="https://93.184.216.34/hook").endpoint
+    assert client.account.webhooks_deliveries(webhook_id=made.id).deliveries == []
+
+
 def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) -> None:
     page = client.account.consents(limit=2)
     rest = client.account.consents(after=page.next_after)

@@ -6,18 +6,19 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tests.carriers.conftest import ask, link_to, new_order
+from tests.support.certificates import self_signed
 from tests.support.fake_carrier import ISSUE, SECRET, FakeCarrier
-from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
+from tollway.carriers.connectors.connector import (
+    Connector,
+    Issued,
+    NotSentError,
+    OutcomeUnknownError,
+)
 from tollway.demo.fakes.carrier.link_form import written_answer
 
 
@@ -93,11 +94,31 @@ def _http(status: str, body: bytes, *headers: str) -> bytes:
         ),
         (b"nonsense\r\n\r\n", "No answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", "No answer"),
+        # More than is read, before an answer and within one.
+        (b"HTTP/1.1 100 \r\n\r\n" * 20_000 + _http("200 OK", b""), "No answer"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 40_000,
+            "ReadError",
+        ),
     ],
 )
 def test_what_is_no_answer_leaves_the_outcome_unknown(reply: bytes, sentence: str) -> None:
     with Impostor(reply) as impostor, pytest.raises(OutcomeUnknownError, match=sentence):
         ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(new_order()))
+
+
+def test_nothing_of_an_answer_is_sent_with_the_next_message() -> None:
+    reply = _http("200 OK", b"", "Set-Cookie: a=b", "Connection: close")
+
+    async def twice(to: Connector) -> None:
+        for _ in range(2):
+            with suppress(OutcomeUnknownError):
+                await to.issue(new_order())
+
+    with Impostor(reply) as impostor:
+        ask(link_to(f"http://127.0.0.1:{impostor.port}"), twice)
+        assert b"POST" in impostor.received
+        assert b"cookie" not in impostor.received.lower()
 
 
 def test_a_redirect_is_not_followed(fake: FakeCarrier) -> None:
@@ -156,28 +177,6 @@ def test_control_the_same_answer_without_tls_is_taken() -> None:
 
 
 def _self_signed(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = folder / "impostor.pem"
-    pem.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
+    context.load_cert_chain(self_signed(folder))
     return context

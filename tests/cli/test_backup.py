@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command, charge_calls
+from tests.faults.disk import FULL, Fault, FaultyDisk
 from tests.support.stores import Store
 from tollway.cli.command import CommandError
 from tollway.cli.files import new_file
@@ -111,3 +112,15 @@ def test_what_is_not_committed_is_not_copied_and_not_waited_for(
     copy = apsw.Connection(str(workplace / "copy.db"))
     assert copy.execute("SELECT directory FROM version").fetchall() == [(0,)]
     assert list(workplace.glob("*.unfinished*")) == []
+
+
+def test_a_database_on_a_full_disk_is_copied_elsewhere(
+    tollway: Command, ledger_store: Store
+) -> None:
+    disk = FaultyDisk(ledger_store.path)
+    # Every write to the database itself; the copy is on another disk.
+    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
+        answer = tollway("backup", "copy.db")
+    assert disk.failed
+    assert (answer.status, answer.err) == (0, "")
+    assert Path("copy.db").is_file()

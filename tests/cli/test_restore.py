@@ -118,8 +118,9 @@ def test_a_database_behind_a_link_is_replaced_where_it_is(
     restored = tollway("restore", "copy.db", "--replace", "--json", *behind).json
     assert (workplace / "links/current.db").is_symlink()
     assert Path(restored["replaced"]).parent == workplace
-    names = [each["name"] for each in tollway("account", "list", "--json").json]
-    assert names == ["acme"]
+    for database in ((), behind):
+        names = [each["name"] for each in tollway("account", "list", "--json", *database).json]
+        assert names == ["acme"]
 
 
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(

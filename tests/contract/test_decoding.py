@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.catalogue import OPERATIONS
 
 
 class Parcel(msgspec.Struct, frozen=True):
@@ -132,6 +134,29 @@ def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, mean
     for language in ("en", "zh"):
         message = refused.value.message(language)
         assert sent in message and meant in message
+
+
+@pytest.mark.parametrize(
+    ("operation", "sent", "meant"),
+    [
+        ("promotion_material", "page", "page_num"),
+        ("promotion_material", "page_no", "page_num"),
+        ("promotion_material", "per_page", "page_size"),
+        ("coupon_claims", "pageSize", "limit"),
+        ("coupon_claims", "pageNum", "page"),
+        ("orders", "page_index", "page"),
+        ("orders", "size", "pageSize"),
+        ("orders", "startDate", "start_time"),
+        ("account_requests", "page_size", "limit"),
+    ],
+)
+def test_what_others_call_a_parameter_is_refused_with_our_name(
+    operation: str, sent: str, meant: str
+) -> None:
+    request_types = {each.name: each.request_type for each in (*OPERATIONS, *ACCOUNT_OPERATIONS)}
+    with pytest.raises(Refusal) as refused:
+        Decoder(request_types[operation]).ignored({sent: "2"})
+    assert refused.value.values == {"field": sent, "known": meant}
 
 
 @pytest.mark.parametrize("sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order"])

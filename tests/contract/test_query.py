@@ -25,6 +25,7 @@ from tollway.contract.reasons import Reason, Refusal
         (b"%61=%E4%BD%A0", {"a": "你"}),
         (b"a=1;b=2", {"a": "1;b=2"}),
         (b"a=%00", {"a": "\0"}),
+        (b"a=1&a=&a=+&b=&b=2", {"a": "1", "b": "2"}),
         ("a=你".encode(), {"a": "你"}),
         (b"&".join(b"a%d=1" % number for number in range(100)), {f"a{n}": "1" for n in range(100)}),
     ],

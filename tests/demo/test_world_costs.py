@@ -116,8 +116,8 @@ def test_a_server_gets_many_new_rows_in_few_statements(
     made = Made()
     made.fill(store)
     asked = server.asked()
-    # As counted: 46.75 calls for a record, give or take a hundred in all, and 391 statements.
+    # As counted: 46.75 calls for a record, give or take a hundred in all, and 402 statements.
     assert made.calls < 46.9 * made.records
-    assert len(asked.reads) + len(asked.others) < 400
+    assert len(asked.reads) + len(asked.others) < 412
     stored = [each for each in asked.others if re.match(r'(INSERT INTO|COPY) "?shop_order"?', each)]
     assert stored and all(each.startswith("COPY") for each in stored)

@@ -34,3 +34,13 @@ def test_one_that_is_missing_or_too_old_is_not_taken(monkeypatch: pytest.MonkeyP
     assert not is_usable("/nowhere/python3")
     monkeypatch.setattr(choose_python, "USABLE", choose_python.USABLE.replace("(3, 11)", "(9, 0)"))
     assert not is_usable(sys.executable)
+
+
+@pytest.mark.parametrize("version", [(3, 10, 1), (3, 11, 0)])
+def test_one_that_is_too_old_gives_way_also_if_it_is_quick(
+    version: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_python, "is_optimised", lambda: True)
+    monkeypatch.setattr(choose_python, "SYSTEM", sys.executable)
+    monkeypatch.setattr(sys, "version_info", version)
+    assert choose_python.choose() == (sys.executable if version < (3, 11) else "python3")

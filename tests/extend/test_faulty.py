@@ -12,6 +12,7 @@ import pytest
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
+from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
@@ -19,13 +20,14 @@ from tollway.store.database import Database
 
 PATH = "/papi/faulty"
 SOURCE = """
+import asyncio
 from typing import Annotated
 import msgspec
 from tollway.contract.envelope import encode_data
 from tollway.contract.fields import Field, Text
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.subject import Subject
+from tollway.operations.subject import Counted, Priced, Subject
 
 class FaultyRequest(msgspec.Struct, frozen=True):
     how: Annotated[str, Field(Text(max_length=64), "What to do.")]
@@ -45,6 +47,16 @@ def make_handler(services):
             return None
         if request.how == "forgets to encode":
             return FaultyResult(call.price)
+        if request.how == "cancels":
+            raise asyncio.CancelledError
+        if request.how == "exits":
+            raise SystemExit(3)
+        if request.how == "returns no JSON":
+            return b"{oops"
+        if request.how == "counts what is not encoded":
+            return Counted(FaultyResult(call.price), 1)
+        if request.how == "prices what is not encoded":
+            return Priced(2, "text")
         return encode_data(FaultyResult(call.price))
     return handle
 
@@ -114,6 +126,11 @@ def caller(store: Store) -> Caller:
         "refuses without some values",
         "returns nothing",
         "forgets to encode",
+        "cancels",
+        "exits",
+        "returns no JSON",
+        "counts what is not encoded",
+        "prices what is not encoded",
     ],
 )
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}], ids=["plain", "with a key"])
@@ -149,3 +166,26 @@ def test_a_package_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     assert (listed.returncode, listed.stdout) == (1, "")
     assert listed.stderr.startswith("The package broken cannot be used, because no_such_module")
     assert listed.stderr.count("\n") == 1
+
+
+@pytest.mark.sqlite
+def test_a_package_that_cannot_make_its_handler_is_one_sentence(tmp_path: Path) -> None:
+    install(tmp_path, "faulty", "faulty:SUBJECT")
+    source = SOURCE.replace(
+        "    async def handle", "    raise OSError('no licence')\n    async def handle"
+    )
+    (tmp_path / "faulty.py").write_text(source)
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{tmp_path}"}
+    served = subprocess.run(
+        [sys.executable, "-m", "tollway", "serve", "--port", str(free_port())],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert served.returncode == 1
+    assert served.stderr.count("The package faulty cannot be used, because its make_handler") == 1
+    assert "OSError: no licence" in served.stderr and "Traceback" not in served.stderr
+    assert "is replaced" not in served.stderr

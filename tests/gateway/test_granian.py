@@ -6,10 +6,12 @@ raised.
 """
 
 import inspect
+import os
 import re
 import subprocess
 import sys
 from importlib.metadata import version
+from multiprocessing import get_context
 
 import pytest
 from granian._futures import _cbsched_aioschedule, _CBSchedulerAIO, _new_cbscheduler
@@ -18,7 +20,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
 from tests.support.ports import free_port
-from tollway.gateway.server import GatewayServer, server_options
+from tollway.gateway.server import GatewayServer, server_options, still_runs
 from tollway.settings import Settings
 
 pytestmark = pytest.mark.sqlite
@@ -95,3 +97,11 @@ def test_its_minor_version_is_pinned() -> None:
     major, minor, *_ = map(int, version("granian").split("."))
     pinned = re.findall(r'"granian>=([\d.]+),<([\d.]+)"', (ROOT / "pyproject.toml").read_text())
     assert pinned == [(f"{major}.{minor}", f"{major}.{minor + 1}")]
+
+
+def test_a_worker_whose_exit_status_another_thread_has_fetched_does_not_run() -> None:
+    process = get_context("fork").Process(target=int)
+    process.start()
+    assert process.pid is not None
+    os.waitpid(process.pid, 0)
+    assert process.is_alive() and not still_runs(process)

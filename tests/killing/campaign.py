@@ -3,14 +3,15 @@
 import asyncio
 import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
-from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
+from tests.killing.clients import KEPT, KINDS, PLAIN, POOL, REMOTE, Clients
 from tests.killing.restarts import Lives
 from tests.support import forks
 from tests.support.coupons import NOON_S, claim, load_claims
@@ -27,8 +28,12 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 LINK = {"deadline_ms": 500, "settle_after_s": 4}
 PLENTY = 10_000_000
 CLIENTS_OF_EACH_KIND = 3
-# Between two calls of a client, while the gateway comes to a boundary: some take seconds to come.
-PAUSE_S = 0.2
+# Of the pool: far more than these calls take.
+NUMBERS = 5_000
+# Between two calls of a client, while the gateway comes to a boundary. Those that take seconds to
+# come are about the remote carrier: the others are only to be there.
+PAUSE_S = 1.0
+REMOTE_PAUSE_S = 0.2
 LIVES_UNTIL_CHECK = 5
 LONGEST_LIFE_S = 1.0
 # By then every boundary must have been come to.
@@ -46,7 +51,9 @@ _FAULTS = (
 class Campaign:
     """Lives of a gateway under load, and what is wrong after each."""
 
-    def __init__(self, folder: Path, today: date, seed: int, sabotage: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, today: date, seed: int, sabotage: str | None, numbers: int
+    ) -> None:
         self.seed = seed
         self._chance = random.Random(seed)
         self._store = store = Store(folder / "tollway.db")
@@ -62,7 +69,7 @@ class Campaign:
             REMOTE: new_customer(store, credits_=PLENTY),
         }
         self._wp_codes = {
-            POOL: new_carrier(store, 100_000),
+            POOL: new_carrier(store, numbers),
             REMOTE: connected_carrier(store, self._carrier, **LINK),
         }
         question = {"product_id": product_ids(1)[0], "query_date": today.isoformat()}
@@ -77,24 +84,42 @@ class Campaign:
         address = self._lives.begin(boundary)
         # What is wrong stays wrong: it is found a few lives later as well.
         found = [] if before % LIVES_UNTIL_CHECK else self._breaches()
-        asyncio.run(self._call_until_dead(address, PAUSE_S))
+        if found:
+            return found
+        asyncio.run(self._call_until_dead(address, PAUSE_S, REMOTE_PAUSE_S))
         self._lives.wait_for_end()
         assert self._lives.deaths()[before:] == [str(boundary)]
-        return found
+        return []
 
     def die_after(self, seconds: float, pause_s: float = 0) -> list[str]:
         """A life that is ended from outside."""
+        return self._be_killed(asyncio.sleep(seconds), pause_s)
+
+    def die_after_answers(self, count: int, pause_s: float) -> list[str]:
+        """The same, however busy the machine is."""
+        return self._be_killed(self._has_answered(len(self.notes.answers) + count), pause_s)
+
+    async def _has_answered(self, count: int) -> None:
+        while len(self.notes.answers) < count:  # noqa: ASYNC110 - answers come to many tasks
+            await asyncio.sleep(0.02)
+
+    def _be_killed(self, moment: Coroutine[Any, Any, None], pause_s: float) -> list[str]:
         self._misbehave()
         address = self._lives.begin()
-        found = self._breaches()
+        if found := self._breaches():
+            moment.close()
+            return found
+
+        async def kill() -> None:
+            await moment
+            self._lives.kill()
 
         async def run() -> None:
-            asyncio.get_running_loop().call_later(seconds, self._lives.kill)
-            await self._call_until_dead(address, pause_s)
+            await asyncio.gather(kill(), self._call_until_dead(address, pause_s))
 
         asyncio.run(run())
         self._lives.wait_for_end()
-        return found
+        return []
 
     def settle(self) -> list[str]:
         """A life in peace: everything is asked for again, then nothing may be open or wrong."""
@@ -126,9 +151,14 @@ class Campaign:
     def _breaches(self) -> list[str]:
         return breaches_at_any_time(self._store, self.notes, self._carrier.journal())
 
-    async def _call_until_dead(self, address: str, pause_s: float) -> None:
+    async def _call_until_dead(
+        self, address: str, pause_s: float, remote_pause_s: float | None = None
+    ) -> None:
+        pauses_s = dict.fromkeys(KINDS, pause_s)
+        if remote_pause_s is not None:
+            pauses_s[REMOTE] = remote_pause_s
         async with asyncio.timeout(BOUNDARY_WITHIN_S):
-            await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND, pause_s)
+            await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND, pauses_s)
 
     def _misbehave(self) -> None:
         """Between answers that are merely slow, every fault comes up in turn."""
@@ -145,9 +175,9 @@ class Campaign:
 
 @contextmanager
 def open_campaign(
-    folder: Path, today: date, seed: int, sabotage: str | None = None
+    folder: Path, today: date, seed: int, sabotage: str | None = None, numbers: int = NUMBERS
 ) -> Iterator[Campaign]:
-    campaign = Campaign(folder, today, seed, sabotage)
+    campaign = Campaign(folder, today, seed, sabotage, numbers)
     try:
         yield campaign
     finally:
@@ -168,6 +198,12 @@ def kill_at_moments(campaign: Campaign, moments_s: Iterable[float], pause_s: flo
         found = campaign.die_after(moment_s, pause_s)
         _fail_on(found, f"seed {campaign.seed}, before kill {number}")
     _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
+
+
+def kill_after_answers(campaign: Campaign, counts: Iterable[int], pause_s: float) -> None:
+    for number, count in enumerate(counts, 1):
+        found = campaign.die_after_answers(count, pause_s)
+        _fail_on(found, f"seed {campaign.seed}, before kill {number}")
 
 
 def random_moments_s(kills: int, seed: int) -> list[float]:

@@ -12,6 +12,7 @@ import pytest
 from tests.killing.boundaries import COMMITS, MESSAGES
 from tests.killing.campaign import (
     Campaign,
+    kill_after_answers,
     kill_at_every_boundary,
     kill_at_moments,
     open_campaign,
@@ -22,9 +23,9 @@ SEED = 20
 RANDOM_KILLS = 3
 # Of a client between two calls: the campaign has none, and keeps all processors busy.
 PAUSE_S = 0.05
-# They grow, so that also on a busy machine every kind of call is made many times in one of them.
-# The first breach ends them; it is looked for when the next one begins.
-LIVES_S = [1.0, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 16.0, 30.0, 1.0]
+# Of each life: enough for every kind of call to be made several times. The first breach ends them;
+# it is looked for when the next one begins.
+ANSWERS = [40, 40, 80, 160, 320, 1]
 
 
 def test_killed_at_every_boundary_nothing_is_lost_or_done_twice(
@@ -60,4 +61,4 @@ def test_the_same_with_commits_that_are_none_turns_red(
         open_campaign(tmp_path, today, SEED, sabotage) as campaign,
         pytest.raises(AssertionError, match=breach),
     ):
-        kill_at_moments(campaign, LIVES_S, PAUSE_S)
+        kill_after_answers(campaign, ANSWERS, PAUSE_S)

@@ -23,7 +23,11 @@ def run_campaign(examples: int) -> None:
     _run(how, lambda database: database)
 
 
-def run_control(examples: int, tamper: Tamper = lambda database: database) -> None:
+def run_control(
+    examples: int,
+    tamper: Tamper = lambda database: database,
+    machine: type[BooksMachine] = BooksMachine,
+) -> None:
     """The same, the same way every time, and content with any failure instead of the shortest."""
     found = settings(
         max_examples=examples,
@@ -35,13 +39,13 @@ def run_control(examples: int, tamper: Tamper = lambda database: database) -> No
         report_multiple_bugs=False,
         verbosity=Verbosity.quiet,
     )
-    _run(found, tamper)
+    _run(found, tamper, machine)
 
 
-def _run(how: settings, tamper: Tamper) -> None:
+def _run(how: settings, tamper: Tamper, kind: type[BooksMachine] = BooksMachine) -> None:
     with (
         tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder,
         asyncio.Runner() as runner,
     ):
-        machine = partial(BooksMachine, runner, make_template(Path(folder)), tamper)
+        machine = partial(kind, runner, make_template(Path(folder)), tamper)
         run_state_machine_as_test(machine, settings=how)

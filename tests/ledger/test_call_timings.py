@@ -27,6 +27,17 @@ def test_ten_calls_of_a_second_are_timed_also_if_the_clock_goes_back(store: Stor
     assert store.do(work) == [10, 10, 10]
 
 
+def test_calls_without_an_account_use_up_none_of_the_ten(store: Store) -> None:
+    async def work(database: Database) -> int:
+        timings = CallTimings(database)
+        for _ in range(100):
+            assert timings.is_due(1000.0)
+            timings.give_back()
+        return sum(timings.is_due(1000.5) for _ in range(100))
+
+    assert store.do(work) == 10
+
+
 def test_times_are_found_by_their_account_alone_and_dropped_after_days(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

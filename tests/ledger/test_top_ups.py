@@ -62,7 +62,7 @@ def test_one_is_the_smallest_top_up_and_the_smallest_correction(on_account: OnAc
         # A correction is no charge.
         balance = Balance("credits", amount=0, held=0, posted=0, entries=2)
         assert await list_balances(database, account) == [balance]
-        with pytest.raises(LedgerError, match="has less than 1 credits"):
+        with pytest.raises(LedgerError, match="has fewer credits than 1"):
             await top_up(database, OPERATOR, account, "credits", -1)
 
     on_account(work)

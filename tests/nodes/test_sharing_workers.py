@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -23,8 +24,8 @@ from tollway.operations.product_analysis.demo import fill_figures
 # So many connections that no worker is left without one.
 CONNECTIONS = 24
 CALLS = "calls:product_analysis"
-KILLS = 3
-CALLS_BEFORE, CALLS_AFTER = 200, 1000
+KILLS = 2
+CALLS_BEFORE, CALLS_AFTER = 100, 300
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,4 @@ def _both_workers(gateway: Gateway) -> list[int]:
             metrics = httpx.get(f"{gateway.base_url}/metrics", timeout=30).text
             if len(workers) == 2 and 'worker="1"' in metrics and 'worker="2"' in metrics:
                 return workers
+        time.sleep(0.05)

@@ -210,9 +210,9 @@ def test_a_second_attempt_that_changes_nothing_does_not_settle_the_first(
 def test_a_change_and_a_label_at_once_never_disagree(
     served: Gateway, remote_store: Store, customer: Caller
 ) -> None:
-    wp_code = new_carrier(remote_store, 6)
+    wp_code = new_carrier(remote_store, 4)
     with ThreadPoolExecutor(2) as pool:
-        for _ in range(6):
+        for _ in range(4):
             body = request(wp_code)
             object_id = issue(served, customer.token, body).data["objectId"]
             changing = pool.submit(change, served, customer, object_id)

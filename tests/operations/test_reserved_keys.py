@@ -99,7 +99,7 @@ def test_of_different_requests_at_once_with_one_key_one_is_issued_and_paid(
 def test_so_it_is_when_they_come_to_different_nodes(own_store: Store, carrier: FakeCarrier) -> None:
     nodes = [Gateway(own_store) for _ in range(2)]
     try:
-        for _ in range(5):
+        for _ in range(3):
             assert_only_one_of_different_ones_is_issued(own_store, carrier, nodes)
     finally:
         assert [node.stop() for node in nodes] == [0, 0]

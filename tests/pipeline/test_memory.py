@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
 from tests.support.orders import OWNER, order, put_orders
@@ -17,6 +19,8 @@ def resident_kib(pid: int) -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
+# They are kept or freed by the worker, whatever they were read from.
+@pytest.mark.sqlite
 def test_the_answers_of_calls_with_a_body_do_not_stay_in_memory(tmp_path: Path) -> None:
     """Each answer has some 200 kB: if they stayed, they would take four times what is allowed for
     all that settles in a worker's first calls."""

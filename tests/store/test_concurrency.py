@@ -1,13 +1,14 @@
 """Bounded slots: which task gets one, in which order, and when the wait ends. And shared reads."""
 
 import asyncio
+import threading
 
 import pytest
 from sqlalchemy import column, func, literal, select
 
 from tests.support.stores import Store
 from tollway.store.concurrency import BoundedSlots, NextFlights
-from tollway.store.database import StoreBusyError
+from tollway.store.database import StoreBusyError, StoreUnavailableError
 from tollway.store.query import Query
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
@@ -66,6 +67,27 @@ def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store
             await database.fetch_long(LONG, "b")
         assert await first == [(5_000_000,)]
         await database.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.sqlite
+def test_a_long_read_ends_with_its_caller_and_with_the_database(own_store: Store) -> None:
+    async def work() -> None:
+        database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
+        before = threading.active_count()
+        for _ in range(4):
+            reading = asyncio.ensure_future(database.fetch_long(LONG))
+            await asyncio.wait((reading,), timeout=0.02)
+            reading.cancel()
+        await asyncio.wait((reading,))
+        # They did not come to wait for each other in threads.
+        assert threading.active_count() <= before + 2
+        reading = asyncio.ensure_future(database.fetch_long(LONG))
+        await asyncio.wait((reading,), timeout=0.02)
+        await database.close()
+        with pytest.raises(StoreUnavailableError):
+            await reading
 
     asyncio.run(work())
 

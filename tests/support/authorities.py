@@ -8,26 +8,34 @@ import ssl
 from functools import cache
 from typing import Any
 
+import httpcore2
 import httpx._transports.default
-import httpx2._transports.default
 
 
 def load_authorities_once() -> None:
     """From now on in this process, and in its forks."""
-    for transports in (httpx._transports.default, httpx2._transports.default):
-        _load_once(transports)
+    _for_gateways()
+    _for_tests()
 
 
-def _load_once(transports: Any) -> None:
+def _for_gateways() -> None:
+    load = httpcore2.default_ssl_context
+    of_machine = cache(lambda: load(_trust_env=False))
+
+    def load_once(*, _trust_env: bool = True) -> ssl.SSLContext:
+        return load() if _trust_env else of_machine()
+
+    httpcore2.default_ssl_context = load_once
+
+
+def _for_tests() -> None:
+    transports: Any = httpx._transports.default
     create = transports.create_ssl_context
     usual = cache(lambda: create(trust_env=False))
 
-    def create_ssl_context(
-        verify: Any = True, cert: Any = None, trust_env: bool = True
-    ) -> ssl.SSLContext:
+    def create_once(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
         if verify is True and cert is None and not trust_env:
             return usual()
-        made: ssl.SSLContext = create(verify=verify, cert=cert, trust_env=trust_env)
-        return made
+        return create(verify=verify, cert=cert, trust_env=trust_env)
 
-    transports.create_ssl_context = create_ssl_context
+    transports.create_ssl_context = create_once

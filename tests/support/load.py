@@ -64,9 +64,10 @@ async def flood(
     query: dict[str, str],
     clients_each: int,
     is_enough: Callable[[LoadResult], bool],
+    pause_s: float = 0,
 ) -> LoadResult:
-    """Calls from several connections to each gateway as fast as they are answered, until that is
-    enough. A connection that is cut off calls no more."""
+    """Calls from several connections to each gateway, one after the other, until that is enough.
+    A connection that is cut off calls no more."""
     load = LoadResult()
     connections = [
         await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -81,6 +82,7 @@ async def flood(
                 load.add(*await _call(reader, writer, _request(token, query)))
                 load.lasted_s = monotonic() - began_s
                 load.was_enough = load.was_enough or is_enough(load)
+                await asyncio.sleep(pause_s)
         writer.close()
 
     await asyncio.gather(*(one(*each) for each in connections))

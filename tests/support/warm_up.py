@@ -14,13 +14,13 @@ from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx2
 from jinja2 import Environment
 
 from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
-from tollway.carriers.connectors.http_exchange import open_client
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
 from tollway.store.query import JointQuery, Query
@@ -49,7 +49,7 @@ def warm_up(folder: str) -> None:
     all_commands()
     use_cheap_passwords()
     load_authorities_once()
-    open_client()
+    httpx2.create_ssl_context(trust_env=False)
     for module in _LATE:
         import_module(module)
     for command in ("migrate", "account list", "settings"):

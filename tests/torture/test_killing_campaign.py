@@ -20,6 +20,8 @@ from tests.killing.campaign import (
 pytestmark = pytest.mark.torture
 
 RANDOM_KILLS = 200
+# Of the pool: more than the calls of a whole campaign take.
+NUMBERS = 100_000
 # Everything is settled and checked whole after each of these, to tell where a breach began.
 KILLS_AT_ONCE = 25
 # The first, the second …: also when other such work is under way already.
@@ -30,7 +32,7 @@ def test_200_random_moments(
     tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moments_s = random_moments_s(RANDOM_KILLS, seed)
-    with open_campaign(tmp_path, today, seed) as campaign:
+    with open_campaign(tmp_path, today, seed, numbers=NUMBERS) as campaign:
         for start in range(0, RANDOM_KILLS, KILLS_AT_ONCE):
             kill_at_moments(campaign, moments_s[start : start + KILLS_AT_ONCE])
         with capsys.disabled():
@@ -40,7 +42,7 @@ def test_200_random_moments(
 def test_every_boundary_five_times(
     tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_campaign(tmp_path, today, seed) as campaign:
+    with open_campaign(tmp_path, today, seed, numbers=NUMBERS) as campaign:
         kills = sum(kill_at_every_boundary(campaign, nth) for nth in OCCURRENCES)
         with capsys.disabled():
             print(_figures(campaign, kills))  # noqa: T201

@@ -203,3 +203,11 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(
     for note in notes:
         assert f"'{note}" in sheet and f",{note}" not in sheet
     assert f'"{two_lines}"' in sheet
+
+
+def test_a_nul_character_is_no_error_of_the_gateway(gateway: Gateway, browser: Browser) -> None:
+    for home in ("/owner", "/account", "/operator"):
+        browser.open(home)
+        refused = browser.send(f"{home}/sign-in", login="a\0b", password=PASSWORD)
+        assert refused.status_code == 400 and "This form cannot be read" in refused.text
+        assert browser.open(f"{home}?begin=%00").status_code == 404

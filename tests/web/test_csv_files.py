@@ -73,3 +73,18 @@ def test_a_file_that_has_just_all_rows_is_not_cut(member: Browser, own_store: St
     own_store.run(f"DELETE FROM entry WHERE number <= {MORE + 1}")
     rows, said = _read(member, f"/account/ledger.csv?unit={UNIT}")
     assert len(rows) == CSV_ROWS_MAX and not said
+
+
+def test_a_filter_that_nothing_passes_reads_a_part_of_the_log(
+    member: Browser, own_store: Store, caller: Caller
+) -> None:
+    own_store.run(
+        "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason, is_test)"
+        " WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers "
+        f"WHERE i < 50000) SELECT '{caller.account_id}', 'a' || (100000 + i), 1760000000000 + i, "
+        "'orders', 202, 'THROTTLED', 0 FROM numbers"
+    )
+    rows, said = _read(member, "/account/requests.csv?reason=OWNER_UNKNOWN")
+    assert not rows and said.startswith("This file ends here, after 0 rows. Older rows: http")
+    rest = member.client.get(f"/{said.split('/', 3)[3]}")
+    assert "Older rows" not in rest.text

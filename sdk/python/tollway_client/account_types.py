@@ -457,7 +457,7 @@ class WebhookSecret(Payload):
 @dataclass(frozen=True)
 class Done(Payload):
     done: bool
-    """Always true."""
+    """True; false for a test event if there is no webhook."""
 
 
 @dataclass(frozen=True)

@@ -404,7 +404,7 @@ export interface WebhookSecret {
 }
 
 export interface Done {
-  /** Always true. */
+  /** True; false for a test event if there is no webhook. */
   done: boolean;
 }
 

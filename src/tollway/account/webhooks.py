@@ -175,13 +175,12 @@ def _test(parts: AccountParts) -> Handler:
         subject = parts.runtime.new_id("test:")
         event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
 
-        async def work(transaction: Transaction) -> None:
+        async def work(transaction: Transaction) -> bool:
             day_start_s = _day_start_s(parts, call)
             await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
-            await record_event(transaction, parts.runtime, event)
+            return await record_event(transaction, parts.runtime, event)
 
-        await parts.database.write(work)
-        return Done(True)
+        return Done(await parts.database.write(work))
 
     return handle
 
@@ -191,6 +190,10 @@ def _deliveries(parts: AccountParts) -> Handler:
         found = await list_deliveries(
             parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
         )
+        if not found:
+            known = await list_endpoints(parts.database, call.account_id)
+            if request.webhook_id not in [each.id for each in known]:
+                raise _unknown("webhook_id")
         shown, is_last = list(found[: request.limit]), len(found) <= request.limit
         return Deliveries(shown, None if is_last else shown[-1].number)
 
@@ -274,7 +277,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         own_reasons=_FULL,
     ),
     endpoint(
-        "webhooks/deliveries", "The log of a webhook", DeliveriesRequest, Deliveries, _deliveries
+        "webhooks/deliveries",
+        "The log of a webhook",
+        DeliveriesRequest,
+        Deliveries,
+        _deliveries,
+        own_reasons=_UNKNOWN,
     ),
     endpoint(
         "webhooks/redeliver",

@@ -92,6 +92,10 @@ class Decoder(Generic[R]):
         for each in self._alike:
             for shortened in _shortened(each):
                 self._by_shortened.setdefault(shortened, []).append(each)
+        for same in _SAME_THING:
+            known = next((self._alike[each] for each in same if each in self._alike), None)
+            if known is not None:
+                self._alike = dict.fromkeys(same, known) | self._alike
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
@@ -216,6 +220,14 @@ def _typed(name: str, field: Field, value: object) -> Any:
 # Shorter names are all alike; longer ones than the last belong to no operation. In a name of three
 # letters another letter is another name: a client that sends `pid` does not mean `sid`.
 _ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
+# What other interfaces call the same parameter, as `_plain` has it. A client that sends `page` and
+# means `page_num` would pay for the first page again and again.
+_SAME_THING = (
+    ("page", "pagenum", "pageno", "pagenumber", "pageindex", "currentpage", "curpage"),
+    ("pagesize", "limit", "size", "perpage", "pagelimit", "pagelen", "pagelength"),
+    ("starttime", "startdate", "start", "begintime", "begindate", "begin"),
+    ("endtime", "enddate", "end"),
+)
 
 
 def _plain(name: str) -> str:

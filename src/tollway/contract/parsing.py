@@ -38,14 +38,22 @@ _BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分�
 
 
 def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
-    """The values by name."""
+    """The values by name. One that is blank counts as left out, beside another of its name too."""
     values: dict[str, V] = {}
     for name, value in pairs:
         known = values.setdefault(name, value)
+        if known is value or _is_blank(value):
+            continue
+        if _is_blank(known):
+            known = values[name] = value
         # By type too: JSON's 1 and true are equal in Python, and in no other language.
         if known != value or type(known) is not type(value):
             raise Refusal(Reason.PARAMETER_REPEATED, field=shown(name))
     return values
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _urlencoded(content: bytes, part: Phrase, charset: str = UTF8) -> dict[str, str]:

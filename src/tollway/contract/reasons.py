@@ -180,7 +180,7 @@ class Reason(Enum):
         "快递公司暂时无法连接：未取号，未扣费。请稍后重试，或更换快递公司。",
     )
     CARRIER_SILENT = _late(
-        "The carrier has not answered in time: {cost} credits are held until it does, and "
+        "The carrier has not answered in time: credits are held until it does ({cost}), and "
         "nothing is issued twice. Send the same request again later.",
         "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
         "请稍后用相同的请求重试。",

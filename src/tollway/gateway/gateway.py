@@ -1,17 +1,9 @@
 """One serving process: every part of a gateway is made and joined here."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
-from tollway.pipeline.bodies import Receive, Scope, Send
-from tollway.settings import SettingsError
-from tollway.store.concurrency import SingleFlight
-
-if TYPE_CHECKING:
-    from tollway.gateway.mcp import AgentTools
-import logging
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -32,11 +24,12 @@ from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
-from tollway.pipeline.bodies import ByteBudget
+from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
+from tollway.store.concurrency import SingleFlight
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision

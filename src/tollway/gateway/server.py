@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +107,9 @@ class GatewayServer(MPServer):
     def _spawn_worker(  # type: ignore[override]
         self, idx: int, target: Any, callback_loader: "Callable[[int], Application]"
     ) -> WorkerProcess:
-        return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
+        worker = super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
+        worker.is_alive = partial(still_runs, worker.inner)  # type: ignore[method-assign]
+        return worker
 
     def _spawn_workers(self, spawn_target: Any, target_loader: Any) -> None:
         with _stops_held_back():
@@ -118,6 +122,8 @@ class GatewayServer(MPServer):
             # The stop came after the server had looked for one, and its wake-up was cleared.
             self.main_loop_interrupt.set()
             return
+        if self._worker_group.is_given_up:
+            self.shutdown(1)
         for index in workers:
             # A worker that still runs is replaced on request.
             if (status := self.wrks[index].inner.exitcode) is not None:
@@ -142,6 +148,13 @@ class GatewayServer(MPServer):
             # The stop was requested. A worker that died meanwhile is no failure.
             self.interrupt_children.clear()
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
+
+def still_runs(process: BaseProcess) -> bool:
+    """Whether a worker has not ended. The server's thread that watches it may have fetched its exit
+    status and not noted it yet: then it counts as alive, and the server would warn that it kills a
+    worker that has stopped as it should."""
+    return process.is_alive() and not connection.wait([process.sentinel], 0)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
 from tollway.pipeline.call import Answer
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import LogWriter
@@ -91,7 +91,9 @@ class Application:
             gateway = await self._start()
         except Exception as error:
             # Whatever the error: without this the server would accept calls that nothing answers.
-            if isinstance(error, StoreError):
+            if isinstance(error, SettingsError):
+                self._worker_group.give_up()
+            if isinstance(error, StoreError | SettingsError):
                 logger.error("the gateway cannot start: %s", error)
             else:
                 logger.exception("the gateway cannot start")

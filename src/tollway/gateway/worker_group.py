@@ -24,6 +24,7 @@ class WorkerGroup:
         self.folder = Path(folder)
         self._started = multiprocessing.Array("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)
+        self._is_given_up = multiprocessing.RawValue("b", 0)
         self._is_serving = multiprocessing.Event()
         # When the event loop of each worker last ran, by the clock that all processes share.
         self._beats_s = multiprocessing.RawArray("d", size)
@@ -35,6 +36,14 @@ class WorkerGroup:
 
     def drain(self) -> None:
         self._is_draining.value = 1
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether no worker can start, however often it is tried."""
+        return bool(self._is_given_up.value) and not self._is_serving.is_set()
+
+    def give_up(self) -> None:
+        self._is_given_up.value = 1
 
     def serves(self) -> bool:
         """Called when all workers answer calls; true for the first worker that says so."""

@@ -120,12 +120,12 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
         lines.taken.clear()
         line = rows.line_num + 2
         try:
-            cells: list[str] | None = next(rows)
+            cells: list[str] | None = _trimmed(next(rows))
         except StopIteration:
             return
         except csv.Error:
             cells = None
-        if cells is not None and not any(map(str.strip, cells)):
+        if cells is not None and not any(cells):
             continue
         together = lines.taken
         if cells is None or (len(together) > 1 and columns.problem(cells)):
@@ -142,11 +142,16 @@ def _cells(line: str, delimiter: str) -> list[str] | None:
     """The cells of one line; None if it is not CSV, such as with a quote that is not closed."""
     rows = csv.reader([line, ""], delimiter=delimiter)
     try:
-        cells = next(rows)
+        cells = _trimmed(next(rows))
     except csv.Error:
         return None
     # The reader goes on to the line after it only within quotes.
     return cells if rows.line_num == 1 else None
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    # Many programs end a number with a tab, so that no spreadsheet rounds it.
+    return list(map(str.strip, cells))
 
 
 # Reads the records of a file that may be packed; the second argument is the file itself.

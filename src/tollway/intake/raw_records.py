@@ -114,9 +114,8 @@ class Columns:
             problem = _NOT_CSV if cells is None else self.problem(cells)
         if problem or cells is None:
             return RawRecord(line, source, at_byte, (None, problem))
-        # Many programs end a number with a tab, or write ="123", so that no spreadsheet rounds it.
-        cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
         if '="' in source:
+            # Many programs write ="123", so that no spreadsheet rounds a number.
             cells = [
                 _TEXT_FORMULA.sub(r"\1", cell) if isinstance(cell, str) else cell for cell in cells
             ]

@@ -152,7 +152,7 @@ async def top_up(
         row = await _change_balance(transaction, found.id, unit, amount)
         if row is None:
             raise LedgerError(
-                "Account {account} has less than {amount} {unit}.",
+                "Account {account} has fewer {unit} than {amount}.",
                 account=found.name,
                 amount=-amount,
                 unit=Sentence(unit),

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint
 
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.operations.installed_handlers import with_checked_handlers
 from tollway.operations.subject import Subject
 from tollway.settings import SettingsError
 from tollway.store.schema import metadata
@@ -42,7 +43,7 @@ def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> 
                 "correct it or uninstall it."
             ) from error.__cause__
         operations += _operations_of(subject)
-        yield subject
+        yield with_checked_handlers(subject, package)
 
 
 def _operations_of(subject: Subject) -> list[Operation]:

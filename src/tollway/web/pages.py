@@ -67,6 +67,8 @@ _THEME_NAMES = {
     "dark": sentence("Dark"),
 }
 
+# PostgreSQL has no text with one, and no person types one.
+_NUL, _NUL_IN_ADDRESS = "\0", b"%00"
 _COMMAND = re.compile("`([^`]+)`")
 
 logger = logging.getLogger("tollway.web")
@@ -233,6 +235,9 @@ class Web(Generic[P]):
             back=self._back(visit.view),
         )
         title = say("Please confirm") if is_harmless else say("Are you sure?")
+        if visit.view.is_answer:
+            # The question cannot be asked for: the switches lead to the page that it came from.
+            visit = replace(visit, view=visit.view.at(visit.view.came_from or self._frame.home))
         return self.page(visit, title, [asked])
 
     def _back(self, view: View) -> Link:
@@ -277,6 +282,10 @@ class Web(Generic[P]):
         view = view_of(request)
         visit = replace(self._sessions.unread_visit(request), view=view)
         try:
+            if _NUL_IN_ADDRESS in request.scope["query_string"]:
+                raise PageError(
+                    404, "There is no such page", "Check the address, or go on from the front page."
+                )
             visit = await self._sessions.visit(request, self.now_s())
             visit = replace(visit, view=view)
             response = await page(request, visit)
@@ -336,7 +345,9 @@ class Web(Generic[P]):
         return response
 
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
-        """Refuses a form that was not sent from one of our own pages."""
+        """Refuses a form that was not sent from one of our own pages, or that no database takes."""
+        if any(_NUL in text for text in fields.values()):
+            raise PageError(400, "This form cannot be read", "Send it from the page.")
         if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
             error = PageError(
                 403,

@@ -111,13 +111,14 @@ async def is_recorded(reader: Reader, account_id: str, event_id: str) -> bool:
     return await reader.fetch_one(_KNOWN, of_account=account_id, wanted=event_id) is not None
 
 
-async def record_event(transaction: Transaction, runtime: Runtime, event: Event) -> None:
-    """Has an event delivered to every endpoint of its account, if this transaction commits."""
+async def record_event(transaction: Transaction, runtime: Runtime, event: Event) -> bool:
+    """Has an event delivered to every endpoint of its account, if this transaction commits; False
+    if there is none."""
     assert event.type in EVENT_TYPES
     # Locks the endpoints: so numbers are in the order of the commits.
     endpoints = await transaction.fetch_all(_TAKE_NUMBERS, of_account=event.account_id)
     if not endpoints:
-        return
+        return False
     at_ms = runtime.at_ms()
     at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     content = {"type": event.type, "timestamp": at.replace("+00:00", "Z"), "data": event.data}
@@ -140,3 +141,4 @@ async def record_event(transaction: Transaction, runtime: Runtime, event: Event)
             status=None,
             settled_at_ms=None,
         )
+    return True

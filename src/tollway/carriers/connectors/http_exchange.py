@@ -6,9 +6,11 @@ failed counts as not sent.
 """
 
 import asyncio
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
+from tollway.carriers.connectors.bounded_network import BoundedTransport
 from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownError
 from tollway.contract.language import Value
 
@@ -19,16 +21,17 @@ _CONNECTING = "connection."
 def open_client() -> httpx2.AsyncClient:
     """The client for all carriers: certificates are checked, and nothing of the environment (a
     proxy, another list of authorities) changes where personal data goes."""
+    # Kept only shortly: on a connection that the carrier is just closing, it could not be known
+    # whether a message was read.
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0)
     return httpx2.AsyncClient(
+        transport=BoundedTransport(httpx2.create_ssl_context(trust_env=False), limits),
         trust_env=False,
         follow_redirects=False,
         # The deadline of each message is the only one; the breaker limits how many there are.
         timeout=None,
-        # Kept only shortly: on a connection that the carrier is just closing, it could not be known
-        # whether a message was read.
-        limits=httpx2.Limits(
-            max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
-        ),
+        # None is kept: the next message would carry all that ever came.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
     )
 
@@ -68,12 +71,12 @@ async def _answer_to(client: httpx2.AsyncClient, request: httpx2.Request) -> byt
             raise OutcomeUnknownError(
                 "The carrier answered HTTP {status}.", status=response.status_code
             )
-        body = b""
+        body = bytearray()
         # As it came: a packed answer could be of any size once unpacked.
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > _ANSWER_MAX_BYTES:
                 raise OutcomeUnknownError("The carrier's answer is too long.")
-        return body
+        return bytes(body)
     finally:
         await response.aclose()

@@ -31,7 +31,7 @@ def parts_of(url: str) -> SplitResult:
     A / or @ in the password splits a URL at the wrong positions.
     """
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
         parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         raise StoreError(UNREADABLE) from None
@@ -40,6 +40,15 @@ def parts_of(url: str) -> SplitResult:
     if not is_one_way_to_read or (hosts and not all(map(_is_host, hosts.split(",")))):
         raise StoreError(UNREADABLE)
     return parts
+
+
+def _split(url: str) -> SplitResult:
+    """As `urlsplit`, which takes brackets for those of a single host and may refuse others."""
+    scheme, slashes, rest = url.partition("://")
+    hosts_end = re.search(r"[/?#]|$", rest)
+    assert hosts_end is not None
+    hosts, others = rest[: hosts_end.start()], rest[hosts_end.start() :]
+    return urlsplit(scheme + slashes + others)._replace(netloc=hosts)
 
 
 def unverified_hosts(url: str) -> list[str]:
@@ -77,4 +86,4 @@ def _is_host(text: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[2] or "the server"
+    return _split(url).netloc.rpartition("@")[2] or "the server"

@@ -13,7 +13,14 @@ from typing import TypeVar
 import apsw
 
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Row, StoreError, Timings, Transaction
+from tollway.store.database import (
+    Row,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+    Timings,
+    Transaction,
+)
 from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
@@ -26,6 +33,8 @@ logger = logging.getLogger("tollway.store")
 
 # A longer write-ahead log is written back between two long reads.
 _LOG_MAX_BYTES = 128 * 1024 * 1024
+# An interruption between two statements ends none.
+_INTERRUPT_AGAIN_S = 0.02
 
 
 T = TypeVar("T")
@@ -48,6 +57,8 @@ class SqliteDatabase:
         is_unfinished: bool = False,
     ) -> None:
         """One that is unfinished is new, and not served: it has no write-ahead log."""
+        # Behind a link, what SQLite puts beside a database is beside the file itself.
+        path = str(Path(path).resolve())
         busy_timeout_ms = round(busy_timeout_s * 1000)
         self._reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
         # One long read at a time: a second core is not theirs to take.
@@ -84,10 +95,18 @@ class SqliteDatabase:
     ) -> Sequence[Row]:
         # Waited for here, and not in one of the threads, which are few and not for this alone.
         async with self._long_reads.taken(self._patience_s, by=caller):
-            return await asyncio.to_thread(self._read_long, query, values)
+            reading = asyncio.ensure_future(asyncio.to_thread(self._read_long, query, values))
+            try:
+                return await asyncio.shield(reading)
+            except asyncio.CancelledError:
+                # No call waits for it. It keeps its place until its thread is free again.
+                while not reading.done():
+                    self._long_reader.raw.interrupt()
+                    await asyncio.wait((reading,), timeout=_INTERRUPT_AGAIN_S)
+                reading.exception()  # Otherwise it would be reported as overlooked.
+                raise
 
     def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
-        # A caller that goes away leaves its place, but what it asked for is read to the end.
         with self._long_read:
             rows = self._long_reader.fetch_all(query, values)
             self._shorten_log()
@@ -132,7 +151,10 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         self._writer.close()
+        while not self._long_read.acquire(timeout=_INTERRUPT_AGAIN_S):
+            self._long_reader.raw.interrupt()
         self._long_reader.close()
+        self._long_read.release()
         if self._records is not None:
             self._records.close()
         self._reader.close()
@@ -182,12 +204,12 @@ def back_up_file(path: str, destination: str) -> None:
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
-    """Executes one statement, if no other program writes at this moment."""
-    with closing(apsw.Connection(path)) as connection:
-        try:
+    """Executes one statement, if it can be written and no other program writes at this moment."""
+    try:
+        with our_errors(), closing(apsw.Connection(path)) as connection:
             connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
-        except apsw.BusyError:
-            return False
+    except (StoreBusyError, StoreUnavailableError):
+        return False
     return True
 
 
