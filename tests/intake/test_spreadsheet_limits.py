@@ -90,6 +90,13 @@ def test_one_huge_row_is_refused_with_its_place(
     )
 
 
+def test_what_follows_the_rows_may_be_large(tmp_path: Path) -> None:
+    begin = _OPEN + _ROW + _ROW.replace(b"1", b"2") + b"</sheetData><hyperlinks>"
+    links = _pieces(begin, b'<hyperlink ref="A2"/>', 4 * _MIB, b"</hyperlinks></worksheet>")
+    records = read_records(_file(tmp_path / "f.xlsx", sheet=links))
+    assert [each.values for each in records] == [{"a": "a"}]
+
+
 def test_huge_texts_are_refused_wherever_they_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
