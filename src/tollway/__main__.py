@@ -2,15 +2,23 @@
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NoReturn
 
-import typer
-from typer.main import get_command
+# While modules load, Ctrl+C ends the command without a word, and not with a trace of an import.
+_interrupt = signal.getsignal(signal.SIGINT)
+if _interrupt is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from tollway.cli.main import app
+import typer  # noqa: E402
+from typer.main import get_command  # noqa: E402
+
+from tollway.cli.main import app  # noqa: E402
+
+signal.signal(signal.SIGINT, _interrupt)
 
 _INTERRUPTED = 130
 # What to do about an error of the system whose own words do not say it.
@@ -31,12 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
     # What is made here has personal data or keys: databases, backups, labels, rejected records.
     os.umask(0o077)
+    if sys.stdout is None:
+        # It was closed. What is opened next would get its number, and be written to.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process
     try:
         status = _command()(arguments, standalone_mode=False, prog_name="tollway")
         sys.stdout.flush()
     except typer.TyperException as error:
         _end(_usage_sentence(error), error.exit_code)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         status = _INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has closed it. What is still buffered is dropped, or the

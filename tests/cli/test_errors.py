@@ -1,5 +1,8 @@
 """An error is one sentence on stderr and an exit status; nothing on stdout, never a traceback."""
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -201,6 +204,13 @@ def test_a_text_that_steers_terminals_is_shown_harmless(
     assert "gone" in shown
     assert "\x1b" not in shown
     assert "\x07" not in shown
+
+
+@pytest.mark.sqlite
+def test_a_closed_output_is_no_error() -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m tollway --version >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.sqlite

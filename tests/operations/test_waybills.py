@@ -8,6 +8,7 @@ import pytest
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.owners import authorize
+from tests.support.postgresql import left_open
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
@@ -125,6 +126,19 @@ def test_an_address_that_is_not_served_is_an_inner_failure(
     assert reply.data["withholding_money"] == 0 and reply.data["orderSn"] == body["order_sn"]
     assert FAILED.items() <= reply.data.items()
     assert credits_left(store, customer) == 10_000
+
+
+@pytest.mark.postgresql
+def test_a_pool_is_not_used_up_while_another_node_may_not_keep_its_last_number(
+    gateway: Gateway, store: Store, customer: Caller
+) -> None:
+    wp_code = new_carrier(store, 1)
+    body = request(wp_code)
+    taking = f"UPDATE waybill_number SET is_taken = 1 WHERE wp_code = '{wp_code}'"
+    with left_open(store.url, taking):
+        assert issue(gateway, customer.token, body).code == 202
+    reply = issue(gateway, customer.token, body)
+    assert (reply.code, reply.data["code"]) == (0, 1)
 
 
 def test_an_empty_pool_is_an_inner_failure_until_numbers_are_loaded(

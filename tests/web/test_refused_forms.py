@@ -95,7 +95,7 @@ def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(
     unit = PRODUCT_ANALYSIS.balance_unit
     typed = {"account": caller.account_id, "unit": unit, "note": "too much"}
     asked = operator.send("/operator/account/top-up", came_from=page, amount="-100", **typed)
-    assert "Are you sure?" in asked.text and _back(operator) == page
+    assert "Are you sure?" in asked.text and _back(operator) == _switch_back(operator) == page
     assert "Take 100 calls away" in asked.text
     store.do(lambda database: top_up(database, RUNTIME, caller.account_id, unit, -1))
     refused = operator.send("/operator/account/top-up")

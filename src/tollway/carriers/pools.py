@@ -174,6 +174,17 @@ _TAKE_ISSUED = Query(
         .values(is_taken=1)
     )
 )
+_NOT_TAKEN = Query(
+    lambda: (
+        select(waybill_number.c.number)
+        .where(
+            waybill_number.c.wp_code == bindparam("of_carrier"),
+            waybill_number.c.owner_id.in_((bindparam("of_owner"), SHARED)),
+            waybill_number.c.is_taken == 0,
+        )
+        .limit(1)
+    )
+)
 _ON_WAYBILLS = of_many(
     "SELECT value ->> 0 FROM {wanted} WHERE EXISTS (SELECT 1 FROM waybill "
     "WHERE waybill.number = value ->> 0 AND waybill.wp_code = value ->> 1)"
@@ -272,6 +283,14 @@ async def _take(
     for pool, count in missing.items():
         taken[pool] += [_ASK_AGAIN] * count
     return taken
+
+
+async def are_held_elsewhere(transaction: Transaction, of: Wanted) -> bool:
+    """Whether a pool that gave no number has some after all: other transactions are taking its
+    last ones, and it is not known yet whether these will be committed."""
+    wp_code, owner_id = of
+    found = await transaction.fetch_one(_NOT_TAKEN, of_carrier=wp_code, of_owner=owner_id)
+    return found is not None
 
 
 async def take_given(transaction: Transaction, wp_code: str, number: str) -> None:

@@ -235,6 +235,9 @@ class Web(Generic[P]):
             back=self._back(visit.view),
         )
         title = say("Please confirm") if is_harmless else say("Are you sure?")
+        if visit.view.is_answer:
+            # The question cannot be asked for: the switches lead to the page that it came from.
+            visit = replace(visit, view=visit.view.at(visit.view.came_from or self._frame.home))
         return self.page(visit, title, [asked])
 
     def _back(self, view: View) -> Link:

@@ -307,6 +307,7 @@ class SecondFactorPages(Generic[P]):
         )
         title = say("Scan this with an app for codes")
         blocks: list[Block] = [Drawing(title, drawing, text), form]
+        visit = replace(visit, view=visit.view.at())
         return self._web.page(visit, say("Set up a second factor"), blocks, status=status)
 
     async def _own_page(

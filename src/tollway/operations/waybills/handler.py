@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
-from tollway.carriers.pools import AskAgain, TakeNumbers
+from tollway.carriers.pools import AskAgain, TakeNumbers, are_held_elsewhere
 from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -209,10 +209,13 @@ class WaybillHandler:
         self, asked: _Asked, carrier: Carrier, transaction: Transaction, charge: Charge
     ) -> ActResult:
         request = asked.request
-        (number,) = await self._take_numbers(transaction, [(carrier.wp_code, request.owner_id)])
+        pool = carrier.wp_code, request.owner_id
+        (number,) = await self._take_numbers(transaction, [pool])
         if isinstance(number, AskAgain):
             return self._once_more(asked)
         if number is None:
+            if await are_held_elsewhere(transaction, pool):
+                raise Refusal(Reason.STORE_UNAVAILABLE)
             return refused(request.order_sn, _NO_NUMBERS.fill(asked.call.language, {}))
         routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
         stored, print_data = self._maker.from_pool(
