@@ -142,6 +142,7 @@ def test_the_front_page_shows_a_command_that_finds_the_database(served: Served) 
     assert is_file or "<code>tollway operator link</code>" in shown
 
 
+@pytest.mark.sqlite
 def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: Path) -> None:
     """As kills leave it: the file without its name, what was written down beside it, and the log of
     a file that was deleted since."""
@@ -257,6 +258,7 @@ def test_an_order_shows_a_product_that_is_known_with_its_picture(served: Served)
     assert httpx.get(orders[0]["goods_img"], timeout=60).status_code == 200
 
 
+@pytest.mark.sqlite
 def test_a_world_that_cannot_be_stored_is_one_error_and_no_warning(tmp_path: Path) -> None:
     target: DemoTarget | None = None
 
@@ -294,6 +296,7 @@ def test_a_waybill_has_the_codes_of_its_place(served: Served, wp_code: str) -> N
     assert routing(**chengdu)["routeCode"].startswith("028-")
 
 
+@pytest.mark.sqlite
 def test_today_has_orders_and_claims_up_to_this_minute() -> None:
     day = date(2026, 3, 10)
     noon_s = midnight_s(day, ZONE) + 12 * 3600
@@ -340,6 +343,7 @@ def test_a_world_has_today_up_to_the_minute_it_is_made_or_continued(tmp_path: Pa
     assert all(0 < early < late for early, late in zip(by_noon, by_night, strict=True))
 
 
+@pytest.mark.sqlite
 def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     day = date(2026, 3, 10)
     now_s = midnight_s(day, ZONE)
@@ -358,6 +362,7 @@ def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     assert days == {False: {2 * day_ms}, True: {7 * day_ms, 10 * day_ms, 15 * day_ms}}
 
 
+@pytest.mark.sqlite
 def test_rows_made_part_by_part_are_as_any_other() -> None:
     day, sealer = date(2026, 3, 10), Sealer({1: bytes(32)}, 1)
     now_s = midnight_s(day, ZONE) + 7 * 3600
@@ -374,6 +379,7 @@ def test_rows_made_part_by_part_are_as_any_other() -> None:
     assert any(order.draw.note is not None for order in orders)
 
 
+@pytest.mark.sqlite
 def test_a_year_of_orders_is_exact_and_no_order_is_of_another_day_or_twice() -> None:
     last = date(2026, 3, 10)
     first = last - timedelta(days=364)

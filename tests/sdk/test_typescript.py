@@ -164,7 +164,7 @@ def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date, run: Ru
     assert sent[3] - start >= 1000 and sent[6] - start >= 2000
 
 
-def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
+def test_thousands_of_orders_are_given_once_each_while_others_arrive_and_change(
     tmp_path: Path, run: Run
 ) -> None:
     gateway = Gateway(Store(tmp_path / "tollway.db"))
@@ -179,23 +179,22 @@ def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
             ],
         )
 
-    put(range(5000))
-    put(range(5000, 10_000))
+    put(range(3000))
     caller = new_shopper(store)
 
     def change(at: Any) -> None:
         if at == 150:
-            put(range(10_000, 10_130))
-        elif at == 5000:
-            put(range(0, 6000, 50), order_status=2, updated_at=START_MS + 1)
-            put_orders(store, [order("late", confirm_time=START_MS + 9000 * minute_ms)])
+            put(range(3000, 3130))
+        elif at == 1500:
+            put(range(0, 1800, 15), order_status=2, updated_at=START_MS + 1)
+            put_orders(store, [order("late", confirm_time=START_MS + 2700 * minute_ms)])
 
     script = """
     const client = new tollway.Client({ token, baseUrl });
     const found = [];
     for await (const order of client.iterOrders({ owner_id: owner })) {
       found.push(order.order_sn);
-      if (found.length === 150 || found.length === 5000) await pause(found.length);
+      if (found.length === 150 || found.length === 1500) await pause(found.length);
     }
     print(found);
     let opened = 0;
@@ -229,7 +228,7 @@ def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
         script, change, token=caller.token, baseUrl=gateway.base_url, owner=OWNER
     )
     assert len(found) == len(set(found))
-    assert {f"order-{n:06}" for n in range(10_000)} <= set(found)
+    assert {f"order-{n:06}" for n in range(3000)} <= set(found)
     # The file was cut three times, and each order came once.
     assert (opened, len(exported), len(set(exported))) == (4, records, records)
     assert (fifth, error) == (exported[4], "ParameterError")

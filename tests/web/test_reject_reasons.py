@@ -60,6 +60,7 @@ def _phrases() -> set[str]:
     return found - {""}
 
 
+@pytest.mark.sqlite
 def test_every_phrase_of_a_reason_is_known() -> None:
     phrases = _phrases()
     assert len(phrases) > 45
