@@ -52,7 +52,8 @@ def warm_up(folder: str) -> None:
     httpx2.create_ssl_context(trust_env=False)
     for module in _LATE:
         import_module(module)
-    for command in ("migrate", "account list", "settings"):
+    # The values of most options are read by a library that is loaded with the first of them.
+    for command in ("migrate", "account list", "waybill list --limit 1", "settings"):
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):
             main(arguments)

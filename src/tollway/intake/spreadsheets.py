@@ -214,12 +214,13 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
             with _quiet():
                 number, cells = parser.parse_row(element)
             element.clear()
+            if number <= line:
+                raise ValueError("rows are out of order")
             # Rows may be left out of the file.
             for _ in range(line + 1, number):
                 yield []
-            if line < number:
-                line = number
-                yield _placed(cells)
+            line = number
+            yield _placed(cells)
 
 
 def _placed(cells: list[dict[str, Any]]) -> list[object]:
