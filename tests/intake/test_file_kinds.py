@@ -24,7 +24,9 @@ from tollway.intake import loading
 from tollway.intake.files import read_records
 from tollway.intake.loading import checked_chunks
 from tollway.intake.raw_records import IntakeError
+from tollway.intake.record_problems import RecordError
 from tollway.intake.text_encodings import PIECE_BYTES
+from tollway.operations.product_analysis.records import checked_figure
 from tollway.operations.product_analysis.storage import FigureLoader
 
 TEXT = "\n".join([HEADER, *GOOD_CSV, ""])
@@ -286,6 +288,21 @@ def test_a_date_in_a_format_of_chinese_excel_is_a_date(tmp_path: Path) -> None:
     path = tmp_path / "f.xlsx"
     path.write_bytes(altered(content.getvalue(), b'numFmtId="14"', b'numFmtId="31"'))
     assert [record.values for record in read_records(path)] == [{"day": "2026-01-31"}]
+
+
+def test_a_spreadsheet_whose_rows_are_out_of_order_is_refused(tmp_path: Path) -> None:
+    whole = spreadsheet(["a"], ["1"], ["2"])
+    (tmp_path / "f.xlsx").write_bytes(altered(whole, b'<row r="3"', b'<row r="2"'))
+    with pytest.raises(IntakeError, match="not a whole"):
+        list(read_records(tmp_path / "f.xlsx"))
+
+
+def test_a_date_as_excel_saves_it_is_a_date() -> None:
+    sent = {"kind": "day", "product_id": "p", "visitors": "1", "buyers": "1", "payment": "1"}
+    for day in ("2026/1/31", "2026/01/31"):
+        assert checked_figure({**sent, "day": day}) == checked_figure({**sent, "day": "2026-01-31"})
+    with pytest.raises(RecordError, match="not a date of the calendar"):
+        checked_figure({**sent, "day": "2026/2/30"})
 
 
 def test_a_carriage_return_in_a_spreadsheet_is_no_word(tmp_path: Path) -> None:

@@ -216,6 +216,15 @@ def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_pa
     assert records == [(2, {"a": "2511", "b": "x y"}), (5, {"a": "3"})]
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;\r"])
+def test_a_line_that_tells_excel_the_separator_is_no_header(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text(f"{first}\na,x;b\n1;2\n")
+    assert [(each.line, each.values) for each in read_records(path)] == [
+        (3, {"a,x": "1", "b": "2"})
+    ]
+
+
 def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mac.csv"
     path.write_bytes(b"kind,product_id\rproduct,p1\r")

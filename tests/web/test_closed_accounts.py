@@ -10,7 +10,7 @@ from tests.web.test_caller import entered
 from tollway.identity.people import Role
 from tollway.ledger.accounts import close_account
 from tollway.ledger.tokens import revoke_token
-from tollway.webhooks.watching import set_alert
+from tollway.webhooks.watching import list_alerts, set_alert
 
 CLOSED = "This account is closed"
 
@@ -47,6 +47,17 @@ def test_a_closed_account_offers_its_members_nothing_that_is_refused(
     for path in ("try", "analysis"):
         page = member.open(f"/account/{path}").text
         assert CLOSED in page and '<button class="act"' not in page
+
+
+def test_a_form_that_was_open_when_the_account_was_closed_sets_no_alert(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    member = entered(store, browser, caller)
+    member.open("/account")
+    store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
+    refused = member.send("/account/alert", unit="credits", below="5")
+    assert refused.status_code == 409 and CLOSED in refused.text
+    assert not store.do(lambda database: list_alerts(database, caller.account_id))
 
 
 def test_a_reader_is_shown_no_act_that_is_refused(

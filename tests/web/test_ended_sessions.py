@@ -107,3 +107,14 @@ def test_a_refused_password_keeps_the_link(
     short = sent_as_shown(browser, "/account/enter", password="short")
     assert short.status_code == 400
     assert "Choose a password" in browser.open(str(short.url)).text
+
+
+def test_a_page_that_refreshes_itself_is_not_used(store: Store, operator: Browser) -> None:
+    def pass_minutes(minutes: int) -> None:
+        store.run(f"UPDATE session SET seen_at_s = seen_at_s - {60 * minutes}")
+
+    refreshed = {"X-Live": "1"}
+    pass_minutes(20)
+    assert "Overview" in operator.client.get("/operator", headers=refreshed).text
+    pass_minutes(20)
+    assert "Overview" not in operator.client.get("/operator", headers=refreshed).text

@@ -42,7 +42,7 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
     values: dict[str, V] = {}
     for name, value in pairs:
         known = values.setdefault(name, value)
-        if _is_blank(value):
+        if known is value or _is_blank(value):
             continue
         if _is_blank(known):
             known = values[name] = value

@@ -130,13 +130,15 @@ async def start_session(
     return cookie
 
 
-async def find_session(database: Database, cookie: str, now_s: float) -> Session | None:
-    """The session of a cookie, if it holds; that it was used is stored."""
+async def find_session(
+    database: Database, cookie: str, now_s: float, *, is_used: bool = True
+) -> Session | None:
+    """The session of a cookie, if it holds; if a person used it, that is stored."""
     row = await database.fetch_one(_FIND, wanted=_hash(cookie))
     found = None if row is None else Session(*row)
     if found is None or not found.holds(now_s):
         return None
-    if found.seen_at_s + _SEEN_STEP_S <= now_s:
+    if is_used and found.seen_at_s + _SEEN_STEP_S <= now_s:
 
         async def work(transaction: Transaction) -> None:
             await transaction.execute(_SEEN, wanted=_hash(cookie), now_s=int(now_s))

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ _KEPT_OF_TOO_LONG = 4096
 _TELL_LINES = 1000
 _TOO_LONG = "the line is over 1 MiB, and only its beginning is kept; write shorter records."
 _DELIMITERS = ",\t;"
+# A line before the header, written for Excel.
+_SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
@@ -110,15 +113,18 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a value that was not given, and a line of them is no
     record: spreadsheets save empty rows so."""
     lines = _CsvLines(content)
-    first = next(lines, "")
+    first, header = next(lines, ""), 1
+    said = _SAID_DELIMITER.fullmatch(first)
+    if said:
+        first, header = next(lines, ""), 2
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
-    delimiter = max(_DELIMITERS, key=first.count)
+    delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
     columns = Columns(_cells(first, delimiter) or [])
     # Otherwise a quote that is never closed would take records after it into its own cell, unseen.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         lines.taken.clear()
-        line = rows.line_num + 2
+        line = rows.line_num + header + 1
         try:
             cells: list[str] | None = _trimmed(next(rows))
         except StopIteration:

@@ -1,5 +1,6 @@
 """The one check of all records. The decisions are msgspec's, in C: a file has millions of them."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -26,6 +27,7 @@ from tollway.intake.record_problems import (
 _NUL = b"\\u0000"
 _DAY_S = 86_400
 _FIRST_DAY = date(2000, 1, 1)
+_SLASHED = re.compile("([0-9]{4})/([0-9]{1,2})/([0-9]{1,2})")
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -38,6 +40,7 @@ class RecordCheck(Generic[R]):
         self._texts = _getter(_names_of(record_type, inspect.StrType))
         self._amounts = _names_of(record_type, inspect.DecimalType)
         self._whole = _names_of(record_type, inspect.IntType)
+        self._dates = _names_of(record_type, inspect.DateType)
         self._lists = [
             (name, _getter(_names_of(item_type, inspect.StrType)))
             for name, item_type in _lists_of(record_type)
@@ -49,6 +52,8 @@ class RecordCheck(Generic[R]):
             record = msgspec.convert(values, self._type, strict=False)
         # What is too large for a decimal is an ArithmeticError.
         except (ValueError, ArithmeticError, RecursionError):
+            if plain := self._with_plain_dates(values):
+                return self(plain)
             raise explain(values, self._type) from None
         for name in self._amounts:
             yuan = getattr(record, name)
@@ -66,6 +71,17 @@ class RecordCheck(Generic[R]):
         if text_problem(texts):
             raise explain(values, self._type)
         return record
+
+    def _with_plain_dates(self, values: dict[str, object]) -> dict[str, object] | None:
+        """The values with dates as 2026-01-31 that are written as 2026/1/31, as Excel saves them;
+        None if there are none such."""
+        plain: dict[str, object] = {}
+        for name in self._dates:
+            sent = values.get(name)
+            written = _SLASHED.fullmatch(sent) if isinstance(sent, str) else None
+            if written:
+                plain[name] = f"{written[1]}-{written[2]:0>2}-{written[3]:0>2}"
+        return {**values, **plain} if plain else None
 
 
 # Many records have the same amounts.

@@ -37,9 +37,10 @@ _ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
 # they look like, and all of them are dates or times.
 _CHINESE_DATES = {*range(27, 37), *range(50, 59)}
 _MAIN = f"{{{SHEET_MAIN_NS}}}"
+_ROWS_TAG = f"{_MAIN}sheetData"
 # All that is read before the first row: texts take up to ten times as much in memory.
 _TEXTS_MAX_BYTES = 32 * 1024 * 1024
-# A row with all its cells, as XML; also what a sheet may have after its last row.
+# A row with all its cells, as XML; also what a sheet may have before its first row.
 _ROW_MAX_BYTES = 2 * 1024 * 1024
 _SHEET_MAX_BYTES = 2 * 1024 * 1024 * 1024
 # What a sheet can have: rows may be left out of the file, and are counted all the same.
@@ -205,17 +206,21 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
             timedelta_formats=styles.durations,
         )
         for _, element in iterparse(source):
+            if element.tag == _ROWS_TAG:
+                # What follows, such as links and merged cells, may be as large as it likes.
+                return
             if element.tag != ROW_TAG:
                 continue
             with _quiet():
                 number, cells = parser.parse_row(element)
             element.clear()
+            if number <= line:
+                raise ValueError("rows are out of order")
             # Rows may be left out of the file.
             for _ in range(line + 1, number):
                 yield []
-            if line < number:
-                line = number
-                yield _placed(cells)
+            line = number
+            yield _placed(cells)
 
 
 def _placed(cells: list[dict[str, Any]]) -> list[object]:

@@ -54,7 +54,7 @@ def _checked_handler(handle: Handler) -> Handler:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody has cancelled the call, or stops the gateway: as any other error of a handler.
+            # Neither the call nor the gateway is being stopped: as any other error of a handler.
             raise HandlerError(f"the handler raised {type(error).__name__}") from error
         _check(result)
         return result

@@ -55,6 +55,8 @@ const joinStops = () => {
 };
 joinStops();
 document.addEventListener("keydown", (event) => {
+  // With another key they are the browser's: Alt and ← is the page before.
+  if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   const column = step && event.target.closest(".column");
   if (!column) return;

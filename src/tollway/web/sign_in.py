@@ -50,6 +50,8 @@ AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then 
 # A visitor who is not signed in is not looked for in the database.
 _VISITOR = "v."
 _COOKIE_MAX = 100
+# Pages that refresh themselves send it: their reader may be away.
+_REFRESHED = "x-live"
 _DEVICE_S = 400 * 86_400
 
 
@@ -119,7 +121,8 @@ class Sessions(Generic[P]):
         if cookie.startswith(_VISITOR) and len(cookie) <= _COOKIE_MAX:
             return Visit(cookie)
         if cookie.startswith(PREFIX):
-            found = await find_session(self._database, cookie, now_s)
+            is_used = _REFRESHED not in request.headers
+            found = await find_session(self._database, cookie, now_s, is_used=is_used)
             if found is not None:
                 person = await self.area.person(self._database, found.kind, found.subject_id)
                 if person is not None:

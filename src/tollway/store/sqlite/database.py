@@ -99,7 +99,7 @@ class SqliteDatabase:
             try:
                 return await asyncio.shield(reading)
             except asyncio.CancelledError:
-                # Nobody waits for it. It keeps its place until its thread is free again.
+                # No call waits for it. It keeps its place until its thread is free again.
                 while not reading.done():
                     self._long_reader.raw.interrupt()
                     await asyncio.wait((reading,), timeout=_INTERRUPT_AGAIN_S)

@@ -155,6 +155,8 @@ async def alert_act(context: Context) -> Response:
     if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
         raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
     own = account_id(context.person)
+    if (await own_account(context)).closed_at_s is not None:
+        raise PageError(409, "This account is closed", "It can only be read.")
     await set_alert(context.database, own, unit, below, context.day_start_s, context.runtime)
     return context.go(PATH)
 
