@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import tollway
+from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
@@ -52,7 +53,7 @@ _ALONE = {
     "test_openapi.py",
     "test_places.py",
     "test_protocols.py",
-    "test_remembered.py",
+    "test_read_cache.py",
     "test_smuggling.py",
     "test_spreadsheet_limits.py",
     "test_streams.py",
@@ -70,6 +71,7 @@ os.environ.pop("SSL_CERT_FILE", None)
 # Nor to its own PostgreSQL, unless it says so: each connection would prepare for it first.
 os.environ["PGSSLMODE"] = "disable"
 use_cheap_passwords()
+load_authorities_once()
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.

@@ -27,7 +27,7 @@ _TYPES = {
     "text": "str",
     "texts": "list[str]",
     "requests": "Sequence[Mapping[str, object]]",
-    "whole": "int",
+    "whole": "Union[int, str]",
     "day": "Union[date, str]",
     "moment": "Union[int, str, datetime]",
 }

@@ -43,6 +43,8 @@ T = TypeVar("T")
 SECRET = "link-secret"
 TEMPLATE = "http://cloudprint.cainiao.com/template/standard/101"
 _codes = count(1)
+# What is said to the carrier alone: no database has a part in it.
+without_store = pytest.mark.sqlite
 
 
 class FakeLink:
@@ -97,6 +99,7 @@ def ask(over: OpenedCarrierLink, question: Callable[[CainiaoConnector], Awaitabl
 
 
 @pytest.mark.parametrize("form", ["none", "xml"])
+@without_store
 def test_a_number_comes_with_the_carriers_own_print_data(link: FakeLink, form: str) -> None:
     link.misbehave(form)
     order = new_order()
@@ -119,6 +122,7 @@ def test_a_number_comes_with_the_carriers_own_print_data(link: FakeLink, form: s
     assert link.journal()[-1]["event"] == "discarded"
 
 
+@without_store
 def test_what_the_carrier_refuses_is_its_own_text(link: FakeLink) -> None:
     link.misbehave("refuse", reason="余额不足")
     order = new_order()
@@ -129,6 +133,7 @@ def test_what_the_carrier_refuses_is_its_own_text(link: FakeLink) -> None:
     assert ask(opened(link.url), lambda to: to.update(order, "YT404")) == declined
 
 
+@without_store
 def test_what_the_gateway_does_not_pass_on_was_not_sent(link: FakeLink) -> None:
     with pytest.raises(NotSentError, match="S02"):
         ask(opened(link.url, secret="another"), lambda to: to.issue(new_order()))
@@ -162,6 +167,7 @@ _SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("spoilt", _SPOILT)
+@without_store
 def test_the_fake_issues_nothing_for_a_message_of_another_shape(
     link: FakeLink, spoilt: str
 ) -> None:
@@ -181,6 +187,7 @@ def test_the_fake_issues_nothing_for_a_message_of_another_shape(
 
 
 @pytest.mark.parametrize("fault", ["cut", "text"])
+@without_store
 def test_without_an_answer_the_outcome_is_unknown_and_cannot_be_asked_for(
     link: FakeLink, fault: str
 ) -> None:
@@ -193,6 +200,7 @@ def test_without_an_answer_the_outcome_is_unknown_and_cannot_be_asked_for(
         ask(opened(link.url), lambda to: to.look_up(order.ref))
 
 
+@without_store
 def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
     (branch,) = ask(opened(link.url), lambda to: to.subscriptions())
     assert branch.branch_code == "571001" and branch.quantity > 0
@@ -200,6 +208,7 @@ def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
 
 
 @pytest.mark.parametrize("listed", ["x", ["x"], [{"branchAccountCols": "x"}], [{}]])
+@without_store
 def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async def exchange(*_: object) -> bytes:
         return json.dumps({"success": True, "waybillApplySubscriptionCols": listed}).encode()
@@ -222,6 +231,7 @@ def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.M
         "<成功>".encode("gbk"),
     ],
 )
+@without_store
 def test_an_answer_of_another_form_is_no_answer(body: bytes) -> None:
     with pytest.raises(OutcomeUnknownError):
         read_answer(body)

@@ -1,12 +1,14 @@
 """A database to move, and what tests of moving compare."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import apsw
+import asyncpg
+from sqlalchemy import Table
 
 from tests.support.postgresql import run_on
 from tollway.ledger.accounts import open_account
@@ -55,28 +57,38 @@ async def fill(database: OpenDatabase) -> None:
     await issue_token(database, runtime, account, label="till")
 
 
-def _rows(name: str, columns: str, path: Path, url: str) -> tuple[list[str], list[str]]:
-    """All rows of a table on both sides, read in a way of the test's own."""
+def _rows(path: Path, url: str) -> Iterator[tuple[Table, list[str], list[str]]]:
+    """All rows of each table on both sides, read in a way of the test's own."""
     connection = apsw.Connection(str(path))
-    here = connection.execute(f"SELECT {columns} FROM {name}").fetchall()
+    with asyncio.Runner() as runner:
+        other = runner.run(asyncpg.connect(url))
+        for table in ALL_TABLES:
+            columns = ", ".join(f'"{column.name}"' for column in table.c)
+            every = f"SELECT {columns} FROM {table.name}"
+            here = connection.execute(every).fetchall()
+            there = map(tuple, runner.run(other.fetch(every)))
+            yield table, sorted(map(repr, here)), sorted(map(repr, there))
+        runner.run(other.close())
     connection.close()
-    return sorted(map(repr, here)), sorted(map(repr, run_on(url, f"SELECT {columns} FROM {name}")))
 
 
 def assert_same(path: Path, url: str) -> None:
-    for table in ALL_TABLES:
-        columns = ", ".join(f'"{column.name}"' for column in table.c)
-        here, there = _rows(table.name, columns, path, url)
+    for table, here, there in _rows(path, url):
         if table is operator_act:
             # The move itself is recorded where it went.
-            there = [row for row in there if "'move', 'database'" not in row]
-        assert here == there, table.name
+            copied = [row for row in there if "'move', 'database'" not in row]
+        else:
+            copied = there
+        assert here == copied, table.name
 
 
 def unfinish(url: str, old: Path) -> None:
     """As if the move had been broken off after its last row."""
-    run_on(url, "ALTER TABLE operator_act DISABLE TRIGGER USER")
-    run_on(url, "DELETE FROM operator_act WHERE act = 'move'")
-    run_on(url, "ALTER TABLE operator_act ENABLE TRIGGER USER")
-    run_on(url, "CREATE TABLE unfinished_move (source text)")
-    run_on(url, f"INSERT INTO unfinished_move VALUES ('{old.resolve()}')")
+    run_on(
+        url,
+        "ALTER TABLE operator_act DISABLE TRIGGER USER",
+        "DELETE FROM operator_act WHERE act = 'move'",
+        "ALTER TABLE operator_act ENABLE TRIGGER USER",
+        "CREATE TABLE unfinished_move (source text)",
+        f"INSERT INTO unfinished_move VALUES ('{old.resolve()}')",
+    )

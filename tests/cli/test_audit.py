@@ -1,25 +1,44 @@
 """The audit is green on a sound ledger, and each kind of sabotage turns it red by its own name."""
 
+import os
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls, ruin_a_page
+from tests.support import forks
+from tests.support.engines import Engine
 from tests.support.stores import Store
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import release, reserve
 
 
-@pytest.fixture
-def sound(tollway: Command, ledger_store: Store) -> Store:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
     """A ledger with top-ups, a correction and charges of one account, and a sandbox token."""
-    account_id = tollway("account", "open", "acme", "--json").json["id"]
+    store = Store(tmp_path_factory.mktemp("filled") / "ledger.db")
+
+    def tollway(*arguments: str) -> None:
+        done = forks.run("tollway", *arguments, env={**os.environ, **store.settings})
+        assert done.returncode == 0, done.stderr
+
+    tollway("account", "open", "acme")
     tollway("permission", "add", "acme", "product_analysis")
     tollway("token", "issue", "acme", "--test")
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(ledger_store, account_id, 10)
+    charge_calls(store, str(store.run("SELECT id FROM account")[0][0]), 10)
     tollway("credit", "add", "acme", "-30", "--calls", "product_analysis")
     tollway("credit", "add", "acme", "9")
-    return ledger_store
+    return store
+
+
+@pytest.fixture
+def sound(filled: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A copy of it for one test, as the database of the commands."""
+    copy = filled.copied_to(workplace / "ledger.db")
+    monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
+    return copy
 
 
 def test_a_sound_ledger_is_reported_in_figures(tollway: Command, sound: Store) -> None:

@@ -2,9 +2,6 @@
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -16,6 +13,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.fake_carrier import LOOK_UP, FakeCarrier
+from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, order, put_orders, sealer_of
@@ -169,17 +167,14 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     assert ask(gateway, ORDERS, caller.token, sent, key).data["content"][0]["receiver_name"]
     assert gateway.stop() == 0
     all_orders = left_in(store, "shop_order")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tollway", *ERASE],
-        env={**os.environ, **store.settings},
-        cwd=store.path.parent,
-        stdout=subprocess.DEVNULL,
-    )
+    process = Fork("tollway", *ERASE, env={**os.environ, **store.settings}, cwd=store.path.parent)
     ends_at_s = time.monotonic() + 60
     while left_in(store, "shop_order") == all_orders and time.monotonic() < ends_at_s:
         assert process.poll() is None, "it was not killed half-way"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.wait(60)
+    assert process.stdout is not None
+    process.stdout.close()
     assert 0 < left_in(store, "shop_order") < all_orders
     # As if that page had been read while it went on.
     store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")

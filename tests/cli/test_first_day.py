@@ -1,7 +1,6 @@
 """What an operator does on the first day, command by command, as it is printed for people."""
 
 import io
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 from tollway.store.migrate import newest_revision
@@ -105,15 +105,16 @@ def test_a_reader_that_leaves_early_is_no_error_worth_a_word(
 
 def greeting(folder: Path, *arguments: str) -> str:
     """What `tollway serve` prints until it serves."""
-    command = [sys.executable, "-m", "tollway", "serve", "--port", str(free_port()), *arguments]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as serving:
-        assert serving.stdout is not None
+    serving = Fork("tollway", "serve", "--port", str(free_port()), *arguments, cwd=folder)
+    assert serving.stdout is not None
+    with serving.stdout as output:
         lines = []
-        for line in serving.stdout:
+        for line in output:
             lines.append(line)
             if line.startswith("Stop with"):
                 break
-        serving.send_signal(signal.SIGTERM)
+        serving.terminate()
+        serving.wait(60)
     return "".join(lines)
 
 
@@ -125,8 +126,7 @@ def test_serving_says_that_a_gateway_is_new_and_where_and_what_comes_next(
     first = greeting(tmp_path)
     assert f"This gateway is new and has no data: its database was made now, {tmp_path}/" in first
     assert "Next: `tollway account open NAME`" in first
-    opened = [sys.executable, "-m", "tollway", "account", "open", "acme"]
-    subprocess.run(opened, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert run("tollway", "account", "open", "acme", cwd=tmp_path).returncode == 0
     again = greeting(tmp_path)
     assert "is new" not in again and "account open" not in again
     assert "Tollway is serving on http" in again
@@ -140,8 +140,7 @@ def test_serving_an_empty_server_says_what_comes_next_until_there_is_an_account(
     monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "keys"))
     monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "secret"))
     assert "Next: `tollway account open NAME`" in greeting(tmp_path)
-    opened = [sys.executable, "-m", "tollway", "account", "open", "acme"]
-    subprocess.run(opened, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert run("tollway", "account", "open", "acme", cwd=tmp_path).returncode == 0
     assert "account open" not in greeting(tmp_path)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from time import sleep
 
 import apsw
 import pytest
@@ -54,7 +55,7 @@ def test_everything_is_moved_and_serves(tollway: Command, old: Path, target: Sto
 
 def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target: Store) -> None:
     path = workplace / "old.db"
-    in_source(lambda database: fill_figures(database, products=8, days=365, last=DAY))
+    in_source(lambda database: fill_figures(database, products=4, days=365, last=DAY))
     connection = apsw.Connection(str(path))
     (total,) = connection.execute("SELECT count(*) FROM product_figure").fetchone()
     connection.close()
@@ -78,6 +79,7 @@ def _kill_at(rows: int, url: str) -> None:
         moving = Fork("tollway", "move", "--from", FROM, "--to", url)
         while run_on(url, "SELECT count(*) FROM product_figure")[0][0] < rows:
             assert moving.poll() is None
+            sleep(0.02)
         moving.send_signal(signal.SIGKILL)
         assert moving.wait(timeout=60) == -signal.SIGKILL
     assert moving.stdout is not None

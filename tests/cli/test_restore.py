@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command, charge_calls, ruin_a_page
+from tests.faults.disk import FULL, Fault, FaultyDisk
 from tests.support.migrations import NEXT
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
@@ -121,6 +122,18 @@ def test_a_database_behind_a_link_is_replaced_where_it_is(
     for database in ((), behind):
         names = [each["name"] for each in tollway("account", "list", "--json", *database).json]
         assert names == ["acme"]
+
+
+def test_a_disk_that_gets_full_leaves_no_part_of_a_database(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    disk, restored = FaultyDisk(workplace / "again.db.restoring"), workplace / "again.db"
+    # Within the commit, within its writing back after the last connection is closed, and never.
+    for at, status in ((1, 1), (9, 1), (13, 1), (1000, 0)):
+        with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
+            assert tollway("restore", "copy.db", *INTO).status == status
+        assert (restored.exists(), bool(disk.failed)) == (status == 0, status != 0)
+    assert list(workplace.glob("*.restoring*")) == []
 
 
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(

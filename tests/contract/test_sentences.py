@@ -3,7 +3,6 @@
 import ast
 import re
 import string
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -45,13 +44,16 @@ def _error_names() -> set[str]:
     return found
 
 
-def _calls() -> Iterator[tuple[str, ast.Call]]:
+@cache
+def _calls() -> list[tuple[str, ast.Call]]:
     """The calls that make a sentence, and where they are."""
-    for path, tree in _trees().items():
-        for node in ast.walk(tree):
-            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-            if name in {"Sentence", *_error_names()} and node.args:
-                yield f"{path.relative_to(_SOURCE)}:{node.lineno}", node
+    names = {"Sentence", *_error_names()}
+    return [
+        (f"{path.relative_to(_SOURCE)}:{node.lineno}", node)
+        for path, tree in _trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in names
+    ]
 
 
 def _template(call: ast.Call) -> str | None:

@@ -173,6 +173,7 @@ def parcel(wp_code: str) -> dict[str, Any]:
 # The operation.
 
 
+@pytest.mark.sqlite
 def test_the_examples_of_the_page_are_short_and_in_shape(tmp_path: Path) -> None:
     files = files_of_page()
     modules = {name: text for name, text in files.items() if name.endswith(".py")}
@@ -186,6 +187,7 @@ def test_the_examples_of_the_page_are_short_and_in_shape(tmp_path: Path) -> None
         assert done.returncode == 0, done.stdout.decode()
 
 
+@pytest.mark.sqlite
 def test_what_the_page_shows_is_printed(
     environment: Environment, extended: Store, served: Gateway, courier: str
 ) -> None:

@@ -67,15 +67,20 @@ def sides(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[lis
 
 
 def outcomes(sides: list[Side], folder: Path, kind: str, records: list[bytes]) -> list[Outcome]:
-    """What comes of these records on each engine and each way."""
+    """What comes of these records on each engine and each way, in each form.
+
+    An engine meets both ways and both forms, and so does each way: no more, for neither of the
+    two knows the form.
+    """
     lines, array = b"\n".join(records), b"[" + b",\n".join(records) + b"]"
+    in_file, pushed = (lines, "jsonl"), array
     found = []
     for store, gateway, secret in sides:
-        found.append(by_file(store, kind, folder / "records.jsonl", lines))
-        found.append(by_file(store, kind, folder / "records.json", array))
+        content, ending = in_file
+        found.append(by_file(store, kind, folder / f"records.{ending}", content))
         if RECORD_KINDS[kind].is_pushed:
-            found.append(by_push(gateway, secret, kind, lines))
-            found.append(by_push(gateway, secret, kind, array))
+            found.append(by_push(gateway, secret, kind, pushed))
+        in_file, pushed = (array, "json"), lines
     return found
 
 

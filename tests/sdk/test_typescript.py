@@ -17,6 +17,8 @@ from tollway.demo.owners import SHOP
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.webhooks.signature import key_of, sign
 
+# One engine: the Python SDK asks the same of gateways on both.
+pytestmark = pytest.mark.sqlite
 _METHODS = {
     "product_analysis": "productAnalysis",
     "coupon_claims": "couponClaims",
@@ -235,7 +237,6 @@ def test_thousands_of_orders_are_given_once_each_while_others_arrive_and_change(
     assert gateway.stop() == 0
 
 
-@pytest.mark.sqlite
 def test_a_file_is_read_on_after_a_changed_record_and_waits_for_its_reader(run: Run) -> None:
     script = """
     const { createGzip } = await import("node:zlib");
@@ -285,7 +286,6 @@ def test_a_file_is_read_on_after_a_changed_record_and_waits_for_its_reader(run: 
     assert run(script) == [[["a", "b", "c", "d", "e"], [None, "c", "b"]]]
 
 
-@pytest.mark.sqlite
 def test_long_numbers_stay_exact_and_texts_as_they_are(package: Path, run: Run) -> None:
     script = """
     const { readJson } = await import("./node_modules/tollway-client/dist/json.js");
@@ -304,7 +304,6 @@ def test_long_numbers_stay_exact_and_texts_as_they_are(package: Path, run: Run) 
     ]
 
 
-@pytest.mark.sqlite
 def test_webhooks_are_verified(run: Run) -> None:
     secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", '{"type": "balance.low", "data": 5}'
     signature = sign(key_of(secret), "msg_1", "1614265330", body.encode())

@@ -1,14 +1,19 @@
 """A copy of the database at one moment, while others commit without a pause."""
 
+import shutil
 import threading
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
 import apsw
 import pytest
 
+from tests.faults.disk import FULL, Fault, FaultyDisk
 from tests.support.stores import Store
+from tollway.store.database import StoreError
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.files import put_in_place
 
 pytestmark = pytest.mark.sqlite
 
@@ -107,3 +112,24 @@ def test_the_database_goes_on_being_read_and_written_after_a_copy(
         for name in ("one.db", "two.db")
     ]
     assert values == [[(0,), (0,)], [(1,), (1,)]]
+
+
+def test_a_database_whose_commits_cannot_be_kept_is_not_replaced(
+    store: Store, tmp_path: Path
+) -> None:
+    path, new = tmp_path / "old.db", tmp_path / "new.db"
+    new.touch()
+    with closing(apsw.Connection(str(store.path))) as connection:
+        connection.execute("PRAGMA journal_mode = WAL; UPDATE pair SET value = 7").fetchall()
+        # As a process that was killed leaves them.
+        shutil.copy(store.path, path)
+        shutil.copy(f"{store.path}-wal", f"{path}-wal")
+    disk = FaultyDisk(path)
+    with (
+        disk.in_use(),
+        disk.failing(Fault(1, FULL, times=1000, name="xWrite")),
+        pytest.raises(StoreError, match="nothing is replaced"),
+    ):
+        put_in_place(new, path, tmp_path / "aside.db")
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("SELECT value FROM pair").fetchall() == [(7,), (7,)]

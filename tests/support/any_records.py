@@ -211,8 +211,8 @@ class Outcome(NamedTuple):
 
 
 def clear(store: Store, kind: str) -> None:
-    for table in (*SAMPLES[kind].tables, "order_count", "coupon_claim_hour", "rejected_record"):
-        store.run(f"DELETE FROM {table}")
+    tables = (*SAMPLES[kind].tables, "order_count", "coupon_claim_hour", "rejected_record")
+    store.run_all(*(f"DELETE FROM {table}" for table in tables))
 
 
 def rows_of(store: Store, kind: str) -> list[tuple[Any, ...]]:

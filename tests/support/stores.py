@@ -73,13 +73,20 @@ class Store:
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Runs one statement in a transaction of its own."""
+        return self.run_all(statement)
+
+    def run_all(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Runs statements, each in a transaction of its own; gives the rows of the last."""
         if self.is_shared:
-            return run_on(self.url, statement)
+            return run_on(self.url, *statements)
         connection = apsw.Connection(str(self.path))
         # A gateway may be writing at the moment.
         connection.set_busy_timeout(_PATIENCE_MS)
         try:
-            return connection.execute(statement).fetchall()
+            *others, last = statements
+            for each in others:
+                connection.execute(each).fetchall()
+            return connection.execute(last).fetchall()
         finally:
             connection.close()
 

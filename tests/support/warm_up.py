@@ -6,29 +6,34 @@ right for one that runs for months, and most of the time of one that a test star
 
 import gc
 import io
-import ssl
 import sys
+import typing
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import httpcore2
+import httpx2
 from jinja2 import Environment
 
+from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
 from tollway.store.query import JointQuery, Query
+from tollway.store.sealing import KEY_BYTES, Sealer
 from tollway.store.sqlite.schema_check import schema_parts
 from tollway.web.pages import Web
 
 # What a gateway or a command loads when it first needs it, but not what only a few need: every fork
 # pays for the memory of all of it. Nothing here may start a thread, as numpy under openpyxl does.
 _LATE = (
+    "encodings.idna",
+    "multiprocessing.popen_fork",
+    "multiprocessing.sharedctypes",
     "tollway.demo.fakes.carrier.server",
     "tollway.demo.fakes.link.gateway",
     "tollway.gateway.server",
@@ -43,9 +48,12 @@ def warm_up(folder: str) -> None:
     """Loads all commands and runs a few, so that what they load is there for every fork."""
     all_commands()
     use_cheap_passwords()
+    load_authorities_once()
+    httpx2.create_ssl_context(trust_env=False)
     for module in _LATE:
         import_module(module)
-    for command in ("migrate", "account list", "settings"):
+    # The values of most options are read by a library that is loaded with the first of them.
+    for command in ("migrate", "account list", "waybill list --limit 1", "settings"):
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):
             main(arguments)
@@ -55,7 +63,11 @@ def warm_up(folder: str) -> None:
     schema_parts()
     _compile_queries()
     _compile_templates()
-    _load_authorities()
+    # OpenSSL prepares a cipher when it is first used.
+    Sealer({1: bytes(KEY_BYTES)}, 1).seal(b"", b"")
+    # Every fork would empty these when it ends, and so copy them.
+    for empty in typing._cleanups:  # type: ignore[attr-defined]
+        empty()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
     gc.freeze()
@@ -87,14 +99,3 @@ def _compile_templates() -> None:
     templates = Web(sessions=None, zone=_ZONE)._templates  # type: ignore[arg-type]
     for name in templates.list_templates():
         templates.get_template(name)
-
-
-def _load_authorities() -> None:
-    """Those of the machine, which no environment changes: every client of carriers has them."""
-    load = httpcore2.default_ssl_context
-    of_machine = load(_trust_env=False)
-
-    def load_once(*, _trust_env: bool = True) -> ssl.SSLContext:
-        return load() if _trust_env else of_machine
-
-    httpcore2.default_ssl_context = load_once

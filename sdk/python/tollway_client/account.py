@@ -114,8 +114,8 @@ class Account:
         self,
         *,
         unit: Optional[str] = None,
-        before: Optional[int] = None,
-        limit: Optional[int] = None,
+        before: Optional[Union[int, str]] = None,
+        limit: Optional[Union[int, str]] = None,
     ) -> Entries:
         """The ledger of one balance.
 
@@ -129,7 +129,9 @@ class Account:
             _ACCOUNT_ENTRIES, Entries, {"unit": unit, "before": before, "limit": limit}
         )
 
-    def requests(self, *, cursor: Optional[str] = None, limit: Optional[int] = None) -> Calls:
+    def requests(
+        self, *, cursor: Optional[str] = None, limit: Optional[Union[int, str]] = None
+    ) -> Calls:
         """The calls of the account.
 
         cursor: The next_cursor of the page before. Send a text of 1 to 2000 characters.
@@ -153,11 +155,11 @@ class Account:
         *,
         label: str,
         kind: Optional[str] = None,
-        expires_days: Optional[int] = None,
+        expires_days: Optional[Union[int, str]] = None,
         operations: Optional[str] = None,
         addresses: Optional[str] = None,
-        credits_per_day: Optional[int] = None,
-        calls_per_day: Optional[int] = None,
+        credits_per_day: Optional[Union[int, str]] = None,
+        calls_per_day: Optional[Union[int, str]] = None,
     ) -> IssuedToken:
         """Make a token.
 
@@ -189,7 +191,9 @@ class Account:
             },
         )
 
-    def tokens_rotate(self, *, token_id: str, overlap_s: Optional[int] = None) -> IssuedToken:
+    def tokens_rotate(
+        self, *, token_id: str, overlap_s: Optional[Union[int, str]] = None
+    ) -> IssuedToken:
         """Replace a token by a new one.
 
         token_id: The id of the token. Send a text of 1 to 64 characters.
@@ -207,7 +211,9 @@ class Account:
         """
         return self._driver.run(_ACCOUNT_TOKENS_REVOKE, Token, {"token_id": token_id})
 
-    def consents(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Consents:
+    def consents(
+        self, *, after: Optional[str] = None, limit: Optional[Union[int, str]] = None
+    ) -> Consents:
         """The consents of shops and users.
 
         after: The next_after of the page before. Send a text of 1 to 64 characters.
@@ -323,7 +329,11 @@ class Account:
         return self._driver.run(_ACCOUNT_WEBHOOKS_TEST, Done, {})
 
     def webhooks_deliveries(
-        self, *, webhook_id: str, before: Optional[int] = None, limit: Optional[int] = None
+        self,
+        *,
+        webhook_id: str,
+        before: Optional[Union[int, str]] = None,
+        limit: Optional[Union[int, str]] = None,
     ) -> Deliveries:
         """The log of a webhook.
 
@@ -352,7 +362,7 @@ class Account:
         """The alerts of low balances."""
         return self._driver.run(_ACCOUNT_ALERTS, Alerts, {})
 
-    def alerts_set(self, *, unit: str, below: int) -> Alerts:
+    def alerts_set(self, *, unit: str, below: Union[int, str]) -> Alerts:
         """Set an alert of a low balance.
 
         unit: The balance: credits, or calls: and an operation. Send a text of 1 to 128

@@ -116,8 +116,8 @@ class AsyncAccount:
         self,
         *,
         unit: Optional[str] = None,
-        before: Optional[int] = None,
-        limit: Optional[int] = None,
+        before: Optional[Union[int, str]] = None,
+        limit: Optional[Union[int, str]] = None,
     ) -> Entries:
         """The ledger of one balance.
 
@@ -131,7 +131,9 @@ class AsyncAccount:
             _ACCOUNT_ENTRIES, Entries, {"unit": unit, "before": before, "limit": limit}
         )
 
-    async def requests(self, *, cursor: Optional[str] = None, limit: Optional[int] = None) -> Calls:
+    async def requests(
+        self, *, cursor: Optional[str] = None, limit: Optional[Union[int, str]] = None
+    ) -> Calls:
         """The calls of the account.
 
         cursor: The next_cursor of the page before. Send a text of 1 to 2000 characters.
@@ -155,11 +157,11 @@ class AsyncAccount:
         *,
         label: str,
         kind: Optional[str] = None,
-        expires_days: Optional[int] = None,
+        expires_days: Optional[Union[int, str]] = None,
         operations: Optional[str] = None,
         addresses: Optional[str] = None,
-        credits_per_day: Optional[int] = None,
-        calls_per_day: Optional[int] = None,
+        credits_per_day: Optional[Union[int, str]] = None,
+        calls_per_day: Optional[Union[int, str]] = None,
     ) -> IssuedToken:
         """Make a token.
 
@@ -191,7 +193,9 @@ class AsyncAccount:
             },
         )
 
-    async def tokens_rotate(self, *, token_id: str, overlap_s: Optional[int] = None) -> IssuedToken:
+    async def tokens_rotate(
+        self, *, token_id: str, overlap_s: Optional[Union[int, str]] = None
+    ) -> IssuedToken:
         """Replace a token by a new one.
 
         token_id: The id of the token. Send a text of 1 to 64 characters.
@@ -210,7 +214,7 @@ class AsyncAccount:
         return await self._driver.run(_ACCOUNT_TOKENS_REVOKE, Token, {"token_id": token_id})
 
     async def consents(
-        self, *, after: Optional[str] = None, limit: Optional[int] = None
+        self, *, after: Optional[str] = None, limit: Optional[Union[int, str]] = None
     ) -> Consents:
         """The consents of shops and users.
 
@@ -333,7 +337,11 @@ class AsyncAccount:
         return await self._driver.run(_ACCOUNT_WEBHOOKS_TEST, Done, {})
 
     async def webhooks_deliveries(
-        self, *, webhook_id: str, before: Optional[int] = None, limit: Optional[int] = None
+        self,
+        *,
+        webhook_id: str,
+        before: Optional[Union[int, str]] = None,
+        limit: Optional[Union[int, str]] = None,
     ) -> Deliveries:
         """The log of a webhook.
 
@@ -362,7 +370,7 @@ class AsyncAccount:
         """The alerts of low balances."""
         return await self._driver.run(_ACCOUNT_ALERTS, Alerts, {})
 
-    async def alerts_set(self, *, unit: str, below: int) -> Alerts:
+    async def alerts_set(self, *, unit: str, below: Union[int, str]) -> Alerts:
         """Set an alert of a low balance.
 
         unit: The balance: credits, or calls: and an operation. Send a text of 1 to 128

@@ -114,10 +114,10 @@ class Client(SyncDriver):
         *,
         startTime: Union[int, str, datetime],
         endTime: Union[int, str, datetime],
-        page: int,
-        limit: int,
+        page: Union[int, str],
+        limit: Union[int, str],
         sid: str,
-        type: int,
+        type: Union[int, str],
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> CouponClaims:
@@ -154,12 +154,12 @@ class Client(SyncDriver):
     def promotion_material(
         self,
         *,
-        adzone_id: int,
-        promotion_id: int,
-        site_id: int,
-        platform_user_id: int,
-        page_size: Optional[int] = None,
-        page_num: Optional[int] = None,
+        adzone_id: Union[int, str],
+        promotion_id: Union[int, str],
+        site_id: Union[int, str],
+        platform_user_id: Union[int, str],
+        page_size: Optional[Union[int, str]] = None,
+        page_num: Optional[Union[int, str]] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> PromotionMaterial:
@@ -207,7 +207,7 @@ class Client(SyncDriver):
         sender_town: str,
         sender_detail: str,
         wp_code: str,
-        waybill_type: int,
+        waybill_type: Union[int, str],
         receiver_province: str,
         receiver_city: str,
         receiver_town: str,
@@ -215,10 +215,10 @@ class Client(SyncDriver):
         receiver_phone: str,
         receiver_name: str,
         shopCode: Optional[str] = None,
-        vvtype: Optional[int] = None,
+        vvtype: Optional[Union[int, str]] = None,
         parentWaybillCode: Optional[str] = None,
         goods_name: Optional[str] = None,
-        weight_g: Optional[int] = None,
+        weight_g: Optional[Union[int, str]] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> WaybillResult:
@@ -292,13 +292,13 @@ class Client(SyncDriver):
         self,
         *,
         owner_id: str,
-        vvtype: Optional[int] = None,
-        page: Optional[int] = None,
-        pageSize: Optional[int] = None,
+        vvtype: Optional[Union[int, str]] = None,
+        page: Optional[Union[int, str]] = None,
+        pageSize: Optional[Union[int, str]] = None,
         start_time: Optional[Union[int, str, datetime]] = None,
         end_time: Optional[Union[int, str, datetime]] = None,
         remark: Optional[str] = None,
-        remarkTag: Optional[int] = None,
+        remarkTag: Optional[Union[int, str]] = None,
         remarkTagName: Optional[str] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
@@ -348,7 +348,7 @@ class Client(SyncDriver):
         startTime: Union[int, str, datetime],
         endTime: Union[int, str, datetime],
         sid: str,
-        type: int,
+        type: Union[int, str],
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> Export:
@@ -418,7 +418,7 @@ class Client(SyncDriver):
         *,
         owner_id: str,
         cursor: Optional[str] = None,
-        pageSize: Optional[int] = None,
+        pageSize: Optional[Union[int, str]] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> OrdersChanged:
@@ -472,7 +472,7 @@ class Client(SyncDriver):
         startTime: Union[int, str, datetime],
         endTime: Union[int, str, datetime],
         sid: str,
-        type: int,
+        type: Union[int, str],
     ) -> Iterator[CouponRecord]:
         """Coupon-claim query: all records, each once, also while others arrive. The time may be
         longer than 7 days.
@@ -497,7 +497,12 @@ class Client(SyncDriver):
         )
 
     def iter_promotion_material(
-        self, *, adzone_id: int, promotion_id: int, site_id: int, platform_user_id: int
+        self,
+        *,
+        adzone_id: Union[int, str],
+        promotion_id: Union[int, str],
+        site_id: Union[int, str],
+        platform_user_id: Union[int, str],
     ) -> Iterator[Material]:
         """Affiliate promotion material: all records, each once, also while others arrive.
 
@@ -528,7 +533,7 @@ class Client(SyncDriver):
         start_time: Optional[Union[int, str, datetime]] = None,
         end_time: Optional[Union[int, str, datetime]] = None,
         remark: Optional[str] = None,
-        remarkTag: Optional[int] = None,
+        remarkTag: Optional[Union[int, str]] = None,
         remarkTagName: Optional[str] = None,
     ) -> Iterator[OrderEntry]:
         """Paged order query: all records, each once, also while others arrive.

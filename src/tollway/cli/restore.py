@@ -187,6 +187,11 @@ def _check_copy(
 
         schema, report = run(Session({"database": f"sqlite:///{copy}"}), work)
     _refuse_breaches(backup, report)
+    if side_files_of(copy):
+        # SQLite does not report it: what was just written is not in the copy, or a part of it.
+        raise CommandError(
+            f"{copy} could not be written, and {backup} is not restored: is its disk full?"
+        )
     to_disk(copy)
     return schema, report
 

@@ -87,6 +87,10 @@ def _close(path: Path) -> bool:
         with closing(apsw.Connection(str(path))) as connection:
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except (apsw.FullError, apsw.IOError) as error:
+        raise StoreError(
+            f"The last commits of {path} cannot be written into it ({error}): nothing is replaced."
+        ) from None
     except (apsw.BusyError, apsw.LockedError):
         raise StoreError(f"{path} is being used by another program: end that one first.") from None
     except (apsw.CorruptError, apsw.NotADBError):
