@@ -258,6 +258,15 @@ def test_without_a_token_nothing_is_read(agents: Gateway) -> None:
     assert httpx2.get(f"{agents.base_url}/mcp").status_code == 405
 
 
+def test_no_cache_keeps_an_answer(agents: Gateway) -> None:
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    for token in (new_caller(agents.store).token, "wrong"):
+        sent = {**headers, "Authorization": f"Bearer {token}"}
+        answer = agents.client.post("/mcp", json=listing, headers=sent)
+        assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
 def test_a_token_of_some_addresses_is_used_from_them_through_two_proxies(agents: Gateway) -> None:
     limits = read_limits((), ("203.0.113.0/24",), None, None, known=())
     caller = new_caller(agents.store, limits=limits)

@@ -228,7 +228,7 @@ def check(pair: Pair, openings: Openings, steps: Steps) -> int:
     return sum(len(busy) for _, busy in outcomes)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(openings=OPENINGS, steps=STEPS)
 def test_whatever_is_locked_the_rest_is_settled_and_the_end_is_the_same(
     pair: Pair, openings: Openings, steps: Steps

@@ -100,7 +100,7 @@ def test_units_are_balances_of_their_own(store: Store, new_name: Callable[[], st
     async def work(database: Database) -> None:
         account = (await open_account(database, RUNTIME, new_name())).id
         await top_up(database, RUNTIME, account, "credits", 5)
-        with pytest.raises(LedgerError, match="less than 1 calls:orders"):
+        with pytest.raises(LedgerError, match="fewer calls:orders than 1"):
             await top_up(database, RUNTIME, account, "calls:orders", -1)
         await top_up(database, RUNTIME, account, "calls:orders", 7)
         balances = [(b.unit, b.amount) for b in await list_balances(database, account)]

@@ -104,7 +104,7 @@ def _model(stored: list[dict[str, Any]], question: dict[str, Any]) -> list[str]:
     return [each["order_sn"] for each in found]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(given_records=records, asked=questions)
 def test_every_filter_and_page_means_what_the_plain_model_means(
     given_records: list[dict[str, Any]],

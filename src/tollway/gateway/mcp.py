@@ -48,6 +48,7 @@ _SESSION_MAX = 64
 # By account. A client sends several messages around a call, and calls have the limit of theirs.
 _MESSAGES_A_SECOND = 100
 _RETRY = {"Retry-After": "1"}
+_NO_STORE = (b"cache-control", b"no-store")
 _HEADERS_BY_STATUS = {401: {"WWW-Authenticate": "Bearer"}, 429: _RETRY, 503: _RETRY}
 _INSTRUCTIONS = (
     "Each tool is an operation of a Tollway gateway; its description says what a successful call "
@@ -117,7 +118,7 @@ class AgentTools:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Nothing is parsed for a client without a valid token."""
-        request = Request(scope)
+        request, send = Request(scope), _unkept(send)
         if request.method != "POST":
             allowed = JSONResponse({"error": "Send POST."}, 405, {"Allow": "POST"})
             return await allowed(scope, receive, send)
@@ -250,6 +251,18 @@ class AgentTools:
             )
             result.content.append(picture)
         return result, headers.get(REASON_HEADER, b"").decode()
+
+
+def _unkept(send: Send) -> Send:
+    """Sends answers that no cache may keep."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [each for each in message["headers"] if each[0] != _NO_STORE[0]]
+            message = {**message, "headers": [*headers, _NO_STORE]}
+        await send(message)
+
+    return sent
 
 
 class _BodyTimedOutError(Exception):
