@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
@@ -35,17 +33,15 @@ def sealed_with(store: Store) -> Counter[int]:
 
 def kill_half_way(store: Store) -> None:
     """Kills a rotation when it has sealed some records again, and not all."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tollway", "keys", "rotate"],
-        env={**os.environ, **store.settings},
-        cwd=store.path.parent,
-        stdout=subprocess.DEVNULL,
-    )
+    environment = {**os.environ, **store.settings}
+    process = Fork("tollway", "keys", "rotate", env=environment, cwd=store.path.parent)
     until_s = monotonic() + 60
     while not sealed_with(store)[2] and monotonic() < until_s:
         assert process.poll() is None, "it was not killed half-way"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.wait(60)
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def keys_of(store: Store) -> dict[str, object]:
