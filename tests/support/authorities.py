@@ -1,6 +1,6 @@
 """The certificates of all authorities, loaded once in a process and its forks.
 
-An HTTP client that takes nothing from its environment loads them anew, which takes a processor
+An HTTP client that takes nothing from its environment loads them again, which takes a processor
 50 ms: more than the calls of most tests. What it has then is the same.
 """
 
