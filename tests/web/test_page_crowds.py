@@ -41,7 +41,7 @@ SIGN_IN = "/owner/sign-in"
 WAITING_MAX = 4
 SURPLUS = 5
 PAGES = 20
-SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
+SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "query_string": b"", "headers": []}
 
 
 @pytest.fixture

@@ -98,7 +98,8 @@ class Application:
             else:
                 logger.exception("the gateway cannot start")
             self._log.flush()
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            # Without a message: the server would log it again.
+            await send({"type": "lifespan.startup.failed"})
             return
         self._gateway = gateway
         # What is loaded now stays: the garbage collector can skip it, and run less often.

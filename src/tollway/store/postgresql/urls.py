@@ -43,12 +43,14 @@ def parts_of(url: str) -> SplitResult:
 
 
 def _split(url: str) -> SplitResult:
-    """As `urlsplit`, which takes brackets for those of a single host and may refuse others."""
+    """As `urlsplit`, which may refuse several hosts if one of them has brackets: here each host is
+    checked by itself."""
     scheme, slashes, rest = url.partition("://")
-    hosts_end = re.search(r"[/?#]|$", rest)
-    assert hosts_end is not None
-    hosts, others = rest[: hosts_end.start()], rest[hosts_end.start() :]
-    return urlsplit(scheme + slashes + others)._replace(netloc=hosts)
+    netloc = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    who, at, hosts = netloc.rpartition("@")
+    for host in hosts.split(","):
+        urlsplit(f"//{who}{at}{host}")
+    return urlsplit(scheme + slashes + rest[len(netloc) :])._replace(netloc=netloc)
 
 
 def unverified_hosts(url: str) -> list[str]:
