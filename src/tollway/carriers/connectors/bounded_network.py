@@ -21,6 +21,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     """What a client sends its messages over, directly and by HTTP/1.1."""
 
     def __init__(self, ssl_context: ssl.SSLContext, limits: httpx2.Limits) -> None:
+        # In place of the library's own pool, to which it lets no network be given.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context,
             max_connections=limits.max_connections,
