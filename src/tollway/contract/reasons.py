@@ -96,8 +96,8 @@ class Reason(Enum):
         "{field} 与 {other} 是同一参数的两种写法且取值不同：请只传其中一个。",
     )
     BODY_UNREADABLE = _wrong(
-        "The {part} cannot be read: {problem}. Check how it is encoded.",
-        "无法读取{part}：{problem}。请检查其编码。",
+        "The {part} cannot be read: {problem}. Check how it is written and encoded.",
+        "无法读取{part}：{problem}。请检查格式和编码。",
     )
     BODY_TOO_LARGE = _wrong(
         "The request body is larger than {limit} bytes: send a smaller one.",
@@ -120,8 +120,8 @@ class Reason(Enum):
         "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
     )
     WINDOW_TOO_LONG = _wrong(
-        "From {start} to {end} are {span_s} seconds: ask for at most {limit_s} at a time.",
-        "{start} 到 {end} 相隔 {span_s} 秒：每次最多查询 {limit_s} 秒。",
+        "From {start} to {end} are {span}: ask for at most {longest} at a time.",
+        "{start} 到 {end} 为 {span}：每次最多查询 {longest}。",
     )
     SHOP_CODE_WRONG = _wrong(
         "Parameter shopCode does not match the shop: check the association code in the "
