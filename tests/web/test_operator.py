@@ -513,7 +513,7 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     operator.client.headers["Accept-Language"] = "zh-CN"
     page = operator.open(f"/operator/trail?of=account+{caller.account_id}").text
     assert "签发令牌" in page and "账户 caller " in page
-    assert "备注名: a" in page and "类型: 正式" in page
-    assert f"账户: {caller.account_id}" not in page
+    assert "备注名：a" in page and "类型：正式" in page
+    assert f"账户：{caller.account_id}" not in page
     page = operator.open(f"/operator/account?id={caller.account_id}").text
     assert "1 次（通用）" in page
