@@ -58,7 +58,7 @@ def why_unusable(path: Path) -> str | None:
 
 
 def _lack_of_space(folder: Path) -> str | None:
-    """SQLite says of a full disk "disk I/O error" if it has no room for its own files."""
+    """SQLite says of a full disk "disk I/O error" if there is none for its own files."""
     disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize >= _LEAST_SPACE_BYTES:
         return None
