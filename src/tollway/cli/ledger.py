@@ -5,7 +5,7 @@ import heapq
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.statements import statement_of
+from tollway.ledger.statements import month_span_ms, statement_of
 from tollway.store.database import Reader
 
 _PAGE_ENTRIES = 1000
@@ -138,7 +138,7 @@ async def statement(
     span = _span_of(month, zone)
     database = await session.open()
     found = await find_account(database, account)
-    made = await statement_of(database, found.id, span.start, span.stop)
+    made = await statement_of(database, found.id, span)
     if not made.is_complete:
         raise CommandError(
             f"Entries of {month} were deleted, as keep_entries_days says: there is no statement."
@@ -175,11 +175,9 @@ async def receipt(
 def _span_of(month: str, zone: ZoneInfo) -> range:
     """The milliseconds of a month in a time zone."""
     try:
-        start = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
+        return month_span_ms(month, zone)
     except ValueError:
         raise UsageError(f"{month} is no month: write it as 2026-01.") from None
-    end = (start.replace(day=28) + timedelta(days=4)).replace(day=1)
-    return range(round(start.timestamp() * 1000), round(end.timestamp() * 1000))
 
 
 async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> Sequence[Entry]:

@@ -6,11 +6,13 @@ other while calls go on being charged, and also after older entries were deleted
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, case, cast, func, select
 
-from tollway.store.database import Reader, Row
+from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import archived_balance, balance, entry
 
@@ -84,9 +86,22 @@ _SUMS = Query(
 )
 
 
-async def statement_of(reader: Reader, account_id: str, start_ms: int, end_ms: int) -> Statement:
-    """The statement of an account from one moment, included, to another, excluded."""
-    rows = await reader.fetch_all(_SUMS, of_account=account_id, start_ms=start_ms, end_ms=end_ms)
+def month_span_ms(month: str, zone: ZoneInfo) -> range:
+    """The milliseconds of a month, such as 2026-01, in a time zone; ValueError if it is none."""
+    start = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
+    end = (start.replace(day=28) + timedelta(days=4)).replace(day=1)
+    return range(round(start.timestamp() * 1000), round(end.timestamp() * 1000))
+
+
+async def statement_of(
+    database: Database, account_id: str, span_ms: range, caller: str | None = None
+) -> Statement:
+    """The statement of an account for a span of time; `caller` is who reads it."""
+    start_ms = span_ms.start
+    # It may read all entries of an account, and calls must not wait for that.
+    rows = await database.fetch_long(
+        _SUMS, caller, of_account=account_id, start_ms=start_ms, end_ms=span_ms.stop
+    )
     units = list(dict.fromkeys(row[0] for row in rows))
     operations = [
         OperationStatement(operation, unit, calls, -amount)
