@@ -109,7 +109,7 @@ def test_a_month_of_which_entries_were_deleted_has_none(
     assert "1,138" in whole
 
 
-@pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31"])
+@pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31", "9999-12"])
 def test_what_is_no_month_is_refused(tollway: Command, account_id: str, month: str) -> None:
     for command in ("statement", "export"):
         answer = tollway("ledger", command, "acme", "--month", month)

@@ -49,6 +49,7 @@ class Statement(msgspec.Struct, frozen=True):
     is_complete: bool
 
 
+_LAST_YEAR = 9998
 _start_ms = bindparam("start_ms", type_=BigInteger)
 _end_ms = bindparam("end_ms", type_=BigInteger)
 _is_within = case((entry.c.at_ms < _end_ms, 1), else_=0)
@@ -89,6 +90,8 @@ _SUMS = Query(
 def month_span_ms(month: str, zone: ZoneInfo) -> range:
     """The milliseconds of a month, such as 2026-01, in a time zone; ValueError if it is none."""
     start = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
+    if start.year > _LAST_YEAR:
+        raise ValueError(month)
     end = (start.replace(day=28) + timedelta(days=4)).replace(day=1)
     return range(round(start.timestamp() * 1000), round(end.timestamp() * 1000))
 
