@@ -1,4 +1,4 @@
-"""`python -m tests.support.watchful ARGUMENTS`: `tollway` that watches its accounts all the time, so
+"""`python -m tests.support.watchful ARGUMENTS`: `tollway` that watches accounts all the time, so
 that a test need not wait ten seconds for what is reported. All else is the same."""
 
 import sys

@@ -203,7 +203,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
     analysis = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
     analysis += f"&other={other.isoformat()}&data=sandbox"
-    # What a page has become on a phone is shown again on a screen: there axe is loaded once for all.
+    # What a page has become on a phone is shown again on a screen: axe is loaded once for all.
     seen = page.context.new_page()
     seen.goto("/")
     seen.evaluate(_AXE)
