@@ -187,7 +187,7 @@ class Reason(Enum):
     )
     WAYBILL_CHANGING = _late(
         "The carrier has not confirmed the new receiver of this waybill, which has no label "
-        "until it does: send the change again in {wait_s} seconds, or cancel the waybill.",
+        "until it does: send the change again in {wait_s} s, or cancel the waybill.",
         "快递公司尚未确认该面单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
         "或取消该面单。",
     )
