@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,15 @@ _VIOLATIONS = """async () => (await axe.run({
   resultTypes: ["violations"], preload: false, rules: {"color-contrast": {enabled: false}}
 })).violations"""
 _VIOLATIONS_OF_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+_SHOW = """async ([url, shown]) => {
+  const root = new DOMParser().parseFromString(shown, "text/html").documentElement;
+  const styles = [...root.querySelectorAll("link[rel=stylesheet]")].map(
+    link => new Promise((loaded, failed) => { link.onload = loaded; link.onerror = failed; })
+  );
+  history.replaceState(null, "", url);
+  document.replaceChild(document.adoptNode(root), document.documentElement);
+  await Promise.all(styles);
+}"""
 
 # One engine: pages are the same on both, and their queries are tested on both elsewhere.
 pytestmark = [
@@ -194,6 +204,12 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
     analysis = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
     analysis += f"&other={other.isoformat()}&data=sandbox"
+    # What a page has become on a phone is shown again on a screen: axe is loaded once for all.
+    seen = page.context.new_page()
+    seen.goto("/")
+    seen.evaluate(_AXE)
+    page.set_viewport_size({"width": 390, "height": 844})
+    colours = ("light", "dark")
     wrong: dict[str, Any] = {}
     looks: list[str] = []
     for path in (
@@ -215,26 +231,33 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     ):
         page.goto(path)
-        page.evaluate(_AXE)
-        found = page.evaluate(_VIOLATIONS)
+        is_sideways = page.evaluate("document.documentElement.scrollWidth") > 390
+        seen.evaluate(_SHOW, [page.url, page.content()])
+        found = seen.evaluate(_VIOLATIONS)
         # The other colours can only be wrong in contrast.
-        for colours in ("dark", "light"):
-            page.emulate_media(color_scheme=colours)
-            passed, low = page.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
+        for each in colours:
+            seen.emulate_media(color_scheme=each)
+            passed, low = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
             looks += passed
             found += low
-        page.set_viewport_size({"width": 390, "height": 844})
-        if page.evaluate("document.documentElement.scrollWidth") > 390:
+        colours = colours[::-1]
+        if is_sideways:
             found.append({"id": "sideways", "nodes": []})
-        page.set_viewport_size({"width": 1280, "height": 800})
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
     assert wrong == {}
     # A single element that is hard to read would be found.
-    page.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
-    assert [each["id"] for each in page.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
+    seen.emulate_media(color_scheme="light")
+    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
         "color-contrast"
     ]
+    # So would a field without a label, and what is too wide for a phone.
+    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
+    page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")
+    assert page.evaluate("document.documentElement.scrollWidth") > 390
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(analysis)
     assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1
 
@@ -378,6 +401,44 @@ def test_an_owner_approves_and_revokes_in_chinese(
     page.get_by_role("button", name="撤销").click()
     page.get_by_text("已撤销，").wait_for()
     assert ask(gateway, asker, person.id).code == 302
+
+
+def _on_paper(page: Page, selector: str) -> str:
+    """What stands for an element when the page is printed."""
+    seen = "each => getComputedStyle(each, '::after').content.replaceAll('\"', '')"
+    return str(page.locator(selector).first.evaluate(seen))
+
+
+def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    aside(lambda: allow(store, asker, person))
+    paid = ask(gateway, asker, person.id)
+    assert paid.code == 0
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto(f"/operator/requests?account={asker.account_id}")
+    page.emulate_media(media="print")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
+    assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
+    assert not page.locator(".filters").is_visible()
+    page.goto("/operator/requests?code=0")
+    assert page.locator(".filters").is_visible()
+
+
+def test_the_bar_is_whole_when_text_is_twice_as_large(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), store)
+    page.evaluate("""() => {
+      const all = [...document.querySelectorAll(".bar, .bar *")];
+      const sizes = all.map((each) => 2 * parseFloat(getComputedStyle(each).fontSize));
+      all.forEach((each, index) => { each.style.fontSize = `${sizes[index]}px`; });
+    }""")
+    whole = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(whole) == 0
+    # The search is still wide enough to be used.
+    assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
 
 
 def test_every_operation_is_tried_from_the_reference_alone(
