@@ -19,7 +19,7 @@ def _setting(
     meaning: str,
     *,
     least: int = 0,
-    most: int = 10**12,
+    most: int = 0,
     choices: tuple[str, ...] = (),
     may_be_empty: bool = False,
 ) -> Any:
@@ -110,16 +110,19 @@ class Settings:
         choices=("always_200", "mapped"),
     )
     rate_limit: int = _setting(
-        10, "calls a second per account and operation, where a permission sets no other", least=1
+        10,
+        "calls a second per account and operation, where a permission sets no other",
+        least=1,
+        most=10**6,
     )
-    call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
+    call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1, most=3600)
     charge_wait_ms: int = _setting(
         5,
         "on PostgreSQL: how long charges may wait to share a commit if the cores are short",
         most=1000,
     )
     reconcile_interval_s: int = _setting(
-        15, "how often carriers are asked about waybills without an answer", least=1
+        15, "how often carriers are asked about waybills without an answer", least=1, most=86_400
     )
     label_phone: str = _setting(
         "masked",
@@ -131,7 +134,7 @@ class Settings:
         "on: labels have the carrier's colour, which thermal printers do not",
         choices=("off", "on"),
     )
-    body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
+    body_timeout_s: int = _setting(10, "a slower request body is refused", least=1, most=3600)
     webhook_internal_hosts: str = _setting(
         "",
         "hosts, separated by commas, that webhooks, and carriers connected on a page, may have "
@@ -139,18 +142,24 @@ class Settings:
         may_be_empty=True,
     )
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
-    header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
-    header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
+    header_max_bytes: int = _setting(
+        16_384, "larger request headers are refused", least=8192, most=2**20
+    )
+    header_timeout_s: int = _setting(
+        10, "slower request headers end the connection", least=1, most=3600
+    )
     read_timeout_s: int = _setting(
-        10, "a client that reads its answers slower loses the connection", least=1
+        10, "a client that reads its answers slower loses the connection", least=1, most=3600
     )
     connections_max: int = _setting(
-        4096, "connections of each worker at once; more wait to be accepted", least=1
+        4096, "connections of each worker at once; more wait to be accepted", least=1, most=10**6
     )
     drain_s: int = _setting(
         0, "how long a stop still answers while /readyz says no, so that no call is lost", most=3600
     )
-    shutdown_timeout_s: int = _setting(30, "how long a stop waits for calls under way", least=1)
+    shutdown_timeout_s: int = _setting(
+        30, "how long a stop waits for calls under way", least=1, most=3600
+    )
     log_level: str = _setting(
         "info", "debug, info, warning or error", choices=("debug", "info", "warning", "error")
     )

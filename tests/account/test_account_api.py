@@ -102,7 +102,7 @@ def test_use_by_day_and_operation(
     assert (orders.date, orders.charged_calls, orders.amount) == (today.isoformat(), 3, 3)
     yesterday = today - timedelta(1)
     assert client.account.usage(from_date=yesterday, to_date=yesterday).days == []
-    with pytest.raises(errors.ParameterError, match="to_date"):
+    with pytest.raises(errors.ParameterError, match="to_date are 32 days: ask for at most 31 days"):
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
 
 

@@ -34,6 +34,13 @@ def test_a_copy_has_the_same_ledger(
     assert (digest, name) == (sha256(Path("copy.db").read_bytes()).hexdigest(), "copy.db")
 
 
+def test_a_postgresql_is_left_to_its_own_tools_whatever_files_are_named(tollway: Command) -> None:
+    answer = tollway("backup", "copy.db", "--database", "postgresql://me@127.0.0.1:1/ledger")
+    assert answer.status == 1
+    assert answer.err.startswith("A PostgreSQL database is copied with its own tools: pg_dump")
+    assert not Path("copy.db").exists()
+
+
 def test_the_keys_come_along_when_asked_for_and_are_private(
     tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
@@ -124,3 +131,27 @@ def test_a_database_on_a_full_disk_is_copied_elsewhere(
     assert disk.failed
     assert (answer.status, answer.err) == (0, "")
     assert Path("copy.db").is_file()
+
+
+def test_a_copy_for_which_there_is_no_space_is_named(
+    tollway: Command, ledger_store: Store, workplace: Path
+) -> None:
+    tollway("account", "open", "acme")
+    disk = FaultyDisk(workplace / "copy.db")
+    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
+        answer = tollway("backup", "copy.db")
+    assert disk.failed
+    assert (answer.status, answer.out) == (1, "")
+    assert answer.err == (
+        "The database cannot be copied to copy.db: database or disk is full. Free some space on "
+        "this disk.\n"
+    )
+    assert list(workplace.glob("copy.db*")) == []
+
+
+def test_a_full_disk_is_named_with_what_to_do(tollway: Command, ledger_store: Store) -> None:
+    disk = FaultyDisk(ledger_store.path)
+    with disk.in_use(), disk.failing(Fault(1, FULL, times=1, name="xWrite")):
+        answer = tollway("account", "open", "acme")
+    assert answer.status == 1
+    assert answer.err.endswith(": database or disk is full. Free some space on this disk.\n")

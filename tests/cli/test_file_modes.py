@@ -49,6 +49,8 @@ def test_a_key_file_that_others_can_write_to_is_refused(
     refused = tollway("source", "add", "other", "--shop", "*")
     assert refused.status == 1
     assert "other users can write to it" in refused.err and "chmod 600" in refused.err
+    elsewhere = tollway(*add, "--database", f"sqlite:///{ledger_store.path}")
+    assert f"run `chmod 600 {keys}`" in elsewhere.err
     keys.chmod(0o600)
     assert tollway("source", "add", "other", "--shop", "*").status == 0
 

@@ -59,7 +59,10 @@ def test_a_gateway_with_other_files_is_refused_and_makes_none(
     serve = ("serve", "--port", str(free_port()))
     named = f"{setting.replace('_', ' ')} mistyped"
     monkeypatch.setenv(f"TOLLWAY_{setting.upper()}", "mistyped")
-    _assert_refused(process(*serve), f"There is no {named}", f"the file with its {NAMES[setting]}")
+    refused = process(*serve)
+    _assert_refused(refused, f"There is no {named}", f"the file with its {NAMES[setting]}")
+    # A lost secret costs sessions; lost keys cost data, and no sentence should suggest that.
+    assert ("`tollway keys accept" in refused.err) == (setting == "secret_file")
     assert not (workplace / "mistyped").exists()
     (workplace / "mistyped").write_text(OTHERS[setting])
     _assert_refused(process(*serve), f"The {named} has another {NAMES[setting]} than")

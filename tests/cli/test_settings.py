@@ -104,7 +104,17 @@ def test_a_mistyped_variable_is_named_with_what_was_meant(
         ("timezone = 'Mars/Olympus'", "Mars/Olympus is not a known time zone"),
         ("timezone = 'America'", "America is not a known time zone"),
         ("public_url = 'http://[::1'", "Setting public_url must look like https://"),
+        ("public_url = 'https://a b'", "Setting public_url must look like https://"),
+        ("public_url = 'https://a#b'", "Setting public_url must look like https://"),
+        ("public_url = 'https://me:pw@a'", "Setting public_url must look like https://"),
+        ("public_url = 'https://a:99999'", "Setting public_url must look like https://"),
+        ("host = ''", "Setting host (from tollway.toml) must not be empty."),
+        ("host = 5", "Setting host (from tollway.toml) must be a text, in quotation marks."),
+        (f"timezone = '{'a' * 5000}'", "aaa is not a known time zone"),
         ("consent_days = 5_000_000", "Setting consent_days (from tollway.toml) must be a whole"),
+        # Taken for milliseconds: SQLite's wait, and the join of a process, would overflow.
+        ("call_timeout_s = 10_000", "Setting call_timeout_s (from tollway.toml) must be a whole"),
+        ("shutdown_timeout_s = 30_000", "must be a whole number from 1 to 3,600."),
     ],
 )
 def test_a_wrong_file_is_reported_in_a_sentence(
@@ -115,6 +125,16 @@ def test_a_wrong_file_is_reported_in_a_sentence(
     assert (answer.status, answer.out) == (1, "")
     assert part in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_a_file_that_an_editor_began_with_a_mark_is_read(
+    tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "tollway.toml").write_bytes(b"\xef\xbb\xbfport = 9000\n")
+    # A variable that is empty names no file.
+    monkeypatch.setenv("TOLLWAY_CONFIG", "")
+    origins = {origin["name"]: origin["value"] for origin in tollway("settings", "--json").json}
+    assert origins["port"] == 9000
 
 
 def test_times_are_shown_in_the_zone_of_the_settings(

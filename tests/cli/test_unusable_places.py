@@ -14,9 +14,12 @@ import pytest
 
 from tests.cli.conftest import Answer, Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.faults.disk import IOERR, Fault, FaultyDisk
 from tests.support.ports import free_port
 from tollway.gateway.server import free_address
 from tollway.settings import SettingsError
+from tollway.store.database import StoreUnavailableError
+from tollway.store.sqlite.changes import ChangeWatch
 
 pytestmark = pytest.mark.sqlite
 
@@ -107,6 +110,28 @@ def test_a_disk_that_can_only_be_read_is_named_as_that(
     monkeypatch.setattr("os.statvfs", lambda _: os.statvfs_result(found))
     answer = tollway("migrate")
     assert_one_sentence(answer, 1, f"the folder {workplace} is on a disk that can only be read")
+
+
+def test_a_disk_without_space_for_what_sqlite_needs_is_named_as_full(
+    tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = ("--database", "sqlite:///tollway.db")
+    assert tollway("migrate", *database).status == 0
+    found = list(os.statvfs(workplace))
+    found[4] = 0
+    monkeypatch.setattr("os.statvfs", lambda _: os.statvfs_result(found))
+    disk = FaultyDisk(workplace / "tollway.db")
+    with disk.in_use(), disk.failing(Fault(1, IOERR, times=1000, name="xShmMap")):
+        answer = tollway("account", "list", *database)
+    full = f"because the disk of {workplace} is full: free some space on it. (disk I/O error)"
+    assert_one_sentence(answer, 1, full)
+
+
+def test_an_index_that_is_cut_short_is_reported(workplace: Path) -> None:
+    """As a full disk leaves it, and a disk that can only be read then keeps it."""
+    (workplace / "tollway.db-shm").write_bytes(b"...")
+    with pytest.raises(StoreUnavailableError, match="is cut short"):
+        ChangeWatch(str(workplace / "tollway.db"))
 
 
 def test_an_error_of_the_system_comes_with_advice(

@@ -20,7 +20,7 @@ PAGE, PAGE_ZH = DOCS / "call/quick_start.md", DOCS / "call/quick_start.zh.md"
 # The name of the file, and what runs it.
 _PROGRAMS = {
     "python": ("orders.py", (sys.executable,)),
-    "javascript": ("orders.mjs", ("node",)),
+    "javascript": ("orders.mjs", ("node", "--require", "./as_node_18.cjs")),
     "php": ("orders.php", ("php",)),
     "java": ("Orders.java", ("java",)),
 }
@@ -42,6 +42,8 @@ def test_the_program_prints_the_orders_of_the_sandbox(
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     (tmp_path / name).write_text(_BLOCKS[language], encoding="utf-8")
+    # Node 18 has no `crypto` outside of its module.
+    (tmp_path / "as_node_18.cjs").write_text("delete globalThis.crypto;", encoding="utf-8")
     done = subprocess.run(
         [*command, name],
         cwd=tmp_path,

@@ -26,6 +26,7 @@ def names(figures: Figures) -> list[object]:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
+        (b"product\n", "the line has 1 cell, the header 4;"),
         (b"product,p3,three\n", "3 cells, the header 4"),
         (b"product,p3,three,shop,more\n", "5 cells, the header 4"),
         (b"product,p3,,shop\n", "title: it is missing; send a text of 1 to 500 characters."),

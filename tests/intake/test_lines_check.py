@@ -73,6 +73,7 @@ def test_every_poison_in_every_field_is_taken_alike() -> None:
         written(ORDER)[:-1] + b',"\xff":1}',
         written(ORDER, confirm_time=str(START_MS * 4)),
         written(ORDER, updated_at=str(START_MS * 4)),
+        written(ORDER, order_sn='"sn-0 "'),
     ],
 )
 def test_what_is_no_good_order_is_left_to_the_check_of_one(raw: bytes) -> None:

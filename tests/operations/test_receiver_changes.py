@@ -1,6 +1,7 @@
 """Another receiver for an issued waybill: until it is printed, from a pool or at its carrier."""
 
 import json
+import re
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -164,6 +165,7 @@ def test_without_an_answer_there_is_no_label_until_the_change_is_sent_again(
         change(served, customer, object_id),
     ):
         assert (answer.code, reason(answer)) == (101, "WAYBILL_CHANGING"), answer.msg
+        assert re.search(r"send the change again in \d+ s, or", answer.msg)
     carrier.misbehave("none")
     # As if the message could not arrive any more.
     remote_store.run(f"UPDATE waybill SET changing_until_s = 1 WHERE object_id = '{object_id}'")

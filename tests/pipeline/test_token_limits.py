@@ -241,6 +241,7 @@ def test_the_account_api_makes_limited_tokens_and_rotating_keeps_the_limits(
     # It begins with what the old one has spent.
     reply = ask(served, ORDERS, new["text"], orders)
     assert reply.headers["x-tollway-reason"] == "TOKEN_DAY_USED_UP"
+    assert "its cap of 1 credit a day: 0 left" in reply.msg
     for wrong in (
         {"operations": "orders,nothing"},
         {"addresses": "here"},

@@ -13,6 +13,16 @@ from tollway_client import Client, TollwayError, errors
 pytestmark = pytest.mark.sqlite
 _PAGE: dict[str, Any] = {"code": 0, "msg": "Success", "msec": 1, "time": 1, "data": {}}
 _BUSY = {**_PAGE, "code": 202}
+_WAYBILL = (
+    *("owner_id", "order_sn", "wp_code", "waybill_type", "sender_name", "sender_mobile"),
+    *("sender_province", "sender_city", "sender_town", "sender_detail", "receiver_province"),
+    *("receiver_city", "receiver_town", "receiver_address", "receiver_phone", "receiver_name"),
+)
+_NONE = dict.fromkeys(("orderSn", "waybillCode", "parentWaybillCode", "printData"))
+_REFUSED = {
+    **_PAGE,
+    "data": {**_NONE, "objectId": "1", "code": 0, "errorMsg": "frozen", "withholding_money": 0},
+}
 
 
 class _Answers:
@@ -77,6 +87,18 @@ def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:
     assert [answers.failure(retries=0).idempotency_key] == answers.keys
 
 
+def test_the_error_of_a_carrier_that_refuses_has_the_key_too() -> None:
+    values: dict[str, Any] = dict.fromkeys(_WAYBILL, "1")
+    answers = _Answers(_REFUSED)
+    for key in (None, "mine"):
+        with answers.client() as client, pytest.raises(errors.CarrierRefusedError) as found:
+            client.issue_waybill(**values, idempotency_key=key)
+        assert found.value.idempotency_key == answers.keys[-1]
+        again = pickle.loads(pickle.dumps(found.value))
+        assert again.idempotency_key == answers.keys[-1]
+    assert answers.keys[-1] == "mine"
+
+
 @pytest.mark.parametrize("content", [{**_PAGE, "code": 302}, b"<html>"])
 def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
     error = _Answers(content).failure(retries=0)
@@ -125,8 +147,13 @@ def test_javascript_does_the_same(run: Run) -> None:
     const backward = { startTime: 20, endTime: 10, sid: "1", type: 4 };
     try { print(await client.iterCouponClaims(backward).next()); }
     catch (error) { print(error.name); }
+    const refusing = new tollway.Client(
+      { token: "t", baseUrl: "http://x", fetch: async () => new Response(refusal) });
+    try { await refusing.issueWaybill({ owner_id: "1" }, { idempotencyKey: "mine" }); }
+    catch (error) { print([error.name, error.idempotencyKey]); }
     """
-    *found, backward = run(script)
+    *found, backward, refused = run(script, refusal=json.dumps(_REFUSED))
+    assert refused == ["CarrierRefusedError", "mine"]
     assert backward == "ParameterError"
     names = [name for name, *_ in found]
     assert names == ["UnexpectedAnswerError"] * 4 + ["RetryLaterError", "UnexpectedAnswerError"]

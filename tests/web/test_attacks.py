@@ -53,11 +53,35 @@ def test_no_other_site_may_read_answers(gateway: Gateway, caller: Caller, path: 
         assert not [name for name in response.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path != "/openapi.json"])
+PROBES = ("/healthz", "/readyz", "/metrics")
+OPEN_PATHS = ("/templates/waybill/1", "/demo/coupon?c=1&pid=mm_1_2_3", "/demo/item?id=none")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in (*PATHS, *PROBES, *OPEN_PATHS) if path != "/openapi.json"]
+)
 def test_no_cache_keeps_an_answer(gateway: Gateway, caller: Caller, path: str) -> None:
     for headers in ({}, {"Authorization": f"Bearer {caller.token}"}):
         response = gateway.client.get(path, headers=headers)
         assert response.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/healthz"), ("POST", "/push/orders"), ("PUT", "/push/orders")]
+)
+def test_no_cache_keeps_a_refusal(gateway: Gateway, method: str, path: str) -> None:
+    response = gateway.client.request(method, path)
+    assert response.headers.get_list("cache-control") == ["no-store"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/openapi.json", "/pages.css", "/pages.js", "/demo/pictures/620145000100.png"]
+)
+def test_a_cache_may_keep_what_is_the_same_for_all(gateway: Gateway, path: str) -> None:
+    response = gateway.client.get(path)
+    assert response.status_code == 200
+    (policy,) = response.headers.get_list("cache-control")
+    assert "max-age=" in policy
 
 
 @pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method"])

@@ -272,6 +272,15 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites(
     cookie = behind_tls.client.get("/owner").headers["set-cookie"]
     assert cookie.startswith("__Host-") and "Secure" in cookie and "Path=/;" in f"{cookie};"
     assert "domain" not in cookie.lower()
+    # By hand: over plain HTTP the client would not send it.
+    sent = {"Cookie": cookie.partition(";")[0]}
+    page = behind_tls.client.get("/owner", headers=sent).text
+    found = re.search(r'name="form_token" value="([^"]+)"', page)
+    assert found is not None
+    chosen = {"form_token": found[1], "language": "zh", "theme": "dark"}
+    stored = behind_tls.client.post("/view", data=chosen, headers=sent).headers
+    assert len(stored.get_list("set-cookie")) == 2
+    assert all("Secure" in each and "HttpOnly" in each for each in stored.get_list("set-cookie"))
     asker, person = new_asker(own_store), new_person(own_store)
     assert link_of(behind_tls, asker, person).startswith("https://gateway.example/authorize?link=")
     behind_tls.stop()

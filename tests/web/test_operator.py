@@ -54,6 +54,23 @@ def test_a_link_signs_in_once_and_only_when_its_form_is_sent(
     assert "Password" in browser.open("/operator/accounts").text
 
 
+def test_a_new_link_ends_the_earlier_ones(
+    store: Store, operator: Browser, gateway: Gateway
+) -> None:
+    made = store.do(
+        lambda database: invite(
+            database, RUNTIME, role=Role.OPERATOR, name="Mo", login=f"mo{time.time_ns()}"
+        )
+    )
+    links, other = [f"/operator/enter?link={made.link}"], Browser(gateway)
+    for _ in range(2):
+        operator.open("/operator/operators")
+        page = operator.send("/operator/operators/link", person=made.person.id, sure="yes").text
+        links.append(shown_secret(page))
+    assert [other.open(link).status_code for link in links] == [410, 410, 200]
+    other.client.close()
+
+
 def test_an_unknown_address_of_an_area_is_a_page(operator: Browser) -> None:
     for path in ("/operator/nothing", "/account/nothing"):
         shown = operator.open(path)
@@ -496,7 +513,7 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     operator.client.headers["Accept-Language"] = "zh-CN"
     page = operator.open(f"/operator/trail?of=account+{caller.account_id}").text
     assert "签发令牌" in page and "账户 caller " in page
-    assert "备注名: a" in page and "类型: 正式" in page
-    assert f"账户: {caller.account_id}" not in page
+    assert "备注名：a" in page and "类型：正式" in page
+    assert f"账户：{caller.account_id}" not in page
     page = operator.open(f"/operator/account?id={caller.account_id}").text
     assert "1 次（通用）" in page

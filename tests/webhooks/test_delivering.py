@@ -40,14 +40,14 @@ class Worker:
 
     def __init__(self, store: Store, receiver: Receiver) -> None:
         self._store, self._url = store, receiver.url
-        self._sealer = open_sealer(store.url, store.key_file)
+        self.sealer = open_sealer(store.url, store.key_file)
 
     def record(self, account_id: str, events: int = 1) -> None:
         """Events to a new webhook of the account."""
 
         async def work(database: Database) -> None:
             place = (account_id, self._url, _TODAY_S)
-            await add_endpoint(database, self._sealer, RUNTIME, *place)
+            await add_endpoint(database, self.sealer, RUNTIME, *place)
             event = Event(account_id, "webhook.test", "test", {})
             for _ in range(events):
                 await database.write(lambda tx: record_event(tx, RUNTIME, event))
@@ -56,7 +56,7 @@ class Worker:
 
     def deliver(self, times: int = 1, runtime: Runtime = RUNTIME) -> None:
         async def work(database: Database) -> None:
-            deliverer = Deliverer(database, self._sealer, Addresses(["127.0.0.1"]), runtime)
+            deliverer = Deliverer(database, self.sealer, Addresses(["127.0.0.1"]), runtime)
             for _ in range(times):
                 await deliverer.deliver_due()
                 await asyncio.gather(*deliverer._tasks)
@@ -128,6 +128,48 @@ def test_to_an_account_that_is_closed_nothing_more_is_sent(
     worker.deliver()
     assert own_store.run("SELECT state FROM webhook_delivery") == [("failed",)]
     assert not receiver.received
+
+
+def test_a_webhook_that_is_added_while_the_account_is_closed_gets_nothing(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    worker.record(account_id)
+    own_store.do(lambda database: close_account(database, RUNTIME, account_id))
+    # Its token was checked just before.
+    worker.record(account_id)
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("failed",)]
+    assert not receiver.received
+
+
+def test_an_attempt_that_the_end_of_the_worker_cuts_short_does_not_count(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, arrived, go_on = Worker(own_store, receiver), threading.Event(), threading.Event()
+
+    def hang(_: Received) -> int:
+        arrived.set()
+        go_on.wait(10)
+        return 500
+
+    receiver.answer = hang
+    worker.record(new_caller(own_store).account_id)
+
+    async def work(database: Database) -> None:
+        deliverer = Deliverer(database, worker.sealer, Addresses(["127.0.0.1"]), RUNTIME)
+        begun = asyncio.create_task(deliverer.deliver_due())
+        assert await asyncio.to_thread(arrived.wait, 10)
+        begun.cancel()
+        await deliverer.close()
+
+    own_store.do(work)
+    go_on.set()
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 0)]
+    receiver.answer = lambda _: 500
+    own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
+    worker.deliver()
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 1)]
 
 
 @pytest.mark.sqlite

@@ -131,7 +131,7 @@ class Core:
                 yield Wait(delay_s)
             outcome = yield request
             try:
-                return self._payload(operation, payload, outcome)
+                return self._payload(operation, payload, outcome, sent_key)
             except errors.TollwayError as error:
                 error.idempotency_key = sent_key
                 if attempt >= self._retries or not _may_repeat(operation, outcome, error):
@@ -193,7 +193,9 @@ class Core:
         if outcome.headers.get("content-type") != FILE_TYPE:
             raise errors.refused(_envelope(outcome), outcome.headers, outcome.status)
 
-    def _payload(self, operation: Operation, payload: type[P], outcome: Outcome) -> P:
+    def _payload(
+        self, operation: Operation, payload: type[P], outcome: Outcome, key: Optional[str]
+    ) -> P:
         if not isinstance(outcome, Response):
             raise _no_answer(outcome)
         self._pacer.learn(operation.name, outcome.headers.get("ratelimit-policy", ""))
@@ -210,6 +212,7 @@ class Core:
             envelope["time"],
             outcome.headers.get("x-replay-of"),
             outcome.headers,
+            key,
         )
         # The dataclass is frozen for its users.
         object.__setattr__(found, "meta", meta)

@@ -27,6 +27,8 @@ class Meta:
     # The request whose stored answer this is; None if this call did the work.
     replay_of: Optional[str]
     headers: Mapping[str, str] = field(repr=False)
+    # That of the call, if it had one: with it the call can be repeated within a day.
+    idempotency_key: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,7 @@ class CarrierRefusedError(TollwayError):
     def __init__(self, result: Any) -> None:
         super().__init__(f"{result.errorMsg} (request {result.meta.request_id})")
         self.result = result
+        self.idempotency_key = result.meta.idempotency_key
 
 
 class SignatureError(TollwayError):

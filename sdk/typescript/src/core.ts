@@ -97,7 +97,7 @@ export class Core {
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);
       try {
-        return await this.attempt<P>(operation, values, headers, options.signal);
+        return await this.attempt<P>(operation, values, headers, key.text, options.signal);
       } catch (error) {
         if (error instanceof TollwayError) error.idempotencyKey = key.text;
         if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
@@ -184,6 +184,7 @@ export class Core {
     operation: Operation,
     values: object,
     headers: Record<string, string>,
+    idempotencyKey: string | null,
     signal: AbortSignal | undefined,
   ): Promise<Answer<P>> {
     const [either, release] = eitherOf(AbortSignal.timeout(this.timeoutMs), signal);
@@ -208,6 +209,7 @@ export class Core {
       time: envelope.time,
       replayOf: response.headers.get("x-replay-of"),
       headers: response.headers,
+      idempotencyKey,
     };
     // Not enumerable: printing, comparing and storing a payload leave it out.
     return Object.defineProperty(envelope.data, "meta", { value: meta }) as Answer<P>;

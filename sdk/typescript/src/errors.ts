@@ -21,6 +21,7 @@
  * └── SignatureError            a webhook that the gateway did not send, or sent long ago
  */
 
+import type { Answer } from "./json.js";
 import type { ReasonName } from "./reasons.js";
 import type { WaybillResult } from "./types.js";
 
@@ -119,8 +120,9 @@ export class NotAuthorizedError extends RefusedError {
 
 /** The carrier issued no waybill, and nothing was charged; `result` is the whole answer. */
 export class CarrierRefusedError extends TollwayError {
-  constructor(readonly result: WaybillResult) {
+  constructor(readonly result: Answer<WaybillResult>) {
     super(String(result.errorMsg ?? "The carrier refused, and gave no reason."));
+    this.idempotencyKey = result.meta.idempotencyKey;
   }
 }
 

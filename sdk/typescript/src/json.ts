@@ -15,6 +15,8 @@ export interface Meta {
   /** The request whose stored answer this is; null if this call did the work. */
   replayOf: string | null;
   headers: Headers;
+  /** That of the call, if it had one: with it the call can be repeated within a day. */
+  idempotencyKey: string | null;
 }
 
 /** A payload with what came around it. */

@@ -17,6 +17,7 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.contract.fields import Day, Field
+from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
@@ -165,8 +166,11 @@ def _usage(parts: AccountParts) -> Handler:
         if days < 1:
             raise Refusal(Reason.WINDOW_BACKWARDS, start="from_date", end="to_date")
         if days > _USAGE_DAYS_MAX:
-            spans = {"span_s": days * 86_400, "limit_s": _USAGE_DAYS_MAX * 86_400}
-            raise Refusal(Reason.WINDOW_TOO_LONG, start="from_date", end="to_date", **spans)
+            span, longest = (
+                Phrase(f"{each} days", f"{each} 天") for each in (days, _USAGE_DAYS_MAX)
+            )
+            names = {"start": "from_date", "end": "to_date"}
+            raise Refusal(Reason.WINDOW_TOO_LONG, **names, span=span, longest=longest)
         charged = await usage_by_day(parts.database, account_id, first, last, parts.zone)
         others = await _others_by_day(parts, account_id, first, last)
         return Usage(

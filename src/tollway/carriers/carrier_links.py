@@ -246,7 +246,7 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
     row = await transaction.fetch_one(_PENDING, wanted=wp_code)
     if row is not None and row[0]:
         raise CarrierError(
-            "Carrier {wp_code} still has to say what became of {count:,} waybills: run "
+            "Carrier {wp_code} still has to say what became of waybills ({count:,}): run "
             "`tollway reconcile` first, because only this carrier knows; of those that it "
             "cannot be asked for, find out and decide with `tollway reconcile --decide "
             "ORDER`.",
@@ -256,7 +256,7 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
     row = await transaction.fetch_one(_CHANGING, wanted=wp_code)
     if row is not None and row[0]:
         raise CarrierError(
-            "Carrier {wp_code} has not confirmed another receiver of {count:,} waybills: "
+            "Carrier {wp_code} has not confirmed another receiver of waybills ({count:,}): "
             "have the changes sent again, cancel the waybills, or find out which receiver it "
             "has and run `tollway reconcile --decide ORDER --receiver-kept`.",
             wp_code=wp_code,

@@ -9,13 +9,14 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from tollway.cli.command import CommandError, Session, command
+from tollway.cli.command import CommandError, Session, command, with_advice
 from tollway.cli.files import new_file, write_private
 from tollway.cli.output import Output, percent_bar
 from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
+from tollway.store.database import StoreUnavailableError
 from tollway.store.last_runs import BACKUP, note_run_if_free
-from tollway.store.open import OpenDatabase, key_path, secret_path, sqlite_path
+from tollway.store.open import OpenDatabase, is_shared, key_path, secret_path, sqlite_path
 
 DIGEST = ".sha256"
 _CHUNK_BYTES = 1024 * 1024
@@ -55,6 +56,12 @@ async def backup(
     ] = False,
 ) -> Output:
     """Copy the database to a file while it goes on being used."""
+    if is_shared(session.settings.database):
+        # Before its key files are looked for, which need not be named here.
+        raise CommandError(
+            "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of your "
+            "database provider."
+        )
     database = await session.open()
     there = {
         file: content for file in key_files(session.settings) if (content := content_of(file.path))
@@ -86,7 +93,13 @@ def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes])
         for file, content in keys.items():
             write_private(stack.enter_context(new_file(file.beside(destination))), content)
         with percent_bar("Copying") as progress:
-            database.back_up(str(path), progress)
+            try:
+                database.back_up(str(path), progress)
+            except StoreUnavailableError as error:
+                reason = with_advice(error)
+                raise CommandError(
+                    f"The database cannot be copied to {destination}: {reason}"
+                ) from error
         for file, content in keys.items():
             # What was sealed meanwhile, with a key that came meanwhile, could not be opened.
             if content_of(file.path) != content:

@@ -48,6 +48,7 @@ from tollway.store.open import (
     unfinished_file,
     without_password,
 )
+from tollway.store.sqlite.connection import DISK_FULL
 from tollway.store.sqlite.path_check import user_name, why_unusable
 
 # Few commands seal anything: the cryptography is loaded for those that do.
@@ -276,5 +277,10 @@ def _explained(error: StoreError, session: Session) -> StoreError:
         )
     url = session.settings.database
     refusal = None if is_shared(url) else why_unusable(Path(sqlite_path(url)))
-    reason = f", because {refusal} ({error})" if refusal else f": {error}."
+    reason = f", because {refusal} ({error})" if refusal else f": {with_advice(error)}"
     return StoreError(f"The database {shown} cannot be read or written{reason}")
+
+
+def with_advice(error: StoreError) -> str:
+    """An error of the database as a sentence; of a full disk it also says what to do."""
+    return f"{error}. Free some space on this disk." if str(error) == DISK_FULL else f"{error}."

@@ -249,9 +249,9 @@ def _read_password(*, from_stdin: bool) -> str:
 
 def _erased_lines(erased: Erasure) -> list[str]:
     lines = [
-        f"Erased in shop {erased.owner_id}: the receivers of {erased.orders:,} orders and "
-        f"{erased.waybills:,} waybills, {erased.answers:,} kept answers and {erased.rejected:,} "
-        "rejected records."
+        f"Erased in shop {erased.owner_id}, with receivers: orders {erased.orders:,}, "
+        f"waybills {erased.waybills:,}, kept answers {erased.answers:,}, "
+        f"rejected records {erased.rejected:,}."
     ]
     if erased.finished_at_s is None:
         lines.append(

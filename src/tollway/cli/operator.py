@@ -48,7 +48,7 @@ async def link(
     session: Session,
     login: Annotated[str | None, argument("LOGIN", "Whom it signs in; else the first.")] = None,
 ) -> Output:
-    """Print a link that signs an operator in, once, within the hour."""
+    """Print a link that signs an operator in, once, within the hour; earlier ones end."""
     database = await session.open()
     found = (
         await _operator(database, login)

@@ -169,8 +169,8 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     found = await ensure_operator(database, runtime)
     if not is_demo and await an_operator_has_a_password(database):
         return ""
-    # No act of an operator: every start makes one.
-    made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60)
+    # No act of an operator: every start makes one, also that of another node at the same moment.
+    made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60, ends_earlier=False)
     return operator_url(session.settings.public_address, made)
 
 

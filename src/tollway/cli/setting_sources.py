@@ -36,8 +36,9 @@ def load_settings(
     options: Mapping[str, object] | None = None,
 ) -> tuple[Settings, tuple[Origin, ...]]:
     """The settings in force, and the origin of each."""
-    file_path = Path(os.environ.get("TOLLWAY_CONFIG", "tollway.toml"))
-    from_file = _read_file(file_path, required="TOLLWAY_CONFIG" in os.environ)
+    named = os.environ.get("TOLLWAY_CONFIG")
+    file_path = Path(named or "tollway.toml")
+    from_file = _read_file(file_path, required=bool(named))
     from_variables = _read_variables()
     layers: tuple[tuple[str, Mapping[str, object]], ...] = (
         ("command line", {k: v for k, v in (options or {}).items() if v is not None}),
@@ -65,7 +66,7 @@ def _read_file(path: Path, *, required: bool) -> dict[str, object]:
             raise SettingsError(f"TOLLWAY_CONFIG names {path}, which does not exist.")
         return {}
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from None
     for name in values:
@@ -98,8 +99,10 @@ def _checked(
     where = f"Setting {name} (from {source})"
     if kind in (int, "int"):
         return _whole_number(raw, metadata["least"], metadata["most"], where)
-    if not isinstance(raw, str) or not (raw or metadata["may_be_empty"]):
-        raise SettingsError(f"{where} must be a text.")
+    if not isinstance(raw, str):
+        raise SettingsError(f"{where} must be a text, in quotation marks.")
+    if not (raw or metadata["may_be_empty"]):
+        raise SettingsError(f"{where} must not be empty.")
     if metadata["choices"] and raw not in metadata["choices"]:
         raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")
     return raw
@@ -118,7 +121,7 @@ def _whole_number(raw: object, least: int, most: int, where: str) -> int:
 def _check_zone(name: str) -> None:
     try:
         ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, IsADirectoryError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None
 
 
@@ -130,11 +133,13 @@ def _check_public_url(url: str) -> None:
 def _is_site(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        parts.port  # noqa: B018 - reading it checks it
     except ValueError:
         return False
-    is_address = parts.scheme in ("http", "https") and parts.netloc and not parts.query
+    is_address = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
     # The pages have fixed paths: a gateway below a path of its own could not be reached.
-    return bool(is_address) and parts.path in ("", "/")
+    is_whole = parts.path in ("", "/") and not (parts.query or parts.fragment)
+    return bool(is_address) and is_whole and not any(sign.isspace() for sign in url)
 
 
 def _check_proxies(settings: Settings) -> None:

@@ -290,10 +290,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
 _MILLISECONDS_FROM = 100_000_000_000
-_TIME_FORMS = "yyyy-MM-dd, yyyy-MM-dd HH:mm:ss"
+# The end of the year 9999. Microseconds of our time are later: as milliseconds they would select
+# nothing, and be paid for.
+_MILLISECONDS_MAX = 253_402_300_799_999
+_TIME_FORMS = Phrase("yyyy-MM-dd, yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd、yyyy-MM-dd HH:mm:ss")
 _NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
 _NEGATIVE = Phrase("it is less than 0", "小于 0")
 _IN_MILLISECONDS = Phrase("it is in milliseconds", "单位为毫秒")
+_TOO_LATE = Phrase(
+    "it is in microseconds, or later than the year 9999", "单位为微秒，或晚于公元 9999 年"
+)
 
 
 def _written_time(raw: object) -> datetime:
@@ -320,8 +326,8 @@ class Seconds(msgspec.Struct, frozen=True):
     @property
     def expected(self) -> Phrase:
         return Phrase(
-            f"a timestamp in seconds, {_TIME_FORMS}, or ISO 8601 with an offset",
-            f"秒级时间戳，{_TIME_FORMS}，或带时区的 ISO 8601 时间",
+            f"a timestamp in seconds, {_TIME_FORMS.en}, or ISO 8601 with an offset",
+            f"秒级时间戳、{_TIME_FORMS.zh}，或带时区的 ISO 8601 时间",
         )
 
     def read(self, raw: object) -> int | datetime:
@@ -332,7 +338,7 @@ class Seconds(msgspec.Struct, frozen=True):
         if number < 0:
             raise Unfit(_NEGATIVE)
         if number >= _MILLISECONDS_FROM:
-            raise Unfit(_IN_MILLISECONDS)
+            raise Unfit(_TOO_LATE if number > _MILLISECONDS_MAX else _IN_MILLISECONDS)
         return number
 
     def schema(self) -> dict[str, object]:
@@ -349,8 +355,8 @@ class Moment(msgspec.Struct, frozen=True):
     @property
     def expected(self) -> Phrase:
         return Phrase(
-            f"seconds, milliseconds, {_TIME_FORMS}, or ISO 8601 with an offset",
-            f"秒级或毫秒级时间戳，{_TIME_FORMS}，或带时区的 ISO 8601 时间",
+            f"seconds, milliseconds, {_TIME_FORMS.en}, or ISO 8601 with an offset",
+            f"秒级或毫秒级时间戳、{_TIME_FORMS.zh}，或带时区的 ISO 8601 时间",
         )
 
     def read(self, raw: object) -> int | datetime:
@@ -360,10 +366,13 @@ class Moment(msgspec.Struct, frozen=True):
             return _written_time(raw)
         if number < 0:
             raise Unfit(_NOT_MOMENT)
+        if number > _MILLISECONDS_MAX:
+            raise Unfit(_TOO_LATE)
         return number if number >= _MILLISECONDS_FROM else number * 1000
 
     def schema(self) -> dict[str, object]:
-        return {"type": ["string", "integer"]}
+        bounds = {"minimum": 0, "maximum": _MILLISECONDS_MAX}
+        return {"type": ["string", "integer"], **bounds}
 
 
 def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:

@@ -243,6 +243,13 @@ def read_json(
     members = _Members(members_max)
     try:
         values = json.loads(text, object_pairs_hook=members, parse_constant=members.constant)
+    except json.JSONDecodeError as error:
+        line, column = error.lineno, error.colno
+        at = Phrase(
+            f"{_NOT_JSON.en} at line {line}, column {column}",
+            f"第 {line} 行第 {column} 列{_NOT_JSON.zh}",
+        )
+        raise _unreadable(BODY, at) from None
     # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
     except (ValueError, RecursionError):
         raise _unreadable(BODY, _NOT_JSON) from None

@@ -96,8 +96,8 @@ class Reason(Enum):
         "{field} 与 {other} 是同一参数的两种写法且取值不同：请只传其中一个。",
     )
     BODY_UNREADABLE = _wrong(
-        "The {part} cannot be read: {problem}. Check how it is encoded.",
-        "无法读取{part}：{problem}。请检查其编码。",
+        "The {part} cannot be read: {problem}. Check how it is written and encoded.",
+        "无法读取{part}：{problem}。请检查格式和编码。",
     )
     BODY_TOO_LARGE = _wrong(
         "The request body is larger than {limit} bytes: send a smaller one.",
@@ -120,8 +120,8 @@ class Reason(Enum):
         "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
     )
     WINDOW_TOO_LONG = _wrong(
-        "From {start} to {end} are {span_s} seconds: ask for at most {limit_s} at a time.",
-        "{start} 到 {end} 相隔 {span_s} 秒：每次最多查询 {limit_s} 秒。",
+        "From {start} to {end} are {span}: ask for at most {longest} at a time.",
+        "{start} 到 {end} 为 {span}：每次最多查询 {longest}。",
     )
     SHOP_CODE_WRONG = _wrong(
         "Parameter shopCode does not match the shop: check the association code in the "
@@ -135,13 +135,13 @@ class Reason(Enum):
     WAYBILL_DIFFERS = _wrong(
         "Parameter order_sn already has a waybill of this carrier with another content "
         "(different: {fields}): send the same content, or another order_sn.",
-        "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
+        "参数 order_sn 在该快递公司已有内容不同的面单（不同字段：{fields}）："
         "请传入相同内容，或更换 order_sn。",
     )
     WAYBILL_FINAL = _wrong(
         "The receiver of this waybill can no longer be changed ({why}): cancel it, and have "
         "another one issued.",
-        "该运单的收件人已不能更改（{why}）：请取消后重新取号。",
+        "该面单的收件人已不能更改（{why}）：请取消后重新取号。",
     )
     RECEIVER_ERASED = _wrong(
         "The shop had the receiver of this waybill erased: it has no print data and no label any "
@@ -156,8 +156,8 @@ class Reason(Enum):
     ANSWER_ERASED = _wrong(
         "The answer under this Idempotency-Key had receivers that the shop had erased since: send "
         "the request with another key, which is charged as a new call.",
-        "该 Idempotency-Key 下的应答含有已应店铺要求清除的收件人信息："
-        "请更换 key 重新请求，将按新的调用扣费。",
+        "该 Idempotency-Key 保存的结果含有已应店铺要求清除的收件人信息："
+        "请更换一个新值重新请求，将按新的调用扣费。",
     )
     IDEMPOTENCY_KEY_INVALID = _wrong(
         "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",
@@ -187,9 +187,9 @@ class Reason(Enum):
     )
     WAYBILL_CHANGING = _late(
         "The carrier has not confirmed the new receiver of this waybill, which has no label "
-        "until it does: send the change again in {wait_s} seconds, or cancel the waybill.",
-        "快递公司尚未确认该运单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
-        "或取消该运单。",
+        "until it does: send the change again in {wait_s} s, or cancel the waybill.",
+        "快递公司尚未确认该面单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
+        "或取消该面单。",
     )
     BODY_TIMED_OUT = _late(
         "The request body did not arrive in {limit_s} seconds: check the network, try again.",
@@ -289,7 +289,7 @@ class Reason(Enum):
         Phrase(
             "Not authorized by the {owner} that {field} names: have its owner open "
             "data.authorize_url and approve, then call again.",
-            "{field} 对应的{owner}未授权：请其所有者打开 data.authorize_url 完成授权后重试。",
+            "{field} 对应的{owner}未授权：请店主或用户本人打开 data.authorize_url 完成授权后重试。",
         ),
     )
     # One message for a token that is missing, malformed, unknown, expired or revoked, so that
@@ -311,7 +311,7 @@ class Reason(Enum):
         405,
         Phrase(
             "This path takes the method {allowed}: change the request method.",
-            "请求方法错误：该路径只接受 {allowed} 方法。",
+            "请求方法错误：该路径只接受 {allowed}，请修改请求方法。",
         ),
     )
     # The same for an id that does not exist and for one of another account.

@@ -47,7 +47,10 @@ _LARGE_ANSWER_S = 0.03
 # connection that others may need.
 LARGE_OF_ADDRESS_MAX = 32
 _CROWDED = b"Too many requests from this address at once: retry in a second.\n"
+# Unless an answer says otherwise, because it is the same for all.
+_NO_STORE = (b"cache-control", b"no-store")
 _CROWDED_HEADERS = [
+    _NO_STORE,
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"content-length", b"%d" % len(_CROWDED)),
     (b"retry-after", b"1"),
@@ -85,7 +88,8 @@ def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 class Pages:
-    """The application of some paths: every answer gets an id, and the one that the client sent."""
+    """The application of some paths: every answer gets an id, and the one that the client sent, and
+    no cache keeps it unless it says so."""
 
     def __init__(
         self,
@@ -159,6 +163,8 @@ class Pages:
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
+                if not any(name == _NO_STORE[0] for name, _ in headers):
+                    added.append(_NO_STORE)
                 if _content_length(headers) > _LARGE_ANSWER_BYTES:
                     added.append((b"connection", b"close"))
                     if scope["raw_path"] in self._paths:

@@ -18,6 +18,8 @@ from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, 
 from tollway.store.versions import write_nothing_new
 
 DESCRIPTION_PATH = "/openapi.json"
+# The same for all, and the same until the gateway is another version.
+_DESCRIPTION_HEADERS = {"Cache-Control": "max-age=300"}
 _REMEMBERED_S = 1.0
 # After the metrics were rendered: so many times as long as that took.
 _REST_TIMES, _REST_MAX_S = 9, 0.5
@@ -145,7 +147,7 @@ class DescriptionResponse(Response):
     media_type = JSONResponse.media_type
 
     def __init__(self, content: bytes | memoryview) -> None:
-        super().__init__(content)
+        super().__init__(content, headers=_DESCRIPTION_HEADERS)
         self._file = os.memfd_create("openapi")
         os.write(self._file, content)
 

@@ -142,12 +142,20 @@ async def invite(
 
 
 async def new_link(
-    database: Database, runtime: Runtime, person_id: str, lifetime_s: int = LINK_HOURS * 3600
+    database: Database,
+    runtime: Runtime,
+    person_id: str,
+    lifetime_s: int = LINK_HOURS * 3600,
+    *,
+    ends_earlier: bool = True,
 ) -> Invitation:
-    """Another link for a person who has lost theirs; a password that they have stays."""
+    """Another link for a person who has lost theirs: a password that they have stays, and earlier
+    links end, since a lost one may be in other hands."""
 
     async def work(transaction: Transaction) -> Invitation:
         found = await present_person(transaction, person_id)
+        if ends_earlier:
+            await transaction.execute(_VOID_LINKS, wanted=found.id)
         made = await _make_link(transaction, runtime, found, lifetime_s)
         subject = f"{found.kind} {found.login}"
         await record_act(transaction, runtime, f"{found.kind} link", subject)

@@ -97,8 +97,9 @@ class Columns:
     def problem(self, cells: Sequence[object]) -> str:
         if len(cells) == len(self._names):
             return ""
+        cell = "cell" if len(cells) == 1 else "cells"
         return (
-            f"the line has {len(cells)} cells, the header {len(self._names)}; "
+            f"the line has {len(cells)} {cell}, the header {len(self._names)}; "
             "leave a cell empty that has no value."
         )
 

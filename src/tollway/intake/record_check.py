@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from tollway.intake.json_records import JsonNumber, json_number
-from tollway.intake.record_fields import has_exponent, is_amount
+from tollway.intake.record_fields import ID_MAX, has_exponent, is_amount
 from tollway.intake.record_problems import (
     RecordError,
     core_of,
@@ -38,6 +38,7 @@ class RecordCheck(Generic[R]):
     def __init__(self, record_type: type[R]) -> None:
         self._type = record_type
         self._texts = _getter(_names_of(record_type, inspect.StrType))
+        self._ids = _ids_of(record_type)
         self._amounts = _names_of(record_type, inspect.DecimalType)
         self._whole = _names_of(record_type, inspect.IntType)
         self._dates = _names_of(record_type, inspect.DateType)
@@ -55,6 +56,10 @@ class RecordCheck(Generic[R]):
             if plain := self._with_plain_dates(values):
                 return self(plain)
             raise explain(values, self._type) from None
+        for name in self._ids:
+            text = getattr(record, name)
+            if text is not None and text != text.strip():
+                return self({**values, name: text.strip()})
         for name in self._amounts:
             yuan = getattr(record, name)
             if yuan is not None and not is_amount(values.get(name), yuan):
@@ -108,6 +113,7 @@ class JsonCheck(Generic[R]):
     def __init__(self, record_type: type[R]) -> None:
         assert not any(_lists_of(record_type)), "entries of a list can have unknown fields"
         self._amounts = _names_of(record_type, inspect.DecimalType)
+        self._ids = _getter(_ids_of(record_type))
         exact = msgspec.defstruct(
             record_type.__name__,
             [(name, Any) for name in self._amounts],
@@ -127,6 +133,9 @@ class JsonCheck(Generic[R]):
             record = self._decoder.decode(raw)
         except (ValueError, RecursionError):
             return None
+        for text in self._ids(record):
+            if text is not None and text != text.strip():
+                return None
         for name in self._amounts:
             yuan = getattr(record, name)
             if type(yuan) is int and is_amount(yuan, Decimal(yuan)):
@@ -159,6 +168,14 @@ def check_day(field: str, day: date) -> None:
 def _names_of(record_type: type[msgspec.Struct], core_type: type[inspect.Type]) -> list[str]:
     fields = fields_of(record_type)
     return [field.name for field, _ in fields if isinstance(core_of(field.type), core_type)]
+
+
+def _ids_of(record_type: type[msgspec.Struct]) -> list[str]:
+    return [
+        field.name
+        for field, _ in fields_of(record_type)
+        if isinstance(core := core_of(field.type), inspect.StrType) and core.max_length == ID_MAX
+    ]
 
 
 def _lists_of(record_type: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgspec.Struct]]]:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
-IdOrEmpty = Annotated[str, Meta(max_length=64)]
+# Spaces around an id are no part of it, as in a request: no call could name it otherwise.
+ID_MAX = 64
+Id = Annotated[str, Meta(min_length=1, max_length=ID_MAX)]
+IdOrEmpty = Annotated[str, Meta(max_length=ID_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Text = Annotated[str, Meta(max_length=2000)]
 Url = Annotated[

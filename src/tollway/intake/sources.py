@@ -36,7 +36,7 @@ class SpeaksFor(msgspec.Struct, frozen=True):
         """Raises RecordError if a record is of another shop or channel."""
         which, field = spoken_for
         allowed = self.shop if which == "shop" else self.channel
-        if ALL not in allowed and str(values.get(field)) not in allowed:
+        if ALL not in allowed and str(values.get(field)).strip() not in allowed:
             raise RecordError(
                 field, f"this source does not speak for the {which}", f"records of its own {which}s"
             )

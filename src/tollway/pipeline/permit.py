@@ -99,13 +99,16 @@ def not_for(limits: TokenLimits) -> Refusal:
     return Refusal(Reason.TOKEN_NOT_FOR_THIS, operations=", ".join(limits.operations or ()))
 
 
-_CAPPED = {"credits": Phrase("credits", "点数"), "calls": Phrase("calls", "调用次数")}
+_CAPPED = {
+    "credits": (Phrase("credit", "点数"), Phrase("credits", "点数")),
+    "calls": (Phrase("call", "调用次数"), Phrase("calls", "调用次数")),
+}
 
 
 def cannot_pay(operation: Operation, error: ShortageError | DayCapError, cost: int) -> Refusal:
     left = error.left
     if isinstance(error, DayCapError):
-        unit, cost = _CAPPED[error.unit], 1 if error.unit == "calls" else cost
+        unit, cost = _CAPPED[error.unit][error.most != 1], 1 if error.unit == "calls" else cost
         return Refusal(Reason.TOKEN_DAY_USED_UP, unit=unit, left=left, most=error.most, cost=cost)
     in_calls = operation.unit is Unit.CALLS
     reason = Reason.CALLS_USED_UP if in_calls else Reason.CREDITS_USED_UP

@@ -71,10 +71,10 @@ class Simulate:
 
 
 def _invalid(call: Call, problem: Phrase) -> Refusal:
-    own = ", ".join(call.operation.sandbox_outcomes)
+    own = call.operation.sandbox_outcomes
     expected = Phrase(
-        f"with a test token the name of a reason, slow:MILLISECONDS{own and ', '}{own}",
-        f"测试令牌下的原因名称、slow:毫秒数{own and '、'}{own}",
+        f"with a test token {', '.join(('the name of a reason', *own))} or slow:MILLISECONDS",
+        f"{'、'.join(('原因名称', *own))}或 slow:毫秒数，并使用测试令牌",
     )
     return Refusal(
         Reason.PARAMETER_INVALID, field="X-Tollway-Outcome", problem=problem, expected=expected

@@ -81,7 +81,7 @@ def locked_folder(path: Path) -> Iterator[None]:
 def refuse_writable_by_others(path: Path) -> None:
     """Refuses a file of keys that other users can replace; OSError says so."""
     if path.stat().st_mode & 0o022:
-        raise PermissionError(f"other users can write to it: run `chmod 600 {path.name}`")
+        raise PermissionError(f"other users can write to it: run `chmod 600 {path}`")
 
 
 @contextmanager

@@ -41,6 +41,9 @@ _FORGET = Query(lambda: key_check.delete().where(key_check.c.setting == bindpara
 _ON_PURPOSE = {
     SECRET_FILE: ", or run `tollway keys accept secret_file` if it was replaced on purpose"
 }
+_IF_LOST = {
+    SECRET_FILE: ", or run `tollway keys accept secret_file` if it is lost: it makes a new one"
+}
 
 Fingerprints = Mapping[int, bytes]
 
@@ -115,7 +118,7 @@ def refuse_other(file: CheckedKeyFile, known: Fingerprints) -> None:
     if not file.path.exists():
         raise KeyFileError(
             f"There is no {file}, and the database is used with one already: set {file.setting} "
-            f"to the file with its {_named(known)}."
+            f"to the file with its {_named(known)}{_IF_LOST.get(file.setting, '')}."
         )
     fingerprints = file.fingerprints()
     different = [

@@ -28,7 +28,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, sentence
+from tollway.web.wording import amount, grouped, listed, sentence
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
@@ -197,12 +197,12 @@ def _token_row(
 
 def _limits(context: Context, token: Token) -> str:
     say, limits = context.say, token.limits
-    parts = [", ".join(limits.operations or ()), ", ".join(limits.networks or ())]
+    parts = [listed(say, limits.operations or ()), listed(say, limits.networks or ())]
     if limits.credits_per_day is not None:
         parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
     if limits.calls_per_day is not None:
         parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
-    return "; ".join(each for each in parts if each)
+    return say("; ").join(each for each in parts if each)
 
 
 def token_form(context: Context, action: str, account_id: str) -> Form:
@@ -388,4 +388,4 @@ def amounts(context: Context, used: Sequence[UsageSum]) -> str:
     taken: defaultdict[str, int] = defaultdict(int)
     for each in used:
         taken["credits" if each.unit == "credits" else "calls"] += each.amount
-    return ", ".join(amount(context.say, unit, value) for unit, value in taken.items())
+    return listed(context.say, (amount(context.say, *each) for each in taken.items()))

@@ -26,10 +26,10 @@ from tollway.operations.demo_data import (
 
 _SIZE = 400
 _HEADERS = {
-    "Cache-Control": "public, max-age=86400",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'",
 }
+_PICTURE_HEADERS = {**_HEADERS, "Cache-Control": "public, max-age=86400"}
 # Backgrounds and colours of the variants.
 _GROUNDS = ("#eef2f5", "#f6f0e6", "#edf3ec")
 _COLOURS = ("#5f83a3", "#b9935f", "#4d7358")
@@ -146,7 +146,7 @@ def _shop_picture(number: int) -> bytes:
 
 
 async def _send(draw: partial[bytes], _: Request) -> Response:
-    return Response(draw(), media_type="image/png", headers=_HEADERS)
+    return Response(draw(), media_type="image/png", headers=_PICTURE_HEADERS)
 
 
 async def _show_coupon(title: str, english: str, request: Request) -> Response:

@@ -142,7 +142,7 @@ class ErasePages:
                     autocomplete="current-password",
                 ),
             ],
-            note=f"{say(WHAT)} {say('It cannot be undone.')}",
+            note=say(" ").join((say(WHAT), say("It cannot be undone."))),
             problem=say(problem),
             tone="warn",
             back=Link(say("Go back"), HOME),

@@ -16,6 +16,7 @@ from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Link, Notice, Secret
 from tollway.web.code_samples import samples_of
+from tollway.web.wording import listed
 
 # The parameters of the examples that name something of the demo data.
 _OF_DEMO = frozenset(
@@ -70,8 +71,9 @@ async def _first_call(context: Context, issued: IssuedToken, operation: Operatio
         )
         link = Link(say("Sandbox"), "/docs/sandbox")
     if own:
-        names = ", ".join(own.values())
-        said = f"{say('Put a value of your own in place of {names}.', names=names)} {said}"
+        names = listed(say, own.values())
+        put = say("Put a value of your own in place of {names}.", names=names)
+        said = say(" ").join((put, said))
     return [
         Code(say("A first call with it"), [(name, text)]),
         Notice(said, link=link),

@@ -341,7 +341,15 @@ class Web(Generic[P]):
             (THEME_COOKIE, form.get("theme", ""), THEMES),
         ):
             if chosen in known:
-                response.set_cookie(cookie, chosen, max_age=_YEAR_S, path="/", samesite="lax")
+                response.set_cookie(
+                    cookie,
+                    chosen,
+                    max_age=_YEAR_S,
+                    path="/",
+                    httponly=True,
+                    samesite="lax",
+                    secure=self._sessions.is_secure,
+                )
         return response
 
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:

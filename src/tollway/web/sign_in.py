@@ -99,7 +99,7 @@ class Sessions(Generic[P]):
         self._database = database
         self._form_signer = TokenSigner(secret, "form token")
         self._device_signer = TokenSigner(secret, "known browser")
-        self._is_secure = is_secure
+        self.is_secure = is_secure
         self._proxies = proxies
         # A browser takes a cookie with this prefix from this very host alone, over TLS.
         self._cookie = f"{'__Host-' if is_secure else ''}tollway_{area.name}"
@@ -191,7 +191,7 @@ class Sessions(Generic[P]):
             path="/",
             httponly=True,
             samesite="lax",
-            secure=self._is_secure,
+            secure=self.is_secure,
         )
 
     def form_token(self, visit: Visit[P]) -> str:

@@ -5,7 +5,7 @@ code. `words/` has each of them in Chinese, by area; a test fails on one that is
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -99,6 +99,14 @@ def sentences(*texts: str) -> tuple[str, ...]:
 
 PLAIN_VIEW = View("en", "auto", "/")
 Say = Callable[..., str]
+
+
+def listed(say: Say, names: Iterable[str]) -> str:
+    """Names one after the other; Chinese has a comma of its own for this."""
+    text = ""
+    for name in names:
+        text = say("{first}, {second}", first=text, second=name) if text else name
+    return text
 
 
 def view_of(request: Request) -> View:

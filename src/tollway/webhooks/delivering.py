@@ -138,10 +138,7 @@ _CLAIM = Query(
     lambda: (
         webhook_delivery.update()
         .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("seen_ms", type_=BigInteger))
-        .values(
-            next_at_ms=bindparam("lease_ms", type_=BigInteger),
-            attempts=webhook_delivery.c.attempts + 1,
-        )
+        .values(next_at_ms=bindparam("lease_ms", type_=BigInteger))
     )
 )
 # One that was not delivered is no longer this worker's to settle if its caller has asked for it
@@ -158,6 +155,7 @@ _SETTLE = Query(
         )
         .values(
             state=bindparam("new_state"),
+            attempts=bindparam("made", type_=BigInteger),
             status=bindparam("new_status"),
             next_at_ms=bindparam("retry_ms", type_=BigInteger),
             settled_at_ms=bindparam("at_ms", type_=BigInteger),
@@ -273,6 +271,8 @@ class Deliverer:
             delay_s = RETRY_AFTER_S[due.attempts] * random.uniform(0.8, 1.2)  # noqa: S311
         settled = {
             "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
+            # Counted now, and not when it was claimed: a worker that ends may have sent nothing.
+            "made": due.attempts + 1,
             "new_status": status or None,
             "retry_ms": now_ms + int(delay_s * 1000),
             "at_ms": now_ms if is_over else None,

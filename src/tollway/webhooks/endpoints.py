@@ -1,13 +1,14 @@
 """An account's endpoints: where its events go, and the secrets that they are signed with."""
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, and_, bindparam, exists, select
 
 from tollway.contract.language import Phrase
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
+from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
 from tollway.webhooks.signature import key_of, new_secret
@@ -48,9 +49,14 @@ _its_key = (
     webhook_endpoint.c.account_id == bindparam("of_account"),
     webhook_endpoint.c.id == bindparam("wanted"),
 )
+# One that was added while its account was being closed has not ended with the others.
+IN_FORCE = and_(
+    webhook_endpoint.c.ended_at_s.is_(None),
+    exists().where(account.c.id == webhook_endpoint.c.account_id, account.c.closed_at_s.is_(None)),
+)
 _sealed_columns = select(
     webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
-).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+).where(*_its_key, IN_FORCE)
 _SEALED = Query(_sealed_columns)
 # Of two that rotate at once, the second must see the first one's secret.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())

@@ -11,6 +11,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
+from tollway.webhooks.endpoints import IN_FORCE
 
 
 class EventType(NamedTuple):
@@ -82,10 +83,7 @@ class Event(msgspec.Struct, frozen=True):
 _TAKE_NUMBERS = Query(
     lambda: (
         webhook_endpoint.update()
-        .where(
-            webhook_endpoint.c.account_id == bindparam("of_account"),
-            webhook_endpoint.c.ended_at_s.is_(None),
-        )
+        .where(webhook_endpoint.c.account_id == bindparam("of_account"), IN_FORCE)
         .values(last_number=webhook_endpoint.c.last_number + 1)
         .returning(webhook_endpoint.c.id, webhook_endpoint.c.last_number)
     )

@@ -8,6 +8,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, exists, null, select, tup
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
+from tollway.webhooks.endpoints import IN_FORCE
 
 _KEEP_MS = 30 * 86_400_000
 _PIECE = 500
@@ -51,7 +52,7 @@ _AGAIN = Query(
             exists().where(
                 webhook_endpoint.c.account_id == webhook_delivery.c.account_id,
                 webhook_endpoint.c.id == webhook_delivery.c.endpoint_id,
-                webhook_endpoint.c.ended_at_s.is_(None),
+                IN_FORCE,
             ),
         )
         .values(

@@ -13,15 +13,14 @@ from tollway.store.query import Query, insert
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
 from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
+from tollway.webhooks.endpoints import IN_FORCE
 from tollway.webhooks.events import Event, is_recorded, record_event
 
 _SOON_S = 7 * 86_400
 
 # Only accounts that would be notified: what is low or expires by the time that another one makes
 # its first webhook is then new to it.
-_notified = (
-    select(webhook_endpoint.c.account_id).where(webhook_endpoint.c.ended_at_s.is_(None)).distinct()
-)
+_notified = select(webhook_endpoint.c.account_id).where(IN_FORCE).distinct()
 _its_balance = and_(
     balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
 )

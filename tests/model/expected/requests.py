@@ -12,6 +12,7 @@ from tests.model.expected.refusals import RefusedError, invalid
 Parameters = Mapping[str, Any]
 _ZONE = ZoneInfo("Asia/Shanghai")
 _MILLISECONDS_FROM = 100_000_000_000
+_MILLISECONDS_MAX = 253_402_300_799_999
 _WEEK_S = 604_800
 _WALL_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 # The names of answers, and the older name of a user; each means one of the interface.
@@ -78,6 +79,8 @@ def _moment_ms(raw: str) -> int:
     """Seconds, milliseconds, or a written time: on the wall, or with an offset."""
     if re.fullmatch("[0-9]{1,18}", raw):
         number = int(raw)
+        if number > _MILLISECONDS_MAX:
+            raise invalid()
         return number if number >= _MILLISECONDS_FROM else number * 1000
     for form in _WALL_FORMS:
         with suppress(ValueError):

@@ -14,6 +14,7 @@ from tollway.contract.reasons import Reason, Refusal
 CLAIM_TYPES = Choice(((4, Phrase("food delivery", "外卖")), (6, Phrase("flash purchase", "闪购"))))
 LIMIT_MAX = 1000
 WINDOW_MAX_S = 7 * 24 * 3600
+_WINDOW_MAX = Phrase(f"{WINDOW_MAX_S} seconds (7 days)", f"{WINDOW_MAX_S} 秒（7 天）")
 # More pages than any list has, and small enough for the integers of any client.
 _PAGE_MAX = 2_147_483_647
 
@@ -70,8 +71,8 @@ def check_window(request: CouponClaimsRequest, zone: ZoneInfo) -> None:
             Reason.WINDOW_TOO_LONG,
             start="startTime",
             end="endTime",
-            span_s=asked_s,
-            limit_s=WINDOW_MAX_S,
+            span=Phrase(f"{asked_s} seconds", f"{asked_s} 秒"),
+            longest=_WINDOW_MAX,
         )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CompoundSelect,
+    FromClause,
     Integer,
     LargeBinary,
     Select,
@@ -63,6 +64,7 @@ KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
 _READY = [*_KEY, shop_order.c.ready]
 _NO_DAY = cast(null(), BigInteger)
+_BETWEEN = bindparam("between", type_=LargeBinary)
 
 
 def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
@@ -72,13 +74,12 @@ def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     an engine may rather scan all orders of the shop for a rare tag.
     """
     found = keys.cte("keys")
+    return select(*_READY).join_from(found, shop_order, _has_key(found)).order_by(*_KEY)
+
+
+def _has_key(found: FromClause) -> ColumnElement[bool]:
     same = [column == found.c[column.name] for column in _KEY]
-    return (
-        select(*_READY)
-        .join_from(found, shop_order, and_(*same))
-        .where(shop_order.c.owner_id == bindparam("owner"))
-        .order_by(*_KEY)
-    )
+    return and_(shop_order.c.owner_id == bindparam("owner"), *same)
 
 
 def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) -> Select[Any]:
@@ -107,22 +108,28 @@ def _asked(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
     return asked
 
 
+def _found(
+    with_tag: bool, with_name: bool, after: ColumnElement[int], skip: ColumnElement[int]
+) -> Select[Any]:
+    """What a page has: of orders with a tag the keys, since only these are in the index; all others
+    lie in the order of listing themselves."""
+    return (
+        select(*(_KEY if with_tag or with_name else _READY))
+        .where(
+            *_asked(with_tag, with_name),
+            shop_order.c.newest_first > after,
+            shop_order.c.newest_first <= bindparam("oldest_up_to"),
+        )
+        .order_by(*_KEY)
+        .limit(bindparam("take"))
+        .offset(skip)
+    )
+
+
 def _listing(with_tag: bool, with_name: bool) -> Listing:
     def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
-        # Without a tag the orders already lie in the order of listing.
-        is_keyed = with_tag or with_name
-        found = (
-            select(*(_KEY if is_keyed else _READY))
-            .where(
-                *_asked(with_tag, with_name),
-                shop_order.c.newest_first > after,
-                shop_order.c.newest_first <= bindparam("oldest_up_to"),
-            )
-            .order_by(*_KEY)
-            .limit(bindparam("take"))
-            .offset(skip)
-        )
-        return by_key(found) if is_keyed else found
+        found = _found(with_tag, with_name, after, skip)
+        return by_key(found) if with_tag or with_name else found
 
     def counts() -> list[Select[Any]]:
         asked = _asked(with_tag, with_name)
@@ -154,29 +161,40 @@ def _part(name: str, with_tag: bool, with_name: bool) -> Query:
     return Query(lambda: part_of(name, time, *_asked(with_tag, with_name)))
 
 
-def _guessed(listing: Listing, dialect: str) -> JointQuery:
+def _guessed(tagged: tuple[bool, bool], dialect: str) -> JointQuery:
     """The orders of a page in one piece, and beside it the shop's version; in an embedded database
     also the times of the first and the last order. A row for each order
     would cost more than the order: in an embedded database the thread that reads lets others run
     each time, and a server sends each."""
+    return JointQuery(lambda: _embedded_page(*tagged) if dialect == "sqlite" else _page(*tagged))
 
-    def statement() -> Select[Any]:
-        page = listing.page_rows().limit(bindparam("take")).subquery()
-        between = bindparam("between", type_=LargeBinary)
-        if dialect == "sqlite":
-            joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
-            bounds = func.min(page.c.newest_first), func.max(page.c.newest_first)
-            return select(joined, VERSION.scalar_subquery(), *bounds)
-        return select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery())
 
-    return JointQuery(statement)
+def _page(with_tag: bool, with_name: bool) -> Select[Any]:
+    page = _LISTINGS[with_tag, with_name].page_rows().limit(bindparam("take")).subquery()
+    joined = func.string_agg(page.c.ready, _BETWEEN)
+    return select(joined, VERSION_SHARED.scalar_subquery())
+
+
+def _embedded_page(with_tag: bool, with_name: bool) -> Select[Any]:
+    """SQLite takes the orders in the order in which it finds them, so they need no sorting."""
+    page = _found(with_tag, with_name, bindparam("after"), bindparam("skip")).subquery("page")
+    is_keyed = with_tag or with_name
+    joined = func.group_concat((shop_order if is_keyed else page).c.ready, _BETWEEN)
+    found = select(
+        cast(joined, LargeBinary),
+        VERSION.scalar_subquery(),
+        func.min(page.c.newest_first),
+        func.max(page.c.newest_first),
+    )
+    # An outer join, though no order is missing: it always begins with the keys.
+    return found.outerjoin_from(page, shop_order, _has_key(page)) if is_keyed else found
 
 
 _PARTS = {
     tagged: {name: _part(name, *tagged) for name in ("newest", "oldest")} for tagged in _LISTINGS
 }
 _GUESSED = {
-    dialect: {tagged: _guessed(listing, dialect) for tagged, listing in _LISTINGS.items()}
+    dialect: {tagged: _guessed(tagged, dialect) for tagged in _LISTINGS}
     for dialect in ("sqlite", "postgresql")
 }
 

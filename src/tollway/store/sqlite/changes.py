@@ -10,6 +10,8 @@ import mmap
 import sys
 from pathlib import Path
 
+from tollway.store.database import StoreUnavailableError
+
 _HEADER_BYTES = 48
 # Parts of the header, in the byte order of the machine.
 _COMMITS, _LAST_FRAME = slice(8, 12), slice(16, 20)
@@ -20,7 +22,12 @@ class ChangeWatch:
 
     def __init__(self, database_path: str) -> None:
         self._file = Path(f"{database_path}-shm").open("rb")  # noqa: SIM115 - see above
-        self._map = mmap.mmap(self._file.fileno(), _HEADER_BYTES, prot=mmap.PROT_READ)
+        try:
+            self._map = mmap.mmap(self._file.fileno(), _HEADER_BYTES, prot=mmap.PROT_READ)
+        except ValueError:
+            # Left by a process that had no space for it, on a disk that can only be read now.
+            self._file.close()
+            raise StoreUnavailableError(f"{self._file.name} is cut short") from None
         self._seen = b""
         self._record_changes = 0
 

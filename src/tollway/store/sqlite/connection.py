@@ -41,8 +41,8 @@ PRAGMA trusted_schema = OFF;
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
+DISK_FULL = "database or disk is full"
 _UNAVAILABLE = (
-    apsw.FullError,
     apsw.IOError,
     apsw.CantOpenError,
     apsw.ReadOnlyError,
@@ -65,6 +65,9 @@ def our_errors() -> Iterator[None]:
         yield
     except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
         raise StoreBusyError(str(error)) from error
+    except apsw.FullError as error:
+        # A copy that finds no space says "not an error".
+        raise StoreUnavailableError(DISK_FULL) from error
     except _UNAVAILABLE as error:
         raise StoreUnavailableError(str(error)) from error
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from tollway.store.database import StoreError
 
 _MAGIC = b"SQLite format 3\0"
+# The index of the log alone takes half of it.
+_LEAST_SPACE_BYTES = 65_536
 _ELSEWHERE = "name a file elsewhere with --database sqlite:///FILE."
 
 
@@ -51,7 +53,16 @@ def check_content(path: Path) -> None:
 
 def why_unusable(path: Path) -> str | None:
     """What keeps this process from writing to a database file; None if it is something else."""
-    return refusal_of(path) or refusal_of(path.resolve().parent)
+    folder = path.resolve().parent
+    return refusal_of(path) or refusal_of(folder) or _lack_of_space(folder)
+
+
+def _lack_of_space(folder: Path) -> str | None:
+    """SQLite says of a full disk "disk I/O error" if there is none for its own files."""
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize >= _LEAST_SPACE_BYTES:
+        return None
+    return f"the disk of {folder} is full: free some space on it."
 
 
 def refusal_of(path: Path) -> str | None:

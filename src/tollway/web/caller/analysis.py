@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount
+from tollway.web.wording import amount, listed
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -243,12 +243,12 @@ async def _offer(
     cost = price * len(unpaid)
     note = say(
         "This asks for {days} and costs {price} if it succeeds. The balance is {balance}.",
-        days=", ".join(each.isoformat() for each in unpaid),
+        days=listed(say, (each.isoformat() for each in unpaid)),
         price=amount(say, unit, cost),
         balance=amount(say, unit, balances.get(unit, 0)),
     )
     if is_again:
-        note = f"{say(PRICE_RAISED)} {note}"
+        note = say(" ").join((say(PRICE_RAISED), note))
     hidden = {name: value for name, value in wanted.query.items() if value and name != "asked"}
     hidden[_COST] = str(cost)
     paying = Form(

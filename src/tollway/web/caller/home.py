@@ -124,13 +124,13 @@ def _units(context: Context) -> list[tuple[str, str]]:
 
 def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
     say = context.say
-    lines = ", ".join(
+    lines = say(", ").join(
         say("{balance} below {below}", balance=unit_name(context, unit), below=f"{below:,}")
         for unit, below in alerts.items()
     )
     note = say("This page and a webhook event report a balance that falls below a line. 0 ends it.")
     if lines:
-        note += " " + say("Set now: {lines}.", lines=lines)
+        note += say(" ") + say("Set now: {lines}.", lines=lines)
     unit = next(iter(alerts), "credits")
     return Form(
         ALERT,

@@ -213,7 +213,7 @@ def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: b
         balance=amount(say, unit, dry.data["left"]),
     )
     if is_again:
-        question = f"{say(PRICE_RAISED)} {question}"
+        question = say(" ").join((say(PRICE_RAISED), question))
     sent = {name: text for name, text in context.form.items() if name not in _OF_PAGE}
     shown = {_KEY: secrets.token_hex(16), _COST: str(cost), "sure": "yes"}
     form = Form(
@@ -262,7 +262,7 @@ def _answered(
     say = context.say
     receipt = Link(say("Receipt"), address(f"{PATH}/request", id=answer.paid_by))
     if answer.code:
-        said = Notice(f"{answer.code}: {answer.msg}", "bad", receipt)
+        said = Notice(say("{title}: {text}", title=answer.code, text=answer.msg), "bad", receipt)
     elif charged:
         said = Notice(say("It succeeded and cost {price}.", price=charged), "good", receipt)
     elif answer.is_repetition and _is_live(context):

@@ -49,7 +49,7 @@ from tollway.web.member_parts import (
 )
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
-from tollway.web.wording import Say, amount, grouped, sentence
+from tollway.web.wording import Say, amount, grouped, listed, sentence
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
@@ -164,7 +164,9 @@ def _top_up_form(context: Context, account: Account) -> Form:
         note=say(
             "{operations}: paid in calls of their own. All others are paid in credits. A negative "
             "amount corrects.",
-            operations=", ".join(say(each.title) for each in OPERATIONS if each.unit is Unit.CALLS),
+            operations=listed(
+                say, (say(each.title) for each in OPERATIONS if each.unit is Unit.CALLS)
+            ),
         ),
         is_line=True,
     )

@@ -19,7 +19,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
 from tollway.web.operator.tables import plain_table
-from tollway.web.wording import grouped, sentence, sentences
+from tollway.web.wording import grouped, listed, sentence, sentences
 
 PATH = "/operator/carriers"
 CARRIER = "/operator/carrier"
@@ -139,12 +139,12 @@ def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
 
 
 def shown_area(context: Context, area: ServiceArea) -> str:
-    say, listed = context.say, ", ".join(area.provinces)
+    say, provinces = context.say, listed(context.say, area.provinces)
     if area.kind is AreaKind.ALL:
         return say("everywhere")
     if area.kind is AreaKind.ONLY:
-        return say("only to {provinces}", provinces=listed)
-    return say("everywhere but to {provinces}", provinces=listed)
+        return say("only to {provinces}", provinces=provinces)
+    return say("everywhere but to {provinces}", provinces=provinces)
 
 
 def carrier_form(context: Context, carrier: Carrier | None) -> Form:

@@ -98,7 +98,10 @@ async def invite_act(context: Context) -> Response:
 async def link_act(context: Context) -> Response:
     say, person = context.say, await _other(context)
     asked = context.ask_once(
-        say("Make a link that signs {name} in, once, within the hour?", name=person.name),
+        say(
+            "Make a link that signs {name} in, once, within the hour? Earlier links end.",
+            name=person.name,
+        ),
         say("Make a link"),
     )
     if asked is not None:

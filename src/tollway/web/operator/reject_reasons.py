@@ -17,6 +17,7 @@ _OTHER = sentences(
     "the line is over 1 MiB, and only its beginning is kept; write shorter records.",
     "the line is not CSV; put cells that have quotes or line breaks into quotes, and at most "
     "131,072 characters into each.",
+    "the line has 1 cell, the header {columns}; leave a cell empty that has no value.",
     "the line has {cells} cells, the header {columns}; leave a cell empty that has no value.",
     "{field}: it is a number of over 15 digits, which a spreadsheet rounds; format the column as "
     "text.",

@@ -214,7 +214,7 @@ async def erase_act(context: Context) -> Response:
         say("Erase receivers"),
         [Field("typed", say(TYPED, id=shop.id), is_required=True, length_max=64)],
         hidden={"kind": shop.kind, "shop": shop.id},
-        note=f"{say(WHAT)} {say('It cannot be undone.')}",
+        note=say(" ").join((say(WHAT), say("It cannot be undone."))),
         problem=say("This is not the id of the shop.") if is_sent else "",
         tone="warn",
     )

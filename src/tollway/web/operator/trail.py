@@ -127,11 +127,12 @@ def _change(context: Context, act: OperatorAct) -> str:
     for name, value in now.items():
         said, label = _said(context, value, name), _label(context, name)
         if name in old and old[name] != value:
-            parts.append(f"{label}: {_said(context, old[name], name) or '–'} → {said or '–'}")
+            text = f"{_said(context, old[name], name) or '–'} → {said or '–'}"
+            parts.append(context.say("{title}: {text}", title=label, text=text))
         # An amount means nothing without its unit.
         elif name == "unit" or (name not in old and _is_worth_showing(name, said, subject)):
-            parts.append(f"{label}: {said}")
-    text = ", ".join(parts)
+            parts.append(context.say("{title}: {text}", title=label, text=said))
+    text = context.say(", ").join(parts)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
@@ -150,7 +151,7 @@ def _said(context: Context, value: object, name: str = "") -> str:
     """A value of an act, nested ones flat; nothing for what is empty."""
     if isinstance(value, dict):
         inner = [(_label(context, key), _said(context, each, key)) for key, each in value.items()]
-        return "; ".join(f"{label} {said}" for label, said in inner if said)
+        return context.say("; ").join(f"{label} {said}" for label, said in inner if said)
     if isinstance(value, list):
         return " ".join(_said(context, each) for each in value)
     if isinstance(value, bool):

@@ -1,0 +1,54 @@
+"""Chinese pages have Chinese punctuation, also where code puts texts together."""
+
+import html
+import re
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.ledger import Caller
+from tests.support.stores import Store
+from tests.support.waybills import new_carrier
+from tollway.carriers.carriers import AreaKind, ServiceArea
+
+_WESTERN = re.compile("[一-鿿][,:;] |[,:;] [一-鿿]|[。，：；、] [一-鿿]")
+
+
+@pytest.fixture
+def reader(operator: Browser) -> Browser:
+    operator.client.headers["Accept-Language"] = "zh-CN"
+    return operator
+
+
+def _text(browser: Browser, path: str) -> str:
+    """What a page says, without its markup and what is code."""
+    page = re.sub("(?s)<(script|style|pre|code)\\b.*?</\\1>", "", browser.open(path).text)
+    return html.unescape(re.sub("<[^>]+>", "|", page))
+
+
+def _western(text: str) -> list[str]:
+    return [text[max(0, each.start() - 20) : each.end() + 20] for each in _WESTERN.finditer(text)]
+
+
+def test_what_operators_did_is_listed_with_chinese_punctuation(
+    reader: Browser, caller: Caller
+) -> None:
+    account = f"/operator/account?id={caller.account_id}"
+    reader.open(account)
+    reader.send(
+        "/operator/account/token",
+        account=caller.account_id,
+        kind="live",
+        label="一号",
+        addresses="10.0.0.1",
+        calls_per_day="5",
+    )
+    assert _western(_text(reader, "/operator/trail")) == []
+    assert _western(_text(reader, account)) == []
+
+
+def test_provinces_are_listed_with_chinese_punctuation(reader: Browser, store: Store) -> None:
+    new_carrier(store, 1, ServiceArea(AreaKind.EXCEPT, ("西藏", "新疆")))
+    text = _text(reader, "/operator/carriers")
+    assert "除西藏、新疆外" in text
+    assert _western(text) == []
