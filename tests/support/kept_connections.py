@@ -147,5 +147,6 @@ async def _close(is_meant: Callable[[str], bool]) -> None:
 @atexit.register
 def _end() -> None:
     if os.getpid() == _PID:
-        _runner.run(_close(lambda _: True))
+        if _kept:
+            _runner.run(_close(lambda _: True))
         _runner.close()
