@@ -25,7 +25,7 @@ from tests.support.engines import Engine
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, credits_left, new_caller
-from tests.support.remote import PATIENT, connected_carrier
+from tests.support.remote import HASTY, connected_carrier
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
@@ -208,7 +208,7 @@ def test_what_a_silent_carrier_may_still_take_stays_in_the_budget(
 ) -> None:
     customer = new_customer(agents.store, credits_=100)
     carrier = FakeCarrier(tmp_path)
-    wp_code = connected_carrier(agents.store, carrier, **PATIENT)
+    wp_code = connected_carrier(agents.store, carrier, **HASTY)
     carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
 
     asked = request(wp_code)

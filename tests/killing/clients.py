@@ -5,6 +5,7 @@ import random
 import ssl
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -87,9 +88,14 @@ class Clients:
         self, address: str, each: int, pauses_s: Mapping[str, float]
     ) -> None:
         """Asks for one thing after the other, first for what is unfinished."""
+        is_over = asyncio.Event()
         async with _client(address) as client:
             await asyncio.gather(
-                *(self._go_on(client, kind, pauses_s[kind]) for kind in KINDS for _ in range(each))
+                *(
+                    self._go_on(client, kind, pauses_s[kind], is_over)
+                    for kind in KINDS
+                    for _ in range(each)
+                )
             )
 
     async def finish(self, address: str) -> None:
@@ -101,9 +107,11 @@ class Clients:
                         assert await self._try(client, deed), "the gateway is gone"
                 await asyncio.sleep(0.05)
 
-    async def _go_on(self, client: httpx.AsyncClient, kind: str, pause_s: float) -> None:
-        is_alive = True
-        while is_alive:
+    async def _go_on(
+        self, client: httpx.AsyncClient, kind: str, pause_s: float, is_over: asyncio.Event
+    ) -> None:
+        """Who pauses when another is cut off asks no more: nothing is there to answer."""
+        while not is_over.is_set():
             waiting = self.notes.unfinished[kind]
             # What a carrier is silent about must not keep the others from being asked for.
             is_old = bool(waiting) and self._chance.random() < 0.7
@@ -111,8 +119,10 @@ class Clients:
             # Impatient callers send the same twice.
             times = 2 if kind != PLAIN and self._chance.random() < 0.2 else 1
             alive = await asyncio.gather(*(self._try(client, deed) for _ in range(times)))
-            is_alive = all(alive)
-            await asyncio.sleep(pause_s)
+            if not all(alive):
+                is_over.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_over.wait(), pause_s)
 
     async def _try(self, client: httpx.AsyncClient, deed: Deed) -> bool:
         """Sends it once; False without an answer."""

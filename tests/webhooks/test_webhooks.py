@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -32,10 +33,17 @@ from tollway_client.webhooks import verify
 ORDERS = BY_NAME["orders"]
 
 
+class WatchfulGateway(Gateway):
+    """One that reports low balances, and what expires, at once."""
+
+    def _start(self, _: str, *arguments: str, **where: Any) -> Any:
+        return super()._start("tests.support.watchful", *arguments, **where)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("webhooks") / "tollway.db")
-    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1, other.internal")
+    gateway = WatchfulGateway(store, webhook_internal_hosts="127.0.0.1, other.internal")
     yield gateway
     assert gateway.stop() == 0
 
