@@ -12,6 +12,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
@@ -109,6 +110,16 @@ async def _and_end_others(work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         if others:
             await asyncio.gather(*others, return_exceptions=True)
+        await _end_threads()
+
+
+async def _end_threads() -> None:
+    """Those of `asyncio.to_thread`: a process that a test forks has better none."""
+    loop: Any = asyncio.get_running_loop()
+    executor, loop._default_executor = loop._default_executor, None
+    if executor is not None:
+        with ThreadPoolExecutor(1) as aside:
+            await loop.run_in_executor(aside, executor.shutdown)
 
 
 async def _take(kind: str, url: str) -> Connection | None:
