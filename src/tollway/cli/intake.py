@@ -65,9 +65,9 @@ def _add_import(kind: RecordKind) -> None:
     async def load_file(
         session: Session, file: FileArgument, rejects: RejectsOption = None
     ) -> Output:
+        chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
         await session.open()
         loader = kind.make_loader(await session.sealer() if kind.is_sealed else None)
-        chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
         return await _import(session, kind, loader, chunks, file, rejects)
 
     load_file.__doc__ = kind.help

@@ -6,6 +6,7 @@ longer than it saves.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -36,11 +37,16 @@ _decoder = msgspec.msgpack.Decoder(_SentChunk)
 def file_chunks(
     kind: RecordKind, path: Path, database_url: str, key_file: str
 ) -> Iterator[CheckedChunk]:
-    """The records of a file, checked; a large file is read in a second process."""
+    """The records of a file, checked; a large file is read in a second process.
+
+    That process is made now, and begins to read when the first records are asked for. So this is
+    cheapest before a database is opened, which starts threads.
+    """
     is_large = path.is_file() and path.stat().st_size >= _LARGE_BYTES
     if kind.row_type is None or not is_large:
         return _read(kind, path, database_url, key_file)
-    return _received(kind, path, database_url, key_file)
+    reader = SecondProcess(_sent, kind, path, database_url, key_file, is_held=True)
+    return _received(reader, kind.row_type, path.name)
 
 
 def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[CheckedChunk]:
@@ -48,19 +54,30 @@ def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Ite
     return checked_chunks(loader, read_records(path), kind.chunk_records)
 
 
-def _received(
-    kind: RecordKind, path: Path, database_url: str, key_file: str
-) -> Iterator[CheckedChunk]:
-    reader = SecondProcess(_sent, kind, path, database_url, key_file)
-    rows = msgspec.msgpack.Decoder(list[kind.row_type])  # type: ignore[name-defined]
+def _received(reader: SecondProcess, row_type: type, name: str) -> Iterator[CheckedChunk]:
+    """The next chunk comes and is decoded in a thread, while the one before it is stored."""
+    pieces = reader.pieces()
+    rows = msgspec.msgpack.Decoder(list[row_type])  # type: ignore[valid-type]
+
+    def receive() -> CheckedChunk | None:
+        piece = next(pieces, None)
+        if piece is None:
+            return None
+        chunk = _decoder.decode(piece)
+        if chunk.problem is not None:
+            raise IntakeError.of(chunk.problem)
+        return CheckedChunk(rows.decode(chunk.good), chunk.rejects, chunk.at_byte)
+
     try:
-        for piece in reader.pieces():
-            chunk = _decoder.decode(piece)
-            if chunk.problem is not None:
-                raise IntakeError.of(chunk.problem)
-            yield CheckedChunk(rows.decode(chunk.good), chunk.rejects, chunk.at_byte)
+        with ThreadPoolExecutor(1, "tollway-receive") as pool:
+            coming = pool.submit(receive)
+            while (chunk := coming.result()) is not None:
+                coming = pool.submit(receive)
+                yield chunk
     except EOFError:
-        raise IntakeError("Reading {name} ended half-way: load it again.", name=path.name) from None
+        raise IntakeError("Reading {name} ended half-way: load it again.", name=name) from None
+    finally:
+        pieces.close()
 
 
 def _sent(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[bytes]:

@@ -7,7 +7,6 @@ be known as arrays.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain
 from typing import Any
 
 from sqlalchemy import Table, bindparam
@@ -70,9 +69,17 @@ class ManyRows:
             end = start + (len(rows) - start) // size * size
             if end > start:
                 starts = range(start, end, size)
-                many = (tuple(chain.from_iterable(rows[at : at + size])) for at in starts)
+                many = (_joined(rows[at : at + size]) for at in starts)
                 yield self._of_rows(size), many
             start, size = end, size // 2
+
+
+def _joined(rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    # A list takes in a plain tuple at once; `chain` would go through its values.
+    values: list[Any] = []
+    for row in rows:
+        values += row
+    return tuple(values)
 
 
 @cache

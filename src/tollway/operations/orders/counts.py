@@ -7,6 +7,8 @@ The shop's version changes with them, so that old ones are noticed.
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 from sqlalchemy import bindparam, literal_column, text
@@ -105,15 +107,20 @@ _DAYS_TOTAL, _FORGET_DAYS = Query(lambda: text(_TOTAL_TEXT)), Query(lambda: text
 
 def counted(orders: Collection[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
-    hours = Counter([(order.owner_id, ALL, -order.newest_first // HOUR_MS) for order in orders])
-    # Few orders have a tag.
-    hours.update(
-        (order.owner_id, facet, -order.newest_first // HOUR_MS)
-        for order in orders
-        if order.remark_tag is not None or order.remark_tag_name is not None
-        for facet in facets_of(order.remark_tag, order.remark_tag_name)
-        if facet != ALL
-    )
+    hours: Counter[tuple[str, str, int]] = Counter()
+    # Mostly sorted by their owner: then hours alone are counted, which takes half the time.
+    for owner, some in groupby(orders, attrgetter("owner_id")):
+        its_orders = list(some)
+        of_all = Counter([-order.newest_first // HOUR_MS for order in its_orders])
+        hours.update({(owner, ALL, hour): count for hour, count in of_all.items()})
+        # Few orders have a tag.
+        hours.update(
+            (owner, facet, -order.newest_first // HOUR_MS)
+            for order in its_orders
+            if order.remark_tag is not None or order.remark_tag_name is not None
+            for facet in facets_of(order.remark_tag, order.remark_tag_name)
+            if facet != ALL
+        )
     counts: dict[Bucket, int] = {}
     for (owner, facet, hour), count in hours.items():
         counts[owner, facet, 1, hour] = count
