@@ -164,6 +164,30 @@ def test_a_refusal_is_an_answer_and_opens_nothing(fake: FakeCarrier) -> None:
     assert breaker.state is State.CLOSED
 
 
+def test_a_cancelled_message_says_nothing_of_the_carrier() -> None:
+    clock = Clock()
+    breaker = _breaker(clock)
+    for _ in range(3):
+        _end(_begun(breaker), "give up")
+    assert breaker.state is State.CLOSED
+    _fail(breaker, 2)
+    _end(_begun(breaker), "give up")
+    _fail(breaker)
+    assert breaker.state is State.OPEN
+    # A probe that is cancelled leaves the next message to be the probe.
+    clock.now_s += PAUSE_S
+    _end(_begun(breaker), "give up")
+    assert breaker.state is State.HALF_OPEN
+    _succeed(breaker)
+    assert breaker.state is State.CLOSED
+
+
+def _begun(breaker: Breaker) -> AbstractContextManager[None]:
+    message = breaker.message()
+    message.__enter__()
+    return message
+
+
 def test_an_answer_that_cannot_be_used_is_an_answer_and_opens_nothing(
     fake: FakeCarrier, tmp_path: Path
 ) -> None:

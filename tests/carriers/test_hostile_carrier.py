@@ -13,6 +13,7 @@ import pytest
 from tests.carriers.conftest import ask, link_to, new_order
 from tests.support.certificates import self_signed
 from tests.support.fake_carrier import ISSUE, SECRET, FakeCarrier
+from tollway.carriers.connectors.breaker import Breaker, State
 from tollway.carriers.connectors.connector import (
     Connector,
     Issued,
@@ -139,8 +140,12 @@ def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
     order = new_order()
     content = {"success": False, "objectId": order.ref.task_id, "errorCode": code}
     reply = _http("200 OK", written_answer(content, SECRET))
+    breaker = Breaker("YTO", lambda: 0.0, failures_max=1)
     with Impostor(reply) as impostor, pytest.raises(error, match="carrier's gateway"):
-        ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
+        link = link_to(f"http://127.0.0.1:{impostor.port}")
+        ask(link, lambda to: to.issue(order), breaker=breaker)
+    # One that was turned away was answered: the next may be of another kind.
+    assert (breaker.state is State.CLOSED) == (error is NotSentError)
 
 
 @pytest.mark.parametrize(

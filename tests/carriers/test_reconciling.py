@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from msgspec.structs import replace
@@ -23,9 +23,9 @@ from tollway.carriers.connectors.breaker import State
 from tollway.carriers.connectors.connector import Connector, Issued, OutcomeUnknownError
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.reconciling import Outcome, Reconciler
+from tollway.carriers.reconciling import Finding, Outcome, Reconciler
 from tollway.carriers.vault import load_vault
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreUnavailableError
 from tollway.store.open import OpenDatabase, key_path, open_sealer
 from tollway.webhooks.endpoints import add_endpoint
 
@@ -221,3 +221,29 @@ def test_what_the_operator_decides_is_reported_to_the_caller(
         ]
 
     _beside(own_store, carrier, work)
+
+
+def test_a_store_that_fails_leaves_no_work_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes on unseen would use a database that may be closed by then."""
+    ended: list[str] = []
+
+    async def pending(_: Database) -> list[str]:
+        return ["fails", "goes on"]
+
+    async def settle_of(_: Reconciler, wp_code: str) -> list[Finding]:
+        if wp_code == "fails":
+            raise StoreUnavailableError("away")
+        await asyncio.sleep(0.01)
+        ended.append(wp_code)
+        return []
+
+    async def work() -> None:
+        nothing = cast(Any, None)
+        with pytest.raises(StoreUnavailableError):
+            await Reconciler(nothing, nothing, nothing, RUNTIME).settle_all()
+        assert len(asyncio.all_tasks()) == 1
+
+    monkeypatch.setattr(reconciling, "carriers_pending", pending)
+    monkeypatch.setattr(Reconciler, "_settle_of", settle_of)
+    asyncio.run(work())
+    assert ended == ["goes on"]

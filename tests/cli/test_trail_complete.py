@@ -34,6 +34,7 @@ READ = {
     "intake rejected list",
     "ledger export",
     "ledger show",
+    "ledger statement",
     "mcp",
     "operation list",
     "operator list",

@@ -133,3 +133,17 @@ def _wait_until_ready(gateway: Gateway) -> None:
                 return
         except httpx.TransportError:
             assert time.monotonic() < deadline_s
+
+
+@pytest.mark.sqlite  # It takes seconds, and there both workers have one file for a moment.
+def test_a_hangup_replaces_the_worker_and_the_gateway_goes_on(own_store: Store) -> None:
+    gateway = Gateway(own_store)
+    (old,) = gateway.workers()
+    gateway.process.send_signal(signal.SIGHUP)
+    deadline_s = time.monotonic() + DEADLINE_S
+    while old in gateway.workers():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+    with httpx.Client(base_url=str(gateway.client.base_url)) as client:
+        assert client.get("/readyz").status_code == 200
+    assert gateway.stop() == 0

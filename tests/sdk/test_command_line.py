@@ -177,6 +177,18 @@ def test_what_fails_is_a_sentence_and_a_status(
     assert sentence in capsys.readouterr().err
 
 
+def test_the_gateway_is_understood_in_the_language_of_the_terminal(
+    signed_in: Caller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.delenv("LC_MESSAGES", raising=False)
+    for locale, message in (("zh_CN.UTF-8", "账号不存在"), ("C.UTF-8", "Account name does not")):
+        monkeypatch.setenv("LANG", locale)
+        with pytest.raises(SystemExit):
+            main(["orders", "--owner_id=1"])
+        assert message in capsys.readouterr().err
+
+
 def test_a_test_token_signs_in_to_the_sandbox(
     world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -82,6 +82,12 @@ def test_a_call_waits_as_long_as_a_proxy_asks(monkeypatch: pytest.MonkeyPatch) -
     assert waits == [7.0, 7.0] and len(set(answers.keys)) == 1
 
 
+@pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1"])
+def test_what_is_no_token_is_refused_before_it_is_sent(token: str) -> None:
+    with pytest.raises(ValueError, match="copy all of it, without Bearer"):
+        Client(token, "http://gateway.example")
+
+
 def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:
     answers = _Answers(b"<html>", 502)
     assert [answers.failure(retries=0).idempotency_key] == answers.keys
@@ -167,7 +173,7 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     const failure = async (work) => {
       try { await work(); return null; } catch (error) { return `${error.name}: ${error.message}`; }
     };
-    for (const token of ["", "tw_test_…", "a\\nb"]) {
+    for (const token of ["", "tw_test_…", "a\\nb", "Bearer t"]) {
       print(await failure(() => new tollway.Client({ token, baseUrl: "http://x" })));
     }
     print(await failure(() => new tollway.Client({ token: "t", baseUrl: "gateway.example" })));
@@ -190,6 +196,7 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     *tokens, address, rounded, key, sent, listeners = run(script)
     assert "1 to 255 printable ASCII characters" in key
     assert all("The token is empty or not whole" in each for each in tokens)
+    assert all("copy all of it, without Bearer" in each for each in tokens)
     assert "The address must begin with https://" in address
     assert rounded.startswith("RangeError: platform_user_id")
     assert [json.loads(each) for each in sent] == [

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -400,6 +401,44 @@ def test_an_owner_approves_and_revokes_in_chinese(
     page.get_by_role("button", name="撤销").click()
     page.get_by_text("已撤销，").wait_for()
     assert ask(gateway, asker, person.id).code == 302
+
+
+def _on_paper(page: Page, selector: str) -> str:
+    """What stands for an element when the page is printed."""
+    seen = "each => getComputedStyle(each, '::after').content.replaceAll('\"', '')"
+    return str(page.locator(selector).first.evaluate(seen))
+
+
+def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    aside(lambda: allow(store, asker, person))
+    paid = ask(gateway, asker, person.id)
+    assert paid.code == 0
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto(f"/operator/requests?account={asker.account_id}")
+    page.emulate_media(media="print")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
+    assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
+    assert not page.locator(".filters").is_visible()
+    page.goto("/operator/requests?code=0")
+    assert page.locator(".filters").is_visible()
+
+
+def test_the_bar_is_whole_when_text_is_twice_as_large(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), store)
+    page.evaluate("""() => {
+      const all = [...document.querySelectorAll(".bar, .bar *")];
+      const sizes = all.map((each) => 2 * parseFloat(getComputedStyle(each).fontSize));
+      all.forEach((each, index) => { each.style.fontSize = `${sizes[index]}px`; });
+    }""")
+    whole = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(whole) == 0
+    # The search is still wide enough to be used.
+    assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
 
 
 def test_every_operation_is_tried_from_the_reference_alone(

@@ -2,6 +2,7 @@
 
 import time
 
+from tests.cli.conftest import charge_calls
 from tests.support.browsers import Browser, shown_secret
 from tests.support.commands import all_commands
 from tests.support.ledger import RUNTIME, Caller
@@ -44,6 +45,7 @@ _PAGE_OF = {
     "price set": "/operator/prices/price",
     "ledger show": f"{_ACCOUNT}/ledger",
     "ledger export": f"{_ACCOUNT}/ledger.csv",
+    "ledger statement": f"{_ACCOUNT}/statement",
     "receipt": "/operator/request",
     "import product-figures": "/operator/data/import",
     "import coupon-claims": "/operator/data/import",
@@ -240,6 +242,20 @@ def test_the_ledger_of_an_account_is_a_file(operator: Browser, caller: Caller) -
         f"/operator/account/ledger.csv?id={caller.account_id}&unit={unit}"
     ).text
     assert file.startswith("\ufeffentry,at,kind") and "top_up" in file
+
+
+def test_the_statement_of_a_month_is_a_page(
+    operator: Browser, caller: Caller, store: Store
+) -> None:
+    ledger = operator.open(f"/operator/account/ledger?id={caller.account_id}").text
+    assert f"/operator/account/statement?id={caller.account_id}" in ledger
+    path = f"/operator/account/statement?id={caller.account_id}"
+    assert "Nothing was charged." in operator.open(path).text
+    charge_calls(store, caller.account_id, 3)
+    shown = operator.open(f"{path}&month=1970-01").text
+    assert "Product analysis" in shown and "3 calls" in shown
+    refused = operator.open(f"{path}&month=January")
+    assert refused.status_code == 400 and "That is no month" in refused.text
 
 
 def test_a_known_carrier_is_changed_by_the_same_form(operator: Browser, store: Store) -> None:

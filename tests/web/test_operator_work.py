@@ -234,6 +234,32 @@ def test_a_file_that_cannot_be_read_is_named_as_it_was_uploaded(operator: Browse
     assert f"{name} is not a whole .xlsx file" in page and "tollway-upload" not in page
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("{now}\0\x1b.jsonl ", "{now}.jsonl, 1: "),
+        ("{now}." + 90 * "名", "is neither .csv"),
+        ("{now}." + 200 * "x" + ".jsonl", "xxxx.jsonl, 1: "),
+    ],
+)
+def test_an_odd_name_of_a_file_is_no_error(operator: Browser, name: str, shown: str) -> None:
+    now = str(time.time_ns())
+    name, shown = name.replace("{now}", now), shown.replace("{now}", now)
+    operator.open("/operator/data")
+    parts = {**operator.hidden(), "kind": "orders", 'file"; filename="' + name: "{}"}
+    lines = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{part}"\r\n\r\n{value}\r\n'
+        for part, value in parts.items()
+    )
+    sent = operator.client.post(
+        "/operator/data/import",
+        content=f"{lines}--b--\r\n".encode(),
+        headers={"Content-Type": "multipart/form-data; boundary=b"},
+    )
+    assert sent.status_code == 200
+    _until(operator, "/operator/data", shown)
+
+
 def test_reading_stops_where_far_too_many_records_are_rejected(
     operator: Browser, store: Store
 ) -> None:

@@ -97,8 +97,8 @@ class Core:
 
     def __init__(self, token: str, retries: int, language: str) -> None:
         token = token.strip()
-        if not (token and token.isascii() and token.isprintable()):
-            raise ValueError("The token is empty or not whole: copy all of it.")
+        if not (token and token.isascii() and token.isprintable() and " " not in token):
+            raise ValueError("The token is empty or not whole: copy all of it, without Bearer.")
         self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
         self._retries = retries
         self._pacer = Pacer()

@@ -296,13 +296,19 @@ def _config() -> Path:
     return Path(base) / "tollway-call.json"
 
 
+def _language() -> str:
+    """The language of the terminal, in which the gateway says what is wrong."""
+    settings = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return "zh" if next(filter(None, settings), "").startswith("zh") else "en"
+
+
 def _sign_in(given: argparse.Namespace) -> None:
     if sys.stdin.isatty():
         token = getpass.getpass("Token: ").strip()
     else:
         token = sys.stdin.readline().strip()
     try:
-        client = Client(token, given.url)
+        client = Client(token, given.url, language=_language())
     except ValueError as error:
         raise _UsageError(str(error)) from None
     with client:
@@ -343,7 +349,7 @@ def _client() -> Client:
         raise _UsageError("Sign in first: tollway-call sign-in URL")
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        return Client(known["token"], known["url"])
+        return Client(known["token"], known["url"], language=_language())
     except (ValueError, KeyError, TypeError):
         raise _UsageError(f"{path} is damaged. Sign in again: tollway-call sign-in URL") from None
 

@@ -329,7 +329,7 @@ function checkedBaseUrl(baseUrl: string): string {
 function checkedToken(token: string): string {
   const text = String(token ?? "").trim();
   if (!/^[!-~]+$/.test(text)) {
-    throw new TypeError("The token is empty or not whole: copy all of it.");
+    throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
   }
   return text;
 }

@@ -103,8 +103,14 @@ class Reconciler:
         """Settles what can be settled of everything that no caller can still wait for."""
         carriers = await carriers_pending(self._database)
         # Concurrently, so that a carrier that does not answer delays its own waybills only.
-        findings = await asyncio.gather(*map(self._settle_of, carriers))
-        return [finding for of_carrier in findings for finding in of_carrier]
+        found = await asyncio.gather(*map(self._settle_of, carriers), return_exceptions=True)
+        findings = []
+        for of_carrier in found:
+            if isinstance(of_carrier, BaseException):
+                # Only now, when the others have ended too: nothing goes on unseen.
+                raise of_carrier
+            findings += of_carrier
+        return findings
 
     async def _settle_of(self, wp_code: str) -> list[Finding]:
         """Settles one carrier's waybills for at most one round's time. The next round goes on after

@@ -1,5 +1,5 @@
-"""`tollway ledger` and `tollway receipt`: reading entries, handing them to an accountant, and what
-became of one call."""
+"""`tollway ledger` and `tollway receipt`: reading entries, handing them to an accountant, a month's
+statement, and what became of one call."""
 
 import heapq
 import sys
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.files import new_file
 from tollway.cli.output import Cell, Output, Table, Time, counted
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
@@ -25,6 +25,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
+from tollway.ledger.statements import month_span_ms, statement_of
 from tollway.store.database import Reader
 
 _PAGE_ENTRIES = 1000
@@ -35,6 +36,9 @@ ledger = add_group(commands, "ledger")
 UnitOption = Annotated[
     str | None,
     option("Only credits, or calls:OPERATION; without this, all of them.", metavar="UNIT"),
+]
+MonthOption = Annotated[
+    str | None, option("Only this month, as 2026-01; without this, all.", metavar="YYYY-MM")
 ]
 
 
@@ -96,8 +100,9 @@ async def export(
     ] = None,
     is_lines: Annotated[bool, option("Write JSON Lines instead of CSV.", "--lines")] = False,
     unit: UnitOption = None,
+    month: MonthOption = None,
 ) -> Output | None:
-    """Write all entries of an account, the oldest first, as CSV or JSON Lines.
+    """Write all entries of an account, or of one month, the oldest first, as CSV or JSON Lines.
 
     With --json, the entries are one JSON array; or, when they go to a file, one JSON object says
     what was written.
@@ -105,11 +110,12 @@ async def export(
     format_ = Format.JSON_LINES if is_lines else Format.CSV
     if session.as_json and out is None:
         format_ = Format.JSON_ARRAY
+    span = None if month is None else _span_of(month, session.settings.zone)
     database = await session.open()
     found = await find_account(database, account)
     units = await _units(database, found, unit)
     with _destination(out) as stream:
-        entries = _from_oldest(database, found.id, units)
+        entries = _from_oldest(database, found.id, units, span)
         written = await _write(entries, format_, stream, session.settings.zone)
     if out is None:
         return None
@@ -119,6 +125,35 @@ async def export(
         f"{counted(written, 'entry', 'entries')} of account {account} "
         f"{'is' if written == 1 else 'are'} in {out}.",
     )
+
+
+@command(ledger, "statement")
+async def statement(
+    session: Session,
+    account: AccountArgument,
+    month: Annotated[str, option("The month, as 2026-01.", metavar="YYYY-MM")],
+) -> Output:
+    """Show what an account had, was given and spent in one month, by operation."""
+    zone = session.settings.zone
+    span = _span_of(month, zone)
+    database = await session.open()
+    found = await find_account(database, account)
+    made = await statement_of(database, found.id, span)
+    if not made.is_complete:
+        raise CommandError(
+            f"Entries of {month} were deleted, as keep_entries_days says: there is no statement."
+        )
+    balances = Table(
+        ("unit", "before", "topped up", "corrected", "charged", "held", "after"),
+        [msgspec.structs.astuple(each) for each in made.units],
+        empty=f"Account {found.name} has no balance.",
+    )
+    operations = Table(
+        ("operation", "unit", "calls", "charged"),
+        [msgspec.structs.astuple(each) for each in made.operations],
+        empty="Nothing was charged.",
+    )
+    return Output(made, f"Account {found.name} in {month} ({zone.key}).", balances, operations)
 
 
 @command(commands, "receipt")
@@ -135,6 +170,14 @@ async def receipt(
             days=session.settings.receipt_days,
         )
     return Output(found, Table(("receipt", found.request_id), _receipt_rows(found, session)))
+
+
+def _span_of(month: str, zone: ZoneInfo) -> range:
+    """The milliseconds of a month in a time zone."""
+    try:
+        return month_span_ms(month, zone)
+    except ValueError:
+        raise UsageError(f"{month} is no month: write it as 2026-01.") from None
 
 
 async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> Sequence[Entry]:
@@ -175,7 +218,7 @@ def _destination(out: Path | None) -> Iterator[TextIO]:
 
 
 async def _from_oldest(
-    reader: Reader, account_id: str, units: Sequence[str]
+    reader: Reader, account_id: str, units: Sequence[str], span: range | None
 ) -> AsyncIterator[Entry]:
     """The entries of each unit from the first on, up to the one that is the newest now; read page
     by page, so that memory does not grow with the ledger."""
@@ -189,7 +232,8 @@ async def _from_oldest(
             for entry in reversed(page):
                 # Should a number be missing, the page reaches back into the one before; and it may
                 # reach beyond the last when calls go on being charged.
-                if start < entry.number <= last_number:
+                is_wanted = span is None or entry.at_ms in span
+                if is_wanted and start < entry.number <= last_number:
                     yield entry
 
 

@@ -114,7 +114,7 @@ RELEASED = Phrase(
 )
 REFUSED = Phrase(
     "The call was refused with code {code} ({reason}): only success is charged.",
-    "调用被拒绝，代码 {code}（{reason}）：仅成功的调用扣费。",
+    "调用被拒绝，错误码 {code}（{reason}）：仅成功的调用扣费。",
 )
 FREE_REASONS = {
     FreeReason.FREE: Phrase(

@@ -194,7 +194,8 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
         found["replay"] = say("the answer of an earlier call")
     if receipt.balance_before is not None and receipt.unit is not None:
         before, after = grouped(receipt.balance_before), grouped(receipt.balance_after or 0)
-        found["settle"] = f"{amount(say, receipt.unit, receipt.amount)}: {before} → {after}"
+        taken = amount(say, receipt.unit, receipt.amount)
+        found["settle"] = say("{title}: {text}", title=taken, text=f"{before} → {after}")
     else:
         found["settle"] = say("nothing charged")
     return found

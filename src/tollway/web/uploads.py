@@ -16,10 +16,13 @@ _FIELD_MAX_BYTES = 4096
 _FIELDS_MAX = 20
 _TIMEOUT_S = 1800
 FILE_FIELD = "file"
+# Longer ones name no kind of file, and a file of the system cannot have any name.
+_SUFFIX_MAX = 16
 
 
 class Upload:
-    """The fields that came before the file, and the file; its name is as the sender wrote it."""
+    """The fields that came before the file, and the file; its name is as the sender wrote it, as
+    far as a page and every database can have it."""
 
     def __init__(self) -> None:
         self.fields: dict[str, str] = {}
@@ -28,9 +31,11 @@ class Upload:
         self._file: BinaryIO | None = None
 
     def begin_file(self, name: str) -> None:
-        self.name = Path(name.replace("\\", "/")).name[-100:]
+        last = Path(name.replace("\\", "/")).name
+        self.name = "".join(each for each in last if each.isprintable()).strip()[-100:]
         # Only this user can read it. The work that uses it removes it.
-        suffix = "".join(Path(self.name).suffixes[-2:])
+        suffixes = Path(self.name).suffixes[-2:]
+        suffix = "".join(each for each in suffixes if each.isascii() and len(each) <= _SUFFIX_MAX)
         descriptor, made = mkstemp(prefix="tollway-upload-", suffix=suffix)
         self.path, self._file = Path(made), os.fdopen(descriptor, "wb")
 

@@ -5,7 +5,8 @@ let through as a probe: if it is answered, the others follow; if not, the pause 
 Besides, the number of messages in flight is limited, so that a slow carrier delays a bounded number
 of calls.
 
-Only a missing answer counts: one that cannot be used is an answer. Look-ups of pending waybills are
+Only a missing answer counts: one that cannot be used is an answer, and so is one by which the
+message was turned away; a message that was cancelled says nothing. Look-ups of pending waybills are
 neither counted nor the probe, since one that is never answered would keep the carrier shut.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from tollway.carriers.connectors.connector import AnswerUnusableError, NotSentError
+from tollway.carriers.connectors.connector import AnswerUnusableError, NotSentError, TurnedAwayError
 
 
 class State(Enum):
@@ -65,12 +66,16 @@ class Breaker:
         self.in_flight += 1
         try:
             yield
-        except AnswerUnusableError:
+        except (AnswerUnusableError, TurnedAwayError):
             self._answered(is_probe=is_probe)
             raise
-        except BaseException:
-            # Also a cancelled call: the carrier had not answered until then.
+        except Exception:
             self._failed(is_probe=is_probe)
+            raise
+        except BaseException:
+            # Cancelled: until then the carrier had time to answer. The next message is the probe.
+            if is_probe:
+                self._is_probing = False
             raise
         else:
             self._answered(is_probe=is_probe)

@@ -25,9 +25,9 @@ from tollway.carriers.connectors.connector import (
     Issued,
     IssueOrder,
     NoLookUpError,
-    NotSentError,
     OrderRef,
     OutcomeUnknownError,
+    TurnedAwayError,
     Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
@@ -254,7 +254,7 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 
 def _gateway_error(code: str) -> ConnectorError:
     if code in NOT_PASSED_ON:
-        return NotSentError(
+        return TurnedAwayError(
             "The LINK gateway refused the message with {code}: check the link.", code=code
         )
     return OutcomeUnknownError("The LINK gateway has no answer of the carrier: {code}.", code=code)

@@ -2,6 +2,7 @@
 
     ConnectorError
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
+     │    └── TurnedAwayError  the same, but there was an answer
      └── OutcomeUnknownError  it may have been done or not; only look_up can tell
           └── AnswerUnusableError  the same, but the carrier did answer
                └── NoLookUpError   the protocol cannot ask: the operator has to decide
@@ -80,6 +81,11 @@ class ConnectorError(SentenceError):
 
 class NotSentError(ConnectorError):
     """Nothing was done: no connection, too many failures just before, too many messages."""
+
+
+class TurnedAwayError(NotSentError):
+    """The carrier's gateway answered that it has not passed the message on. It is not silent: the
+    breaker does not count this."""
 
 
 class OutcomeUnknownError(ConnectorError):

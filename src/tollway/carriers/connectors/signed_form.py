@@ -31,9 +31,9 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
-    NotSentError,
     OrderRef,
     OutcomeUnknownError,
+    TurnedAwayError,
     Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
@@ -206,7 +206,7 @@ def _issued(answer: Answer) -> Issued:
 
 def _gateway_error(code: str) -> ConnectorError:
     if code in NOT_PASSED_ON:
-        return NotSentError(
+        return TurnedAwayError(
             "The carrier's gateway refused the message with {code}: check the link.", code=code
         )
     return OutcomeUnknownError("The carrier's gateway has no answer of the carrier.")

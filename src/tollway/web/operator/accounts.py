@@ -364,7 +364,10 @@ async def show_ledger(context: Context) -> Response:
         path=f"{ONE}/ledger",
         kept={"id": account.id},
         request_path="/operator/request",
-        links=[Link("CSV", address(f"{ONE}/ledger.csv", id=account.id, unit=unit))],
+        links=[
+            Link(say("Statement"), address(f"{ONE}/statement", id=account.id)),
+            Link("CSV", address(f"{ONE}/ledger.csv", id=account.id, unit=unit)),
+        ],
     )
     crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
     return context.page(say("Ledger"), [table], crumbs=crumbs)

@@ -1,0 +1,123 @@
+"""A month's statement: what an account had, was given and spent, while the ledger goes on."""
+
+import csv
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.cli.conftest import CALLS, Command
+from tests.support.stores import Store
+from tollway.ledger.charging import Charge, post_charges
+from tollway.store.database import Transaction
+from tollway.store.open import OpenDatabase
+
+JANUARY, FEBRUARY, MARCH = (
+    round(datetime(2026, month, 10, tzinfo=UTC).timestamp()) for month in (1, 2, 3)
+)
+# The first moment of February in the time zone of the gateway, which is still January in UTC.
+FIRST_OF_FEBRUARY = round(datetime(2026, 1, 31, 16, tzinfo=UTC).timestamp())
+
+
+@pytest.fixture
+def account_id(tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An account that bought in January, February and March, and called in January and February."""
+    _set_clock(monkeypatch, JANUARY)
+    opened = str(tollway("account", "open", "acme", "--json").json["id"])
+    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
+    _charge(ledger_store, opened, FIRST_OF_FEBRUARY * 1000 - 1, 2)
+    _charge(ledger_store, opened, FIRST_OF_FEBRUARY * 1000, 3)
+    _set_clock(monkeypatch, FEBRUARY)
+    tollway("credit", "add", "acme", "50", "--calls", "product_analysis")
+    tollway("credit", "add", "acme", "-7", "--calls", "product_analysis")
+    _set_clock(monkeypatch, MARCH)
+    tollway("credit", "add", "acme", "1000", "--calls", "product_analysis")
+    tollway("credit", "add", "acme", "9")
+    return opened
+
+
+def _set_clock(monkeypatch: pytest.MonkeyPatch, at_s: int) -> None:
+    monkeypatch.setattr("tollway.ledger.runtime.Runtime.at_s", lambda _: at_s)
+    monkeypatch.setattr("tollway.ledger.runtime.Runtime.at_ms", lambda _: at_s * 1000)
+
+
+def _charge(store: Store, account_id: str, at_ms: int, count: int) -> None:
+    async def work(database: OpenDatabase) -> None:
+        async def post(transaction: Transaction) -> None:
+            named = [f"{at_ms}-{number}" for number in range(count)]
+            await post_charges(
+                transaction,
+                [
+                    Charge(account_id, CALLS, 1, "product_analysis", each, "tok_x", at_ms)
+                    for each in named
+                ],
+            )
+
+        await database.write(post)
+
+    store.do(work)
+
+
+def _unit(before: int, after: int, **sums: int) -> dict[str, object]:
+    none = dict.fromkeys(("topped_up", "corrected", "charged", "held"), 0)
+    return {"unit": CALLS, "before": before, **none, **sums, "after": after}
+
+
+def test_each_month_begins_with_what_the_one_before_left(tollway: Command, account_id: str) -> None:
+    months = {
+        month: tollway("ledger", "statement", "acme", "--month", f"2026-0{month}", "--json").json
+        for month in (1, 2, 3, 4)
+    }
+    calls = [months[month]["units"][0] for month in months]
+    assert calls == [
+        _unit(0, 98, topped_up=100, charged=2),
+        _unit(98, 138, topped_up=50, corrected=-7, charged=3),
+        _unit(138, 1138, topped_up=1000),
+        _unit(1138, 1138),
+    ]
+    credits_ = [months[month]["units"][1] for month in (2, 3)]
+    assert [(each["before"], each["after"]) for each in credits_] == [(0, 0), (0, 9)]
+    spent = [months[month]["operations"] for month in (2, 3)]
+    february = {"operation": "product_analysis", "unit": CALLS, "calls": 3, "charged": 3}
+    assert spent == [[february], []]
+
+
+def test_the_table_names_the_month_and_its_time_zone(tollway: Command, account_id: str) -> None:
+    shown = tollway("ledger", "statement", account_id, "--month", "2026-02").out
+    assert shown.startswith("Account acme in 2026-02 (Asia/Shanghai).\n")
+    assert [line.split() for line in shown.splitlines()][-1] == [
+        "product_analysis",
+        CALLS,
+        "3",
+        "3",
+    ]
+    tollway("account", "open", "new")
+    empty = tollway("ledger", "statement", "new", "--month", "2026-02").out
+    assert "Account new has no balance." in empty and "Nothing was charged." in empty
+
+
+def test_a_month_of_which_entries_were_deleted_has_none(
+    tollway: Command, account_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _set_clock(monkeypatch, round(datetime(2026, 5, 15, tzinfo=UTC).timestamp()))
+    whole = tollway("ledger", "statement", "acme", "--month", "2026-03").out
+    monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "60")
+    assert tollway("retention", "apply").status == 0
+    refused = tollway("ledger", "statement", "acme", "--month", "2026-02")
+    assert (refused.status, refused.out) == (1, "")
+    assert "Entries of 2026-02 were deleted" in refused.err
+    assert tollway("ledger", "statement", "acme", "--month", "2026-04").status == 0
+    assert "1,138" in whole
+
+
+@pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31", "9999-12"])
+def test_what_is_no_month_is_refused(tollway: Command, account_id: str, month: str) -> None:
+    for command in ("statement", "export"):
+        answer = tollway("ledger", command, "acme", "--month", month)
+        assert (answer.status, answer.out) == (2, "")
+        assert answer.err.startswith(f"{month} is no month: write it as 2026-01")
+
+
+def test_the_entries_of_one_month_are_exported(tollway: Command, account_id: str) -> None:
+    written = tollway("ledger", "export", "acme", "--month", "2026-02").out
+    rows = list(csv.DictReader(written.splitlines()))
+    assert [int(row["amount"]) for row in rows] == [-1, -1, -1, 50, -7]
