@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 import tollway
 from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
+from tests.support.forks import share
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
@@ -116,6 +117,9 @@ class DatabasesOfTests:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DatabasesOfTests())
+    # Before the processes that run the tests are started.
+    if config.getoption("numprocesses", None):
+        share()
     # Campaigns may fill a disk.
     if config.option.markexpr == "not torture":
         use_memory()

@@ -108,6 +108,8 @@ def test_a_mistyped_variable_is_named_with_what_was_meant(
         ("public_url = 'https://a#b'", "Setting public_url must look like https://"),
         ("public_url = 'https://me:pw@a'", "Setting public_url must look like https://"),
         ("public_url = 'https://a:99999'", "Setting public_url must look like https://"),
+        ("webhook_internal_hosts = 'a.internal; b'", "needs hosts like hooks.internal"),
+        ("webhook_internal_hosts = 'a, http://b:80'", "and http://b:80 is none."),
         ("host = ''", "Setting host (from tollway.toml) must not be empty."),
         ("host = 5", "Setting host (from tollway.toml) must be a text, in quotation marks."),
         (f"timezone = '{'a' * 5000}'", "aaa is not a known time zone"),
@@ -130,7 +132,9 @@ def test_a_wrong_file_is_reported_in_a_sentence(
 def test_a_file_that_an_editor_began_with_a_mark_is_read(
     tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workplace / "tollway.toml").write_bytes(b"\xef\xbb\xbfport = 9000\n")
+    (workplace / "tollway.toml").write_bytes(
+        b"\xef\xbb\xbfport = 9000\nwebhook_internal_hosts = 'a.internal, ::1, 10.0.0.5,'\n"
+    )
     # A variable that is empty names no file.
     monkeypatch.setenv("TOLLWAY_CONFIG", "")
     origins = {origin["name"]: origin["value"] for origin in tollway("settings", "--json").json}

@@ -73,7 +73,10 @@ class Forks:
         connection, _ = self._listener.accept()
         request, files, _, _ = socket.recv_fds(connection, REQUEST_MAX, 3)
         while not request.endswith(b"\n"):
-            request += connection.recv(REQUEST_MAX)
+            if not (more := connection.recv(REQUEST_MAX)):
+                connection.close()  # Whoever asked is gone.
+                return None
+            request += more
         if (pid := os.fork()) == 0:
             connection.close()
             self._leave()
@@ -82,7 +85,8 @@ class Forks:
         for file in files:
             os.close(file)
         self._waiting[pid] = connection
-        connection.sendall(b"%d\n" % pid)
+        with suppress(OSError):
+            connection.sendall(b"%d\n" % pid)
         return None
 
     def _leave(self) -> None:

@@ -1,6 +1,6 @@
 """Programs of this project as processes of their own, without the time it takes to load them.
 
-They run in forks of a loaded process (`fork_server.py`), of which every test process has one.
+They run in forks of a loaded process (`fork_server.py`). All test processes of a run share one.
 """
 
 import atexit
@@ -23,6 +23,8 @@ from typing import IO, Any, TypeVar
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 180
+# Where the test processes of a run find the socket of the one that they share.
+_SHARED = "SHARED_FORK_SERVER"
 # For scripts, which find programs by their names. Signals go on to where they are meant for.
 _PROGRAM = """#!{python} -S
 import json, os, signal, socket, sys
@@ -45,8 +47,8 @@ class ForkServer:
     """The loaded process, started for the first one who needs it."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="tollway-forks-"))
-        self.path = self.folder / "socket"
+        self._folder = Path(tempfile.mkdtemp(prefix="tollway-forks-"))
+        self.path = self._folder / "socket"
         # Only the end of its input ends it. It ends when this process does, whichever way.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.fork_server", str(self.path)],
@@ -55,18 +57,26 @@ class ForkServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        while not self.path.exists():
-            assert self._process.poll() is None, "the programs cannot be loaded"
-            assert time.monotonic() < deadline_s, "the programs were not loaded in time"
-            time.sleep(0.02)
         atexit.register(self.stop)
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(_TIMEOUT_S)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self._folder)
+
+
+def share() -> None:
+    """Starts one for the test processes that this one will start."""
+    os.environ[_SHARED] = f"{ForkServer().path} of {_code()}"
+
+
+def _code() -> str:
+    """Where the programs come from: those of another copy must not be taken for them."""
+    return f"{ROOT} {os.environ.get('PYTHONPATH')}"
 
 
 def _once(make: Callable[[], T]) -> Callable[[], T]:
@@ -81,18 +91,29 @@ def _once(make: Callable[[], T]) -> Callable[[], T]:
 
 
 @_once
-def _server() -> ForkServer:
-    return ForkServer()
+def _socket() -> str:
+    """Of the loaded process, once it is loaded."""
+    shared, _, code = os.environ.get(_SHARED, "").partition(" of ")
+    own = None if code == _code() else ForkServer()
+    path = Path(shared) if own is None else own.path
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while not path.exists():
+        # The folder of one that is shared goes with it.
+        is_gone = not path.parent.exists() if own is None else own.has_ended()
+        assert not is_gone, "the programs cannot be loaded"
+        assert time.monotonic() < deadline_s, "the programs were not loaded in time"
+        time.sleep(0.02)
+    return str(path)
 
 
 @_once
 def programs() -> Path:
     """A folder with a file to run for each module, which does what `python -m MODULE` does."""
-    folder = _server().folder / "programs"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="tollway-programs-"))
+    atexit.register(shutil.rmtree, folder)
     for module in ("tollway", "tollway.demo.fakes.carrier", "tollway.demo.fakes.link"):
         file = folder / module
-        text = _PROGRAM.format(python=sys.executable, path=str(_server().path), module=module)
+        text = _PROGRAM.format(python=sys.executable, path=_socket(), module=module)
         file.write_text(text, encoding="utf-8")
         file.chmod(0o755)
     return folder
@@ -126,7 +147,7 @@ class Fork:
         if reading is not None:
             self.stdout = open(reading, encoding="utf-8")  # noqa: PTH123, SIM115
         self._server = socket.socket(socket.AF_UNIX)
-        self._server.connect(str(_server().path))
+        self._server.connect(_socket())
         with Path(os.devnull).open("rb") as nothing:
             files = [nothing.fileno(), writing, 2 if stderr is None else stderr.fileno()]
             socket.send_fds(self._server, [json.dumps(request).encode() + b"\n"], files)

@@ -7,9 +7,11 @@ them all with their origin.
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tollway.settings import Settings, SettingsError
 
 _VARIABLE = "TOLLWAY_"
+_HOST = re.compile(r"[A-Za-z0-9_.-]+")
 # Variables that are not settings of the gateway.
 _NOT_SETTINGS = ("TOLLWAY_CONFIG", "TOLLWAY_TEST_")
 
@@ -57,6 +60,7 @@ def load_settings(
     _check_zone(settings.timezone)
     _check_public_url(settings.public_url)
     _check_proxies(settings)
+    _check_hosts(settings.webhook_internal_hosts)
     return settings, tuple(origins)
 
 
@@ -149,3 +153,22 @@ def _check_proxies(settings: Settings) -> None:
         raise SettingsError(
             f"Setting trusted_proxies needs addresses or networks like 10.0.0.0/8: {error}."
         ) from None
+
+
+def _check_hosts(named: str) -> None:
+    """What has a scheme, a port or a path is no host: it would never be that of a webhook."""
+    for host in named.split(","):
+        name = host.strip()
+        if name and not (_HOST.fullmatch(name) or _is_ip_address(name)):
+            raise SettingsError(
+                f"Setting webhook_internal_hosts needs hosts like hooks.internal or 10.0.0.5, "
+                f"separated by commas, and {name} is none."
+            )
+
+
+def _is_ip_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
