@@ -1,6 +1,7 @@
 """A client's way: added, given a token, paid call, revoked; and what is seen of it meanwhile."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,33 +20,41 @@ from tollway.gateway.token_request import GRANT_TYPE
 from tollway.ledger.token_format import is_well_formed
 
 
+@pytest.fixture
+def own_gateway(own_store: Store) -> Iterator[Gateway]:
+    """Other tests put into the database of all what an audit would object to."""
+    started = Gateway(own_store)
+    yield started
+    assert started.stop() == 0
+
+
 def test_from_the_command_line_to_a_paid_call_and_to_the_end(
-    gateway: Gateway, store: Store, question: dict[str, str]
+    own_gateway: Gateway, own_store: Store, question: dict[str, str]
 ) -> None:
-    caller = new_client(store).caller
+    caller = new_client(own_store).caller
 
     def tollway(*arguments: str) -> str:
-        done = forks.run("tollway", *arguments, "--database", store.url)
+        done = forks.run("tollway", *arguments, "--database", own_store.url)
         done.check_returncode()
         return done.stdout
 
     added = tollway("client", "add", caller.account_id, "--label", "till").splitlines()
     form = dict(line.split("=") for line in added[:2])
-    token = ask(gateway, {**form, "grant_type": GRANT_TYPE}).json()["access_token"]
-    before = calls_left(store, caller)
-    assert gateway.get(token=token, query=question).code == 0
-    assert calls_left(store, caller) == before - 1
+    token = ask(own_gateway, {**form, "grant_type": GRANT_TYPE}).json()["access_token"]
+    before = calls_left(own_store, caller)
+    assert own_gateway.get(token=token, query=question).code == 0
+    assert calls_left(own_store, caller) == before - 1
     listed = json.loads(tollway("token", "list", caller.account_id, "--json"))
     (obtained,) = (each for each in listed if each["client_id"] == form["client_id"])
-    assert newest_entry(store, caller, CALLS).token_id == obtained["id"]
+    assert newest_entry(own_store, caller, CALLS).token_id == obtained["id"]
     revoked = tollway("client", "revoke", form["client_id"])
     assert revoked == (
         f"Client {form['client_id']} is revoked: its tokens are refused from the next call on.\n"
     )
-    assert_refused(gateway, token, question)
-    assert ask(gateway, {**form, "grant_type": GRANT_TYPE}).status_code == 401
+    assert_refused(own_gateway, token, question)
+    assert ask(own_gateway, {**form, "grant_type": GRANT_TYPE}).status_code == 401
     # What the operator issued is not the client's, and goes on.
-    assert gateway.get(token=caller.token, query=question).code == 0
+    assert own_gateway.get(token=caller.token, query=question).code == 0
     assert "All checks passed." in tollway("audit")
 
 

@@ -130,6 +130,11 @@ def test_100_a_parameter_in_the_query_of_a_post_is_never_ignored_silently(
         assert (reply.code, reply.data) == (100, {})
         assert query.split("=")[0] in reply.msg
         assert reply.msg.endswith(", in the body and not in the query string.")
+    # A slip of the pen, as in a body.
+    for query, known in (("remark_tagg=1", "remarkTag"), ("Pagesize=6", "pageSize")):
+        reply = asked(query, good)
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+        assert query.split("=")[0] in reply.msg and known in reply.msg
     assert amount_left(world, caller, "credits") == before
     plain = asked("", good)
     for query in ("page=0&pageSize=5", "remark=", "%zz"):

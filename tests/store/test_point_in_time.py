@@ -56,7 +56,7 @@ def test_what_was_committed_until_then_is_there_and_nothing_later(
     server.stop()
 
     recovery = _page_settings("restore_command", backup) | {"recovery_target_time": str(moment)}
-    (backup / "base/recovery.signal").touch()
+    subprocess.run(["touch", "base/recovery.signal"], check=True, **unprivileged(backup))
     recovered = Server(backup=backup / "base", **recovery)
     eventually(
         lambda: run_on(recovered.url, "SELECT pg_is_in_recovery()"), lambda it: it == [(False,)]

@@ -1,6 +1,7 @@
 """The writer: each piece of work is a transaction, and one that fails harms no other."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +22,9 @@ from tollway.store.database import (
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.postgresql.errors import RivalError
 from tollway.store.query import Query
+from tollway.store.sqlite import log_write_back
+from tollway.store.sqlite.connection import Connection
+from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 ADD = Query(
@@ -200,3 +204,52 @@ def test_work_that_may_be_lost_does_not_wait_for_the_disk_and_the_next_takes_it_
 
     with disk.in_use():
         store.do(work)
+
+
+@pytest.mark.sqlite
+def test_a_long_log_is_written_back_once_and_in_no_commit(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_write_back, "_BEGIN_FRAMES", 12)
+    by: list[str] = []
+    checkpoint = Connection.checkpoint
+
+    def watched(connection: Connection, mode: int) -> None:
+        by.append(threading.current_thread().name)
+        checkpoint(connection, mode)
+
+    monkeypatch.setattr(Connection, "checkpoint", watched)
+
+    async def work(database: OpenDatabase) -> None:
+        assert isinstance(database, SqliteDatabase)
+        before = await stored(database)
+        for number in range(20):
+            await database.write(adds(f"p{number}"))
+        await asyncio.to_thread(database._writer._write_back.wait)
+        noop = apsw.SQLITE_CHECKPOINT_NOOP
+        frames, written_back = database._reader.raw.wal_checkpoint(mode=noop)
+        assert frames >= written_back >= 12
+        assert by == ["tollway-log"]
+        assert await stored(database) == before + 20
+
+    own_store.do(work)
+
+
+@pytest.mark.sqlite
+def test_a_log_that_cannot_be_written_back_harms_no_commit(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_write_back, "_BEGIN_FRAMES", 1)
+
+    def refuse(*_: object) -> None:
+        raise StoreBusyError("another process writes it back")
+
+    monkeypatch.setattr(Connection, "checkpoint", refuse)
+
+    async def work(database: OpenDatabase) -> None:
+        before = await stored(database)
+        for number in range(3):
+            await database.write(adds(f"p{number}"))
+        assert await stored(database) == before + 3
+
+    own_store.do(work)

@@ -20,6 +20,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from tests.support.kept_connections import (
+    forget,
+    forget_all,
+    is_plain,
+    keep_connections_to,
+    raw_connection,
+    run_kept,
+)
 from tests.support.ports import free_port
 from tests.support.server_files import BIN, new_data, run_program, server_folder, unprivileged
 from tollway.store.migrate import migrate
@@ -104,7 +112,9 @@ class Server:
     def kill(self) -> None:
         """All of its processes at once, as when the machine goes away."""
         for pid in self._processes():
-            os.kill(pid, signal.SIGKILL)
+            # Some end by themselves when the first is gone.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         assert self._process is not None
         self._process.wait(timeout=_TIMEOUT_S)
         self._process = None
@@ -139,7 +149,9 @@ class Server:
 @cache
 def server_url() -> str:
     """The server that all tests of this process share."""
-    return os.environ.get("TOLLWAY_TEST_DATABASE") or Server().url
+    url = os.environ.get("TOLLWAY_TEST_DATABASE") or Server().url
+    keep_connections_to(url)
+    return url
 
 
 def new_database(*, is_migrated: bool = True) -> str:
@@ -149,6 +161,7 @@ def new_database(*, is_migrated: bool = True) -> str:
 
 def copy_of(url: str) -> str:
     """The URL of a new database with the content of one without connections."""
+    forget(url)
     return _create_for_user(urlsplit(url).path[1:])
 
 
@@ -164,6 +177,7 @@ def databases_of(user: list[str]) -> Iterator[None]:
 
 def drop(user: list[str]) -> None:
     """Those of a user that is over; they go with the next one that is made."""
+    forget(*map(_url_of, user))
     _unused.extend(user)
     user.clear()
 
@@ -193,10 +207,16 @@ def _create(template: str) -> str:
     server = server_url()
     dropped = [f"DROP DATABASE IF EXISTS {each} WITH (FORCE)" for each in _unused]
     _unused.clear()
-    run_on(server, *dropped, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    _run(server, *dropped, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     if "TOLLWAY_TEST_DATABASE" in os.environ:
         atexit.register(run_on, server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    url = _url_of(name)
+    keep_connections_to(url)
+    return url
+
+
+def _url_of(name: str) -> str:
+    return urlunsplit(urlsplit(server_url())._replace(path=f"/{name}"))
 
 
 @contextmanager
@@ -237,15 +257,21 @@ def waiting(url: str) -> int:
 
 def run_on(url: str, *statements: str) -> list[tuple[object, ...]]:
     """Runs statements, each in a transaction of its own; gives the rows of the last."""
+    if is_plain(statements):
+        return _run(url, *statements)
+    forget_all()
+    try:
+        return _run(url, *statements)
+    finally:
+        forget_all()
 
+
+def _run(url: str, *statements: str) -> list[tuple[object, ...]]:
     async def work() -> list[tuple[object, ...]]:
-        connection = await asyncpg.connect(url)
-        try:
+        async with raw_connection(url) as connection:
             *others, last = statements
             for each in others:
                 await connection.execute(each)
             return [tuple(row) for row in await connection.fetch(last)]
-        finally:
-            await connection.close()
 
-    return asyncio.run(work())
+    return run_kept(work())

@@ -22,14 +22,17 @@ _root = [Path(tempfile.gettempdir())]
 
 
 def use_memory() -> None:
-    """From now on in this process, if there is plenty of it. Not for what measures a server, nor
-    for what fills it."""
+    """From now on in this process, if there is plenty of it, for what pytest keeps files in too.
+    Not for what measures a server, nor for what fills it."""
     with suppress(OSError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         (free_kib,) = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
         free = min(free_kib * 1024, shutil.disk_usage(_MEMORY).free)
         if free >= _MEMORY_MIN and os.access(_MEMORY, os.W_OK | os.X_OK):
             _root[0] = _MEMORY
+            # Tests run programs that they write.
+            if not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
+                os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 def server_folder() -> Path:

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 import apsw
 
 from tests.support import engines
+from tests.support.kept_connections import run_kept, with_kept
 from tests.support.postgresql import copy_of, locked, new_database, run_on
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database
+from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -64,12 +66,14 @@ class Store:
     def do(self, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:
         async def run() -> T:
             database = open_database(self.url, Metrics())
+            if isinstance(database, PostgresqlDatabase):
+                return await with_kept(self.url, database, work)
             try:
                 return await work(database)
             finally:
                 await database.close()
 
-        return asyncio.run(run())
+        return run_kept(run()) if self.is_shared else asyncio.run(run())
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Runs one statement in a transaction of its own."""

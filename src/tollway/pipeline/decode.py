@@ -94,7 +94,8 @@ class Decode:
 
     def _check_query(self, call: Call) -> None:
         """Nothing is read from the query of a request with a body. Names that mean nothing there
-        are listed with those of the body; a parameter is refused if it would change the answer."""
+        are listed with those of the body; a parameter is refused if it would change the answer, and
+        a slip of the pen as in the body."""
         try:
             sent = read_query(call.query)
         except Refusal:
@@ -104,7 +105,7 @@ class Decode:
             decoder.check_same(sent, call.request)
         except Refusal as refusal:
             raise _elsewhere(refusal, _IN_BODY) from None
-        unknown = decoder.unknown(sent)
+        unknown = decoder.ignored(sent)
         if unknown:
             call.ignored = listed_together(call.ignored, _listed(unknown))
 

@@ -8,6 +8,7 @@ import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
@@ -31,6 +32,7 @@ from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
+from tollway.store.sqlite.log_write_back import LogWriteBack
 from tollway.store.sqlite.write_lock import WriteLock
 
 T = TypeVar("T")
@@ -148,6 +150,7 @@ class Writer:
         self._connection: Connection | None = None
         self._connected()
         self._metrics = metrics
+        self._write_back = LogWriteBack(partial(Connection, path, busy_timeout_ms))
         self._tasks: SimpleQueue[_Task | _Checkpoint | None] = SimpleQueue()
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="tollway-writer", daemon=True)
@@ -179,6 +182,7 @@ class Writer:
         self._is_closed = True
         self._tasks.put(None)
         self._thread.join()
+        self._write_back.wait()
         self._disconnect()
         if self._write_lock is not None:
             self._write_lock.close()
@@ -196,6 +200,8 @@ class Writer:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
             else:
                 task.loop.call_soon_threadsafe(_succeed, task.answer, result)
+                if self._changes is not None:
+                    self._write_back.after_commit(self._changes.log_frames())
             self._metrics.wrote(perf_counter() - began_s)
 
     def _checkpoint(self, asked: _Checkpoint) -> None:
