@@ -74,7 +74,7 @@ class Forks:
         request, files, _, _ = socket.recv_fds(connection, REQUEST_MAX, 3)
         while not request.endswith(b"\n"):
             if not (more := connection.recv(REQUEST_MAX)):
-                connection.close()  # Whoever asked is gone.
+                connection.close()  # The one who asked is gone.
                 return None
             request += more
         if (pid := os.fork()) == 0:

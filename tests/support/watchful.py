@@ -1,5 +1,6 @@
-"""`python -m tests.support.watchful ARGUMENTS`: `tollway` that watches accounts all the time, so
-that a test need not wait ten seconds for what is reported. All else is the same."""
+"""`python -m tests.support.watchful ARGUMENTS`: `tollway` that watches accounts and delivers its
+webhooks all the time, so that no test waits ten seconds for what is reported. All else is the same.
+"""
 
 import sys
 
@@ -9,10 +10,10 @@ from tollway.gateway import worker
 _INTERVAL_S = 0.2
 
 
-def watch_often() -> None:
-    worker._WATCH_INTERVAL_S = _INTERVAL_S
+def hurry() -> None:
+    worker._WATCH_INTERVAL_S = worker._WEBHOOK_INTERVAL_S = _INTERVAL_S
 
 
 if __name__ == "__main__":
-    watch_often()
+    hurry()
     main(sys.argv[1:])

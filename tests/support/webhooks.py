@@ -1,9 +1,11 @@
-"""A receiver of webhooks, in this process."""
+"""A receiver of webhooks, in this process, and a gateway that sends them at once."""
 
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tests.support.gateway import Gateway
 
 
 class Received(NamedTuple):
@@ -46,3 +48,10 @@ class Receiver:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class WatchfulGateway(Gateway):
+    """One that reports what happens at once, also low balances and what expires."""
+
+    def _start(self, _: str, *arguments: str, **where: Any) -> Any:
+        return super()._start("tests.support.watchful", *arguments, **where)

@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
-from tests.support.webhooks import Received, Receiver
+from tests.support.webhooks import Received, Receiver, WatchfulGateway
 from tollway.store.database import Database
 from tollway.webhooks.events import Event, record_event
 from tollway_client import Client
@@ -29,7 +28,7 @@ def campaign(folder: Path, *, events: int, kills: int, seed: int) -> tuple[list[
     store = Store(folder / "tollway.db")
     caller = new_caller(store)
     receiver = Receiver(lambda _: rng.choice((200, 200, 200, 500, 503)))
-    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1")
+    gateway = WatchfulGateway(store, webhook_internal_hosts="127.0.0.1")
     with Client(caller.token, gateway.base_url) as client:
         secret = client.account.webhooks_make(url=receiver.url).secret
 
@@ -50,7 +49,7 @@ def campaign(folder: Path, *, events: int, kills: int, seed: int) -> tuple[list[
             )
             gateway.kill()
             gateway.stop()
-            gateway = Gateway(store, webhook_internal_hosts="127.0.0.1")
+            gateway = WatchfulGateway(store, webhook_internal_hosts="127.0.0.1")
     _wait(store, receiver, lambda: _waiting(store) == 0)
     assert gateway.stop() == 0
     receiver.close()

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +16,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.owners import authorize, shop
 from tests.support.remote import eventually, left_pending
 from tests.support.stores import Store
-from tests.support.webhooks import Received, Receiver
+from tests.support.webhooks import Received, Receiver, WatchfulGateway
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import BY_NAME
@@ -31,13 +30,6 @@ from tollway_client import Client, errors
 from tollway_client.webhooks import verify
 
 ORDERS = BY_NAME["orders"]
-
-
-class WatchfulGateway(Gateway):
-    """One that reports low balances, and what expires, at once."""
-
-    def _start(self, _: str, *arguments: str, **where: Any) -> Any:
-        return super()._start("tests.support.watchful", *arguments, **where)
 
 
 @pytest.fixture(scope="module")
