@@ -12,9 +12,10 @@ import pytest
 import zxingcpp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from PIL import Image
 
-from tollway.carriers.labels.drawing import bar_widths
+from tollway.carriers.labels.drawing import Drawing, bar_widths
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import pdf, png, zpl
 from tollway.carriers.labels.layout import (
@@ -137,6 +138,21 @@ def test_long_and_odd_addresses_stay_on_the_paper(size: LabelSize, detail: str) 
     picture.paste(inner, (margin, margin))
     assert picture.getextrema() == (255, 255), "something is drawn on the margin"
     assert "\x1b" not in zpl(label, FONTS, STYLE).decode("ascii")
+
+
+@pytest.mark.parametrize("dots_per_mm", [8, 600 / 25.4])
+@pytest.mark.parametrize("letter", ["路", "W"])
+@ALL_SIZES
+def test_the_longest_addresses_stay_in_their_rows(
+    size: LabelSize, letter: str, dots_per_mm: float
+) -> None:
+    label = _label(size, detail=letter * 255, parcel=Parcel("碗" * 100, 1200))
+    sender = replace(label.sender, name="店" * 39, address=label.recipient.address)
+    label = replace(label, sender=sender, recipient=replace(label.recipient, name="王" * 39))
+    layout = lay_out(label, STYLE)
+    drawing = Drawing(layout, FONTS, dots_per_mm)
+    words = [each for each in layout.elements if isinstance(each, Words)]
+    assert not [each.text for each in words if not drawing._fits(each.box, *drawing._fitted(each))]
 
 
 @ALL_SIZES

@@ -60,6 +60,7 @@ _COLOURS = {
 _BLACK = "#000000"
 _MARGIN = 3.0
 _PAD = 1.2
+_LONG_ADDRESS = 150
 
 
 class Box(NamedTuple):
@@ -175,12 +176,14 @@ class _Page:
         marked, box = self.row(height).split(10.0)
         self.mark(marked, mark, min(7.0, height / 2))
         inner = box.inside(left=0)
-        name_height = min(inner.height * 0.38, size * 1.5)
+        where = party.address
+        address = f"{where.province} {where.city} {where.district} {where.detail}"
+        # A long address needs the height more than the name does.
+        share = 0.38 if len(address) <= _LONG_ADDRESS else 0.28
+        name_height = min(inner.height * share, size * 1.5)
         name = Box(inner.x, inner.y, inner.width, name_height)
         self.elements.append(Words(name, f"{party.name}  {phone}", size, is_bold=True))
-        where = party.address
         street = Box(inner.x, inner.y + name_height, inner.width, inner.height - name_height)
-        address = f"{where.province} {where.city} {where.district} {where.detail}"
         self.elements.append(Words(street, address, size * 0.9))
 
 
