@@ -50,8 +50,10 @@ def file_chunks(
 
 
 def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[CheckedChunk]:
+    """Looks at the key file, or makes it, only when the first records are asked for: by then the
+    database has been asked whether it is the right one."""
     loader = kind.make_loader(open_sealer(database_url, key_file) if kind.is_sealed else None)
-    return checked_chunks(loader, read_records(path), kind.chunk_records)
+    yield from checked_chunks(loader, read_records(path), kind.chunk_records)
 
 
 def _received(reader: SecondProcess, row_type: type, name: str) -> Iterator[CheckedChunk]:
