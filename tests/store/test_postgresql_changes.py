@@ -8,6 +8,7 @@ from tests.store.on_postgresql import DEADLINE_S, add, opened, settled, until_ch
 from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
 from tollway.store.database import Transaction
+from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
 
@@ -31,6 +32,19 @@ def test_a_change_by_anybody_is_heard_and_others_are_not(store: Store) -> None:
             await other.write(change)
             await until_changed(database, before)
         await other.close()
+
+    store.do(work)
+
+
+def test_a_process_sees_its_own_change_before_it_is_notified(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChangeListener, "_on_change", lambda *_: None)
+
+    async def work(database: PostgresqlDatabase) -> None:
+        before = await settled(database)
+        await database.write(directory_changed)
+        assert database.change_mark() != before
 
     store.do(work)
 

@@ -78,10 +78,12 @@ class Transaction(Reader, Protocol):
     """One atomic piece of work: all of it is committed, or none.
 
     Work that changes neither records nor versions may say so by `keeps_records`: then reads of
-    records (`RecordQuery`) need not notice its commit.
+    records (`RecordQuery`) need not notice its commit. Work that changes a version has
+    `changes_versions` set.
     """
 
     keeps_records: bool
+    changes_versions: bool
 
     async def execute(self, query: Query, **values: object) -> int:
         """Runs a query and returns how many rows it changed."""

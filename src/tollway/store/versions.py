@@ -26,16 +26,19 @@ async def write_nothing_new(transaction: Transaction) -> None:
 
 async def directory_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes who may do what, or who has how much."""
+    transaction.changes_versions = True
     await transaction.execute(_BUMP_DIRECTORY)
 
 
 async def figures_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes a product or its figures."""
+    transaction.changes_versions = True
     await transaction.execute(_BUMP_FIGURES)
 
 
 async def material_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes promotion material."""
+    transaction.changes_versions = True
     await transaction.execute(_BUMP_MATERIAL)
 
 

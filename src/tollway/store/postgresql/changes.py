@@ -52,6 +52,10 @@ class ChangeListener:
             return self._changes, int(now_s * _DEAF_MARKS_PER_S)
         return self._changes
 
+    def note_own(self) -> None:
+        """This process itself changed something: its next call need not wait to be notified."""
+        self._changes += 1
+
     def renew(self) -> None:
         """Listens on a new connection: the old one may lead to the wrong server."""
         if self._connection is not None:

@@ -213,6 +213,8 @@ class PostgresqlDatabase:
                         await transaction.commit()
             except StoreUnavailableError as error:
                 raise StoreDoubtError(str(error)) from error
+            if worked_in.changes_versions:
+                self._changes.note_own()
             return result
 
     async def _run(self, text: str, arguments: tuple[object, ...]) -> list[Row]:

@@ -33,7 +33,7 @@ class PostgresqlTransaction:
         # Whether a statement failed: the server would then roll back at the commit, and the driver
         # would not report it.
         self.has_failed = False
-        self.keeps_records = False
+        self.keeps_records = self.changes_versions = False
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql

@@ -56,7 +56,7 @@ class SqliteTransaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._failure: StoreError | None = None
-        self.keeps_records = False
+        self.keeps_records = self.changes_versions = False
 
     def check(self) -> None:
         """Fails if what was done so far must not be committed."""
