@@ -1,12 +1,14 @@
-"""The page about orders: its examples are run, its tables are complete."""
+"""The pages about orders: their examples are run, their tables are complete."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.docs.pages import DOCS, blocks_of, name_of
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
@@ -17,13 +19,12 @@ from tollway.intake.sources import add_source
 from tollway.operations.orders.operation import OrderEntry, OrderPage, OrdersRequest
 from tollway.operations.orders.records import OrderRecord
 
-PAGE = (Path(__file__).parents[2] / "docs/operations/orders.md").read_text(encoding="utf-8")
+PAGE, PAGE_ZH = DOCS / "operations/orders.md", DOCS / "operations/orders.zh.md"
 
 
 def _block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found[1]
+    """The first of the page; tests/docs/test_twins.py says that the Chinese page has the same."""
+    return next(block.text for block in blocks_of(PAGE) if block.language == language)
 
 
 def test_the_signing_example_pushes_an_order(tmp_path: Path) -> None:
@@ -62,7 +63,9 @@ def test_the_sample_answer_has_every_field() -> None:
     assert list(sample["content"][0]) == list(OrderEntry.__struct_fields__)
 
 
-def test_every_field_is_described() -> None:
+@pytest.mark.parametrize("page", (PAGE, PAGE_ZH), ids=name_of)
+def test_every_field_is_described(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     names = [field.name for field in declared_fields(OrdersRequest)]
     for name in (*names, *OrderRecord.__struct_fields__):
-        assert f"`{name}`" in PAGE
+        assert f"`{name}`" in text
