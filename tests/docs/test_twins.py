@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, PAGES, blocks_of, links_of, name_of, rows_of, without_blocks
+from tests.docs.pages import (
+    DOCS,
+    PAGES,
+    WITH_OWN_EXAMPLES,
+    blocks_of,
+    links_of,
+    name_of,
+    rows_of,
+    without_blocks,
+)
 
 _ZH = ".zh.md"
 _CHINESE = [page for page in PAGES if page.name.endswith(_ZH)]
@@ -15,8 +24,6 @@ _FOR_CALLERS = [
     for page in (DOCS / "call.md", *DOCS.glob("call/*.md"), *DOCS.glob("operations/*.md"))
     if not page.name.endswith(_ZH)
 ]
-# Some examples on these ask for answers in Chinese; tests/docs/test_readme.py compares the others.
-_WITH_OWN_EXAMPLES = {"README.zh.md", "docs/call.zh.md", "docs/call/account.zh.md"}
 
 each_chinese_page = pytest.mark.parametrize("page", _CHINESE, ids=name_of)
 
@@ -53,7 +60,7 @@ def _outline(page: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in _CHINESE if name_of(page) not in _WITH_OWN_EXAMPLES], ids=name_of
+    "page", [page for page in _CHINESE if page not in WITH_OWN_EXAMPLES], ids=name_of
 )
 def test_both_pages_have_the_same_examples(page: Path) -> None:
     assert [(block.language, block.text) for block in blocks_of(page)] == [

@@ -177,7 +177,9 @@ def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
         while await asyncio.to_thread(run_on, own_store.url, CUT) != [(True,)]:
             pass
         heard = database.change_mark()
-        await database.write(directory_changed)
+        other = PostgresqlDatabase(own_store.url, 2, Metrics())
+        await other.write(directory_changed)
+        await other.close()
         await asyncio.sleep(WITHIN_S)
         assert database.change_mark() == heard
         await database.close()
