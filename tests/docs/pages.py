@@ -21,7 +21,7 @@ PAGES = (
     *sorted(DOCS.rglob("*.md")),
 )
 
-# Chinese pages on which some examples ask for answers in Chinese; test_readme.py compares the others.
+# Chinese pages on which some examples ask for answers in Chinese; test_readme.py compares the rest.
 # All other Chinese pages have the examples of the English one.
 WITH_OWN_EXAMPLES = (README_ZH, CALL_ZH, DOCS / "call/account.zh.md")
 
