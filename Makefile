@@ -10,7 +10,7 @@ BENCH_TOOLS := $(VENV)/.bench-installed
 # How long `make bench` and `make growth` measure: full or quick.
 BENCH ?= full
 # In how many processes tests run: they wait as much as they compute.
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 6
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
