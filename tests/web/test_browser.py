@@ -227,7 +227,8 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         *("/operator/settings", "/operator/operators", "/operator/consents"),
         f"/operator/account/clients?id={caller.account_id}",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
-        *("/account/ledger", "/account/tokens", "/account/shops", "/account/members"),
+        *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
+        "/account/members",
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     ):
         page.goto(path)

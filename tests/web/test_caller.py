@@ -79,6 +79,19 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+def test_a_member_reads_the_statement_of_a_month(
+    member: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert 'href="/account/statement"' in member.open("/account/ledger").text
+    shown = " ".join(re.sub(r"<[^>]*>", " ", member.open("/account/statement").text).split())
+    month = f"{datetime.now(ZoneInfo('Asia/Shanghai')):%Y-%m}"
+    assert f"· {month}" in shown and "calls: Product analysis 0 100 0 1 0 99" in shown
+    assert "Operation Calls Charged Product analysis 1 1 call" in shown
+    assert "Nothing was charged." in member.open("/account/statement?month=2001-02").text
+    assert member.open("/account/statement?month=2001-13").status_code == 400
+
+
 @pytest.mark.parametrize(
     ("filters", "problem"),
     [("since=yesterday", "This is no time"), ("amount=many", "This is no whole number")],
@@ -323,6 +336,7 @@ def test_no_page_shows_or_changes_a_row_of_another_account(
         "/account",
         f"/account/requests?account={other.account_id}",
         f"/account/ledger?id={other.account_id}&account={other.account_id}",
+        f"/account/statement?id={other.account_id}&account={other.account_id}",
         f"/account/tokens?account={other.account_id}",
         "/account/shops",
         "/account/members",

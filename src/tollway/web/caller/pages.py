@@ -38,6 +38,7 @@ PAGES = (
     PageSpec(records.ONE, records.show_request),
     PageSpec(records.LEDGER, records.show_ledger),
     PageSpec(f"{records.LEDGER}.csv", records.ledger_csv),
+    PageSpec(records.STATEMENT, records.show_statement),
     PageSpec(shops.SHOPS, shops.show_shops),
     PageSpec(f"{shops.SHOPS}/ask", act=shops.ask_act),
     PageSpec(tokens.TOKENS, tokens.show_tokens),

@@ -1,4 +1,4 @@
-"""What an account's calls left: the log, receipts, and the ledger."""
+"""What an account's calls left: the log, receipts, the ledger, and a month's statement."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from tollway.web.call_log import (
     wanted_calls,
     wanted_page,
 )
-from tollway.web.caller.home import PATH, account_id
+from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.csv_files import (
     CSV_ROWS_MAX,
     CSV_STEP,
@@ -25,11 +25,13 @@ from tollway.web.csv_files import (
     ledger_file,
 )
 from tollway.web.receipts import receipt_blocks, wanted_receipt
+from tollway.web.statements import statement_page
 from tollway.web.wording import exact_time
 
 REQUESTS = f"{PATH}/requests"
 ONE = f"{PATH}/request"
 LEDGER = f"{PATH}/ledger"
+STATEMENT = f"{PATH}/statement"
 # A filter may leave out all that is read: a file ends after a part of a long log, or it would keep
 # other readers from their pages for minutes.
 _CSV_STEPS_MAX = 2 * CSV_ROWS_MAX // CSV_STEP
@@ -105,9 +107,17 @@ async def show_ledger(context: Context) -> Response:
         path=LEDGER,
         kept={},
         request_path=ONE,
-        links=[Link("CSV", address(f"{LEDGER}.csv", unit=unit))],
+        links=[
+            Link(context.say("Statement"), STATEMENT),
+            Link("CSV", address(f"{LEDGER}.csv", unit=unit)),
+        ],
     )
     return context.page(context.say("Ledger"), [table])
+
+
+async def show_statement(context: Context) -> Response:
+    own = await own_account(context)
+    return await statement_page(context, own, STATEMENT, {}, [Link(context.say("Ledger"), LEDGER)])
 
 
 async def ledger_csv(context: Context) -> Response:

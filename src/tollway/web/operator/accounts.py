@@ -49,6 +49,7 @@ from tollway.web.member_parts import (
 )
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
+from tollway.web.statements import statement_page
 from tollway.web.wording import Say, amount, grouped, listed, sentence
 
 PATH = "/operator/accounts"
@@ -371,6 +372,12 @@ async def show_ledger(context: Context) -> Response:
     )
     crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
     return context.page(say("Ledger"), [table], crumbs=crumbs)
+
+
+async def show_statement(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
+    return await statement_page(context, account, f"{ONE}/statement", {"id": account.id}, crumbs)
 
 
 async def ledger_csv(context: Context) -> Response:

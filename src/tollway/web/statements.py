@@ -1,40 +1,46 @@
-"""What an account had, was given and spent in one month."""
+"""The statement of a month that operators and callers both see: what an account had, was given and
+spent."""
 
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
+from tollway.ledger.accounts import Account
 from tollway.ledger.statements import Statement, month_span_ms, statement_of
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import unit_name
-from tollway.web.area import Context, address
+from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Notice, Table
-from tollway.web.operator.accounts import ONE, PATH, find_wanted
 from tollway.web.page_errors import PageError
 
-STATEMENT = f"{ONE}/statement"
 _MONTHS = 13
 
 
-async def show_statement(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    months = _latest_months(context)
+async def statement_page(
+    context: Context, account: Account, path: str, kept: dict[str, str], crumbs: list[Link]
+) -> Response:
+    """Of the month that the reader chose, or this one; `kept` is what the page's address needs. On
+    paper, too, it says whose it is and of which month."""
+    say, months = context.say, _latest_months(context)
     month = context.query("month") or months[0]
     try:
         span_ms = month_span_ms(month, context.services.settings.zone)
     except ValueError:
         raise PageError(400, "That is no month", "Choose one of the list.") from None
-    made = await statement_of(context.database, account.id, span_ms, "statement")
+    made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
     choices = [(each, each) for each in sorted({month, *months}, reverse=True)]
-    filters = Filters(
-        STATEMENT, [Field("month", say("Month"), "select", month, choices)], {"id": account.id}
-    )
+    filters = Filters(path, [Field("month", say("Month"), "select", month, choices)], kept)
     blocks: list[Block] = [_balances(context, made, filters), _operations(context, made)]
     if not made.is_complete:
         deleted = say("Entries of this month were deleted: the sums are not all of it.")
         blocks.insert(0, Notice(deleted, "soon"))
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return context.page(say("Statement"), blocks, crumbs=crumbs, is_printable=True)
+    return context.page(
+        say("Statement"),
+        blocks,
+        lead=f"{account.name} · {month}",
+        crumbs=crumbs,
+        is_printable=True,
+    )
 
 
 def _latest_months(context: Context) -> list[str]:
