@@ -93,7 +93,7 @@ def test_a_database_in_such_a_folder_is_reported_too(tollway: Command, locked: P
     locked.chmod(0o555)
     listed = as_others("account", "list", "--database", database)
     assert_one_sentence(listed, 1, "cannot be read or written, because user", f"folder {locked}:")
-    served = as_others("serve", "--database", database)
+    served = as_others("serve", "--database", database, "--port", str(free_port()))
     assert_one_sentence(served, 1, "There is no key file", "write to it")
     (locked / "tollway.db").chmod(0)
     locked.chmod(0o755)

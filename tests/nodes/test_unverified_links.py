@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import forks
 from tests.support.gateway import Gateway
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.postgresql
@@ -50,7 +51,8 @@ def test_a_replica_is_reported_too_and_its_url_must_be_readable(own_store: Store
     assert gateway.stop() == 0
     assert SENTENCE.replace("setting database", "setting read_database") in gateway.log()
     settings = {**own_store.settings, "TOLLWAY_READ_DATABASE": "postgresql://me:Xq7/@db.example/x"}
-    refused = forks.run("tollway", "serve", env=settings, cwd=own_store.path.parent)
+    serve = ("serve", "--port", str(free_port()))
+    refused = forks.run("tollway", *serve, env=settings, cwd=own_store.path.parent)
     assert refused.returncode == 1
     assert refused.stderr.startswith("A PostgreSQL URL cannot be read: ")
     assert "Xq7" not in refused.stderr
