@@ -81,6 +81,24 @@ def test_each_month_begins_with_what_the_one_before_left(tollway: Command, accou
     assert spent == [[february], []]
 
 
+def test_what_a_hold_sets_aside_is_held_until_it_is_given_back(
+    tollway: Command, ledger_store: Store, account_id: str
+) -> None:
+    held_ms = FEBRUARY * 1000
+    for number, (kind, amount, at_ms) in enumerate(
+        [("hold", -5, held_ms), ("release", 3, held_ms), ("release", 2, MARCH * 1000)], 100
+    ):
+        ledger_store.run(
+            "INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms) "
+            f"VALUES ('{account_id}', '{CALLS}', {number}, '{kind}', {amount}, 0, {at_ms})"
+        )
+    held = [
+        tollway("ledger", "statement", "acme", "--month", month, "--json").json["units"][0]["held"]
+        for month in ("2026-02", "2026-03")
+    ]
+    assert held == [2, -2]
+
+
 def test_the_table_names_the_month_and_its_time_zone(tollway: Command, account_id: str) -> None:
     shown = tollway("ledger", "statement", account_id, "--month", "2026-02").out
     assert shown.startswith("Account acme in 2026-02 (Asia/Shanghai).\n")
@@ -102,14 +120,15 @@ def test_a_month_of_which_entries_were_deleted_has_none(
     whole = tollway("ledger", "statement", "acme", "--month", "2026-03").out
     monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "60")
     assert tollway("retention", "apply").status == 0
-    refused = tollway("ledger", "statement", "acme", "--month", "2026-02")
-    assert (refused.status, refused.out) == (1, "")
-    assert "Entries of 2026-02 were deleted" in refused.err
+    for command in ("statement", "export"):
+        refused = tollway("ledger", command, "acme", "--month", "2026-02")
+        assert (refused.status, refused.out) == (1, "")
+        assert f"were deleted, as keep_entries_days says: there is no {command}" in refused.err
     assert tollway("ledger", "statement", "acme", "--month", "2026-04").status == 0
     assert "1,138" in whole
 
 
-@pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31", "9999-12"])
+@pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31", "9999-12", "2026-1"])
 def test_what_is_no_month_is_refused(tollway: Command, account_id: str, month: str) -> None:
     for command in ("statement", "export"):
         answer = tollway("ledger", command, "acme", "--month", month)

@@ -254,6 +254,12 @@ def test_the_statement_of_a_month_is_a_page(
     charge_calls(store, caller.account_id, 3)
     shown = operator.open(f"{path}&month=1970-01").text
     assert "Product analysis" in shown and "3 calls" in shown
+    store.run(
+        "INSERT INTO archived_balance VALUES "
+        f"('{caller.account_id}', 'calls:product_analysis', 1, 0, 2678400000, 0, 0, 0, 0, 0, 0)"
+    )
+    deleted = operator.open(f"{path}&month=1970-01").text
+    assert "were deleted: there is no statement." in deleted and "3 calls" not in deleted
     refused = operator.open(f"{path}&month=January")
     assert refused.status_code == 400 and "That is no month" in refused.text
 

@@ -25,7 +25,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.statements import month_span_ms, statement_of
+from tollway.ledger.statements import has_deleted, month_span_ms, statement_of
 from tollway.store.database import Reader
 
 _PAGE_ENTRIES = 1000
@@ -37,6 +37,9 @@ UnitOption = Annotated[
     str | None,
     option("Only credits, or calls:OPERATION; without this, all of them.", metavar="UNIT"),
 ]
+_DELETED = (
+    "Entries of {month} or later were deleted, as keep_entries_days says: there is no {what}."
+)
 MonthOption = Annotated[
     str | None, option("Only this month, as 2026-01; without this, all.", metavar="YYYY-MM")
 ]
@@ -114,6 +117,8 @@ async def export(
     database = await session.open()
     found = await find_account(database, account)
     units = await _units(database, found, unit)
+    if span is not None and await has_deleted(database, found.id, span):
+        raise CommandError(_DELETED.format(month=month, what="export"))
     with _destination(out) as stream:
         entries = _from_oldest(database, found.id, units, span)
         written = await _write(entries, format_, stream, session.settings.zone)
@@ -140,9 +145,7 @@ async def statement(
     found = await find_account(database, account)
     made = await statement_of(database, found.id, span)
     if not made.is_complete:
-        raise CommandError(
-            f"Entries of {month} were deleted, as keep_entries_days says: there is no statement."
-        )
+        raise CommandError(_DELETED.format(month=month, what="statement"))
     balances = Table(
         ("unit", "before", "topped up", "corrected", "charged", "held", "after"),
         [msgspec.structs.astuple(each) for each in made.units],

@@ -140,10 +140,12 @@ def _is_site(url: str) -> bool:
         parts.port  # noqa: B018 - reading it checks it
     except ValueError:
         return False
-    is_address = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+    # Links are made by adding to it, and cookies look at how it begins: so it is as it is read.
+    is_address = url.startswith(("http://", "https://")) and parts.hostname
+    is_plain = "@" not in parts.netloc and not parts.netloc.endswith(":")
     # The pages have fixed paths: a gateway below a path of its own could not be reached.
-    is_whole = parts.path in ("", "/") and not (parts.query or parts.fragment)
-    return bool(is_address) and is_whole and not any(sign.isspace() for sign in url)
+    is_whole = parts.path in ("", "/") and not any(sign in "?#" or sign.isspace() for sign in url)
+    return bool(is_address) and is_plain and is_whole
 
 
 def _check_proxies(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from tollway.ledger.statements import Statement, month_span_ms, statement_of
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import unit_name
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Table
 from tollway.web.page_errors import PageError
 
 _MONTHS = 13
@@ -27,13 +27,14 @@ async def statement_page(
         span_ms = month_span_ms(month, context.services.settings.zone)
     except ValueError:
         raise PageError(400, "That is no month", "Choose one of the list.") from None
-    made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
+    # It may take long, and needs no slot of a page meanwhile.
+    async with context.web.aside():
+        made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
     choices = [(each, each) for each in sorted({month, *months}, reverse=True)]
     filters = Filters(path, [Field("month", say("Month"), "select", month, choices)], kept)
-    blocks: list[Block] = [_balances(context, made, filters), _operations(context, made)]
-    if not made.is_complete:
-        deleted = say("Entries of this month were deleted: the sums are not all of it.")
-        blocks.insert(0, Notice(deleted, "soon"))
+    blocks: list[Block] = [_balances(context, made, filters)]
+    if made.is_complete:
+        blocks.append(_operations(context, made))
     return context.page(
         say("Statement"),
         blocks,
@@ -75,8 +76,13 @@ def _balances(context: Context, made: Statement, filters: Filters) -> Table:
                 context.number(each.after),
             ]
             for each in made.units
+            if made.is_complete
         ],
-        Empty(say("There are no entries: the first top-up makes one.")),
+        Empty(
+            say("There are no entries: the first top-up makes one.")
+            if made.is_complete
+            else say("Entries of this month or later were deleted: there is no statement.")
+        ),
         filters=filters,
     )
 

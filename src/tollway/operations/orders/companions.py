@@ -165,7 +165,7 @@ def _change_no(cursor: str | None, owner_id: str) -> int:
         Reason.PARAMETER_INVALID,
         field="cursor",
         problem=Phrase("it is no cursor of this shop", "不是该店铺的游标"),
-        expected=Phrase("the next_cursor of the answer before", "上一次应答的 next_cursor"),
+        expected=Phrase("the next_cursor of the answer before", "上一次返回的 next_cursor"),
     )
 
 
