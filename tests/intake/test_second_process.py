@@ -1,8 +1,10 @@
 """Records that a second process makes: all of them, in order, or a plain error."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -54,6 +56,21 @@ def test_a_process_that_ends_half_way_is_noticed() -> None:
     assert next(pieces) == b"2" * 100_000
     with pytest.raises(EOFError):
         next(pieces)
+
+
+def _killed_within_a_piece() -> Iterator[bytes]:
+    kill = partial(os.kill, os.getpid(), signal.SIGKILL)
+    threading.Timer(0.2, kill).start()
+    yield bytes(50_000_000)
+
+
+def test_a_process_that_is_killed_within_a_piece_is_noticed() -> None:
+    process = SecondProcess(_killed_within_a_piece)
+    # Read only after it was killed: what it had sent by then is a part of the piece.
+    assert process._ours.poll(30)
+    process._process.join()
+    with pytest.raises(EOFError):
+        next(process.pieces())
 
 
 def test_who_needs_no_more_pieces_waits_for_none() -> None:

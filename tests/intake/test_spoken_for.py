@@ -94,14 +94,20 @@ def test_a_replay_asks_again_whom_the_source_speaks_for(own: Store, served: Gate
 
 
 def test_spaces_around_an_id_are_no_part_of_it_as_in_a_request(own: Store, served: Gateway) -> None:
-    mine = secret_of(own, "mine", SpeaksFor(shop=(MINE,), channel=("lunch",)))
+    mine = secret_of(own, "mine", SpeaksFor(shop=(f" {MINE}",), channel=("lunch",)))
     spaced = order(" sn-1\t", owner_id=f" {MINE}\u3000")
     assert counts(served, mine, "mine", spaced)["stored"] == 1
     assert counts(served, mine, "mine", order("sn-1", owner_id=MINE))["unchanged"] == 1
+    longest = "9" * 64
+    assert counts(served, mine, "mine", order(f" {longest} ", owner_id=MINE))["stored"] == 1
     blank = counts(served, mine, "mine", order("  ", owner_id=MINE), order("sn-2", owner_id=MINE))
     assert blank == {"stored": 1, "unchanged": 0, "rejected": 1}
     claim = {**CLAIM, "coupon_code": " c-1 ", "sid": "lunch "}
     assert counts(served, mine, "mine", claim, kind="coupon-claims")["stored"] == 1
     assert counts(served, mine, "mine", CLAIM, kind="coupon-claims")["unchanged"] == 1
-    assert own.run("SELECT order_sn FROM shop_order ORDER BY 1") == [("sn-1",), ("sn-2",)]
+    assert own.run("SELECT order_sn FROM shop_order ORDER BY 1") == [
+        (longest,),
+        ("sn-1",),
+        ("sn-2",),
+    ]
     assert own.run("SELECT sid, coupon_code FROM coupon_claim") == [("lunch", "c-1")]

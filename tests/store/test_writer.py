@@ -242,20 +242,29 @@ def test_a_long_log_is_written_back_in_no_commit_and_once(
 
 
 @pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("owner", "name", "error"),
+    [
+        (Connection, "checkpoint", StoreBusyError("another process writes it back")),
+        (log_write_back.threading.Thread, "start", RuntimeError("can't start new thread")),
+    ],
+    ids=["busy", "no thread"],
+)
 def test_a_log_that_cannot_be_written_back_harms_no_commit(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception
 ) -> None:
     monkeypatch.setattr(log_write_back, "_BEGIN_FRAMES", 1)
 
     def refuse(*_: object) -> None:
-        raise StoreBusyError("another process writes it back")
-
-    monkeypatch.setattr(Connection, "checkpoint", refuse)
+        raise error
 
     async def work(database: OpenDatabase) -> None:
         before = await stored(database)
-        for number in range(3):
-            await database.write(adds(f"p{number}"))
-        assert await stored(database) == before + 3
+        await database.write(adds("first"))
+        with monkeypatch.context() as refusing:
+            refusing.setattr(owner, name, refuse)
+            for number in range(3):
+                await database.write(adds(f"p{number}"))
+        assert await stored(database) == before + 4
 
     own_store.do(work)

@@ -53,7 +53,7 @@ class RecordCheck(Generic[R]):
             record = msgspec.convert(values, self._type, strict=False)
         # What is too large for a decimal is an ArithmeticError.
         except (ValueError, ArithmeticError, RecursionError):
-            if plain := self._with_plain_dates(values):
+            if plain := self._with_plain_dates(values) or self._with_trimmed_ids(values):
                 return self(plain)
             raise explain(values, self._type) from None
         for name in self._ids:
@@ -76,6 +76,15 @@ class RecordCheck(Generic[R]):
         if text_problem(texts):
             raise explain(values, self._type)
         return record
+
+    def _with_trimmed_ids(self, values: dict[str, object]) -> dict[str, object] | None:
+        """The record with its ids trimmed, if that changes any: spaces count for no length."""
+        trimmed = {
+            name: text.strip()
+            for name in self._ids
+            if isinstance(text := values.get(name), str) and text != text.strip()
+        }
+        return {**values, **trimmed} if trimmed else None
 
     def _with_plain_dates(self, values: dict[str, object]) -> dict[str, object] | None:
         """The values with dates as 2026-01-31 that are written as 2026/1/31, as Excel saves them;

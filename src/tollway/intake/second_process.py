@@ -20,7 +20,7 @@ _Arguments = TypeVarTuple("_Arguments")
 class SecondProcess:
     """Begins at once. One that is held begins when its first piece is asked for: so it can be made
     before the first process opens anything. What it makes is read piece by piece, and it can be one
-    piece ahead: a pipe holds less than the next one."""
+    piece ahead: what lies between the two holds less than the next one."""
 
     def __init__(
         self,
@@ -53,14 +53,19 @@ class SecondProcess:
         try:
             if self._is_held:
                 self._begin()
-            while piece := self._ours.recv_bytes():
+            while piece := self._received():
                 yield piece
-        except ConnectionResetError:
-            raise EOFError from None
         finally:
             gc.set_threshold(*usual_thresholds)
             self._ours.close()
             self._process.join()
+
+    def _received(self) -> bytes:
+        try:
+            return self._ours.recv_bytes()
+        except OSError:
+            # It ended within a piece.
+            raise EOFError from None
 
     def _begin(self) -> None:
         # If it has ended already, that is noticed where its first piece is missing.

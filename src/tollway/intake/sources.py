@@ -87,7 +87,7 @@ async def add_source(
 ) -> SourceSecret:
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.")
-    _check_spoken_for(speaks_for)
+    speaks_for = _checked(speaks_for)
     secret = new_secret()
     added = Source(name, speaks_for, runtime.at_s(), None)
 
@@ -116,7 +116,7 @@ async def set_spoken_for(
     database: Database, name: str, speaks_for: SpeaksFor, runtime: Runtime
 ) -> Source:
     """Changes for whom a source speaks."""
-    _check_spoken_for(speaks_for)
+    speaks_for = _checked(speaks_for)
 
     async def work(transaction: Transaction) -> Source:
         before = _source(await _found(transaction, name))
@@ -204,8 +204,12 @@ def _encoded(speaks_for: SpeaksFor) -> str:
     return msgspec.json.encode(speaks_for).decode()
 
 
-def _check_spoken_for(speaks_for: SpeaksFor) -> None:
-    named = (*speaks_for.shop, *speaks_for.channel)
+def _checked(speaks_for: SpeaksFor) -> SpeaksFor:
+    """With trimmed names, as those of records are compared."""
+    shops, channels = (
+        tuple(each.strip() for each in names) for names in (speaks_for.shop, speaks_for.channel)
+    )
+    named = (*shops, *channels)
     if not named:
         raise IntakeError(
             "Say which shops or channels the source speaks for: --shop OWNER_ID, --channel SID."
@@ -216,6 +220,7 @@ def _check_spoken_for(speaks_for: SpeaksFor) -> None:
             "with 1 to 64 characters; * is all of them.",
             most=_SPOKEN_FOR_MAX,
         )
+    return SpeaksFor(shops, channels)
 
 
 def _can_be_name(name: str) -> bool:

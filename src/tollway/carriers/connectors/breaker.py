@@ -61,7 +61,8 @@ class Breaker:
 
     @contextmanager
     def message(self) -> Iterator[None]:
-        """Around one message: what its block raises is a failure, unless there was an answer."""
+        """Around one message: what its block raises is a failure, unless there was an answer. To be
+        turned away is one: what is wrong with one message must not stop those of others."""
         is_probe = self._enter()
         self.in_flight += 1
         try:
@@ -73,7 +74,7 @@ class Breaker:
             self._failed(is_probe=is_probe)
             raise
         except BaseException:
-            # Cancelled: until then the carrier had time to answer. The next message is the probe.
+            # Cancelled: the carrier might still have answered. The next message is the probe.
             if is_probe:
                 self._is_probing = False
             raise

@@ -37,8 +37,14 @@ class LogWriteBack:
             self._is_begun = False
         elif not self._is_begun:
             self._is_begun = True
-            self._thread = threading.Thread(target=self._run, name="tollway-log", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="tollway-log", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # No more threads: then a commit does it, as SQLite would without this.
+                logger.debug("no thread writes the log back: %s", error)
+            else:
+                self._thread = thread
 
     def wait(self) -> None:
         """Returns when nothing is being written back."""

@@ -59,7 +59,10 @@ def why_unusable(path: Path) -> str | None:
 
 def _lack_of_space(folder: Path) -> str | None:
     """SQLite says of a full disk "disk I/O error" if there is none for its own files."""
-    disk = os.statvfs(folder)
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
     if disk.f_bavail * disk.f_frsize >= _LEAST_SPACE_BYTES:
         return None
     return f"the disk of {folder} is full: free some space on it."
