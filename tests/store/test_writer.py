@@ -253,8 +253,6 @@ def test_a_long_log_is_written_back_in_no_commit_and_once(
 def test_a_log_that_cannot_be_written_back_harms_no_commit(
     own_store: Store, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: Exception
 ) -> None:
-    monkeypatch.setattr(log_write_back, "_BEGIN_FRAMES", 1)
-
     def refuse(*_: object) -> None:
         raise error
 
@@ -263,6 +261,7 @@ def test_a_log_that_cannot_be_written_back_harms_no_commit(
         await database.write(adds("first"))
         with monkeypatch.context() as refusing:
             refusing.setattr(owner, name, refuse)
+            refusing.setattr(log_write_back, "_BEGIN_FRAMES", 1)
             for number in range(3):
                 await database.write(adds(f"p{number}"))
         assert await stored(database) == before + 4
