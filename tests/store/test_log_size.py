@@ -45,6 +45,7 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
 
     async def work(database: OpenDatabase) -> int:
         is_over = False
+        searched = asyncio.Event()
 
         async def search(caller: str) -> int:
             searches = 0
@@ -52,6 +53,7 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
                 ((found,),) = await database.fetch_long(_SEARCH, caller)
                 assert found == 100_000
                 searches += 1
+                searched.set()
             return searches
 
         # One of them always reads.
@@ -61,6 +63,10 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
             rows = [{"product_id": f"{number}.{n}", "title": "t" * 4000} for n in range(25)]
             await database.write(lambda tx, rows=rows: tx.execute_many(_ADD, rows))
             longest = max(longest, log.stat().st_size)  # noqa: ASYNC240 - nothing else waits
+            if number % 10 == 0:
+                # Otherwise all may be written during one search.
+                searched.clear()
+                await searched.wait()
         is_over = True
         assert all(await asyncio.gather(*searching))
         return longest
