@@ -131,8 +131,8 @@ def test_a_loop_over_claims_takes_no_time_whose_zone_it_would_have_to_guess(mome
 
 
 def test_the_help_of_a_loop_over_claims_is_that_of_the_loop() -> None:
-    told = " ".join((Client.iter_coupon_claims.__doc__ or "").split())
-    assert "a time with its zone" in told and "At most 7 days" not in told
+    text = " ".join((Client.iter_coupon_claims.__doc__ or "").split())
+    assert "a time with its zone" in text and "At most 7 days" not in text
 
 
 @pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1"])
