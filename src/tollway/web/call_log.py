@@ -215,7 +215,7 @@ def _filters(
         [
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
-            read("code", say("Code"), "number"),
+            read("code", say("Result code"), "number"),
             read("amount", say("Charged"), "number"),
             Field("shop", say("Id of a shop or user"), value=chosen["shop"], length_max=64),
             Field("order", say("Order number"), value=chosen["order"], length_max=64),
