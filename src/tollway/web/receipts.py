@@ -237,7 +237,9 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
         has_page = is_operator and waybill.number
         facts.append((say("Waybill"), Cell(shown, "mono", page if has_page else "")))
     if (consent := receipt.consent) is not None:
-        page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
+        page = address("/account/shops", q=consent.owner_id)
+        if is_operator:
+            page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
         shown = context.owner(consent.owner_kind, consent.owner_id)
-        facts.append((say("Consent of"), Cell(shown, href=page if is_operator else "")))
+        facts.append((say("Consent of"), Cell(shown, href=page)))
     return facts

@@ -240,13 +240,14 @@ async def numbers_act(context: Context) -> Response:
 
 def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
     href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
+    shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     return [
         context.time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
         Cell(waybill.number or "–", "mono", href if waybill.number else ""),
         shown_state(context, waybill),
         Cell(waybill.order_sn, "mono"),
-        Cell(waybill.owner_id, "mono"),
+        Cell(waybill.owner_id, "mono", shop),
     ]
 
 
