@@ -34,6 +34,7 @@ from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, token
 
+_BREACHES_KEPT = 200
 CHECKS = (
     ACCOUNTS,
     BALANCES,
@@ -80,6 +81,11 @@ class AuditReport(msgspec.Struct, frozen=True):
     def damage(self) -> list[Breach]:
         """What is wrong with the data itself; a hold that is overdue is only late."""
         return [breach for breach in self.breaches if breach.name != HOLD_OVERDUE]
+
+    def kept(self) -> str:
+        """As JSON, to be shown later: not more breaches than a page shows."""
+        shown = msgspec.structs.replace(self, breaches=self.breaches[:_BREACHES_KEPT])
+        return msgspec.json.encode(shown).decode()
 
 
 _COUNTS = Query(

@@ -7,6 +7,7 @@ loaded again, and what is stored already does not change.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from time import time
 from typing import Any, Protocol
 
 import msgspec
@@ -40,8 +41,9 @@ class Loader(Protocol):
         """The typed records that many texts of JSON are, in less time than one by one; None for
         each that is not certain to be good, which `check` decides on."""
 
-    def check(self, values: dict[str, object]) -> Any:
-        """The typed record; raises ValueError, of `record_problems`, with what is wrong."""
+    def check(self, values: dict[str, object], received_s: int) -> Any:
+        """The typed record; raises ValueError, of `record_problems`, with what is wrong. Of two
+        versions that do not say themselves when they were made, the one received later counts."""
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; returns how many rows changed."""
@@ -121,6 +123,8 @@ def checked_chunks(
     text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
     """Checks records, and gives many together; `text_of` writes down a bad one."""
+    # One time for all: within a file the order of its records counts.
+    received_s = int(time())
     for some in _together(records, chunk_records):
         checked = CheckedChunk([], [], some[-1].at_byte)
         for raw, good in zip(some, _certainly_good(loader, some), strict=True):
@@ -128,7 +132,7 @@ def checked_chunks(
                 checked.good.append(good)
                 continue
             try:
-                checked.good.append(_check(loader, raw))
+                checked.good.append(_check(loader, raw, received_s))
             except ValueError as error:
                 checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
         yield checked
@@ -153,10 +157,10 @@ def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
     return loader.check_lines([raw.unread_json or b"" for raw in some])
 
 
-def _check(loader: Loader, raw: RawRecord) -> Any:
+def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
     if raw.values is None:
         raise ValueError(raw.problem)
-    return loader.check(raw.values)
+    return loader.check(raw.values, received_s)
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
