@@ -152,9 +152,7 @@ def test_0_the_cursor_is_taken_under_the_name_of_the_answer(
 
 
 @pytest.mark.parametrize("name", ["page", "page_num", "offset", "current"])
-def test_100_the_number_of_a_page_is_no_cursor(
-    served: Gateway, shopper: Caller, name: str
-) -> None:
+def test_100_the_number_of_a_page_is_no_cursor(served: Gateway, shopper: Caller, name: str) -> None:
     reply = changed(served, shopper.token, **{name: 2})
     assert (reply.code, reply.data) == (100, {})
     assert name in reply.msg and "cursor" in reply.msg
