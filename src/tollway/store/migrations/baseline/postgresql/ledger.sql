@@ -338,6 +338,7 @@ CREATE TABLE receiver_erasure (
     waybills BIGINT NOT NULL,
     answers BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
+    read_before_ms BIGINT,
     PRIMARY KEY (owner_id)
 );
 
