@@ -24,7 +24,7 @@ from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Se
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
-from tollway.web.operator.tables import known_account, record
+from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import counted, sentence
 
@@ -176,12 +176,14 @@ async def consent_act(context: Context) -> Response:
 async def _password_link(context: Context, shop: Owner) -> Secret:
     say, found = context.say, await credential_of(context.database, shop.kind, shop.id)
     assert found is not None
-    made = context.services.password_links.make(found, context.now_s)
-    await record(context, "shop password link", f"{shop.kind} {shop.id}")
+    made = await context.services.password_links.make(context.database, context.runtime, found)
     return Secret(
         say("Send this link to {name}", name=shop.name),
         made.url,
-        say("It lets the owner choose a new password, once. It is not shown again."),
+        say(
+            "It lets the owner choose a new password, once. It is not shown again, and the ones "
+            "before it have ended."
+        ),
     )
 
 
