@@ -52,7 +52,7 @@ FIELDS = frozenset(
         *("granted by", "in all", "is closed", "keep days", "kind", "label", "limits", "loaded"),
         *("login", "name", "networks", "note", "number", "number format", "operation"),
         *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
-        *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+        *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
         *("url", "wp code"),
