@@ -352,6 +352,16 @@ def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
     assert browser.open(link).status_code == 410
 
 
+def test_a_new_password_link_ends_the_earlier_ones(
+    store: Store, person: Person, browser: Browser
+) -> None:
+    first, other = password_link(store, person.login, age_s=60), new_person(store)
+    of_other = password_link(store, other.login, age_s=60)
+    second = password_link(store, person.login)
+    assert browser.open(first).status_code == 410
+    assert [browser.open(each).status_code for each in (second, of_other)] == [200, 200]
+
+
 def test_of_those_who_use_a_password_link_at_once_one_succeeds(
     gateway: Gateway, store: Store, person: Person
 ) -> None:
@@ -382,7 +392,7 @@ def test_a_password_link_that_was_changed_or_is_old_does_nothing(
     assert browser.open(almost).status_code == 200
     set_to = "a password set meanwhile"
     store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
-    assert browser.open(link).status_code == 410
+    assert browser.open(almost).status_code == 410
 
 
 def _shop_with_an_order(store: Store) -> str:

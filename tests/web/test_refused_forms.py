@@ -87,6 +87,19 @@ def test_what_is_wrong_is_said_at_its_field(operator: Browser, caller: Caller) -
     assert not _is_marked(operator, "name")
 
 
+def test_what_is_wrong_with_no_single_field_has_the_focus_itself(
+    operator: Browser, caller: Caller
+) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "note": "none", "amount": "0"}
+    refused = operator.send("/operator/account/top-up", came_from=page, **typed)
+    assert refused.status_code == 400
+    focused = re.findall(r"<(\w+) [^>]* autofocus[^>]*>([^<]*)", refused.text)
+    said = "This cannot be added: Choose a balance, and an amount that is not 0."
+    assert focused == [("p", said)]
+
+
 def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(
     operator: Browser, store: Store, caller: Caller
 ) -> None:

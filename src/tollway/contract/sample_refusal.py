@@ -5,7 +5,7 @@ from typing import Any
 
 from tollway.contract.decoding import declared_fields
 from tollway.contract.language import Phrase
-from tollway.contract.operation import Operation
+from tollway.contract.operation import OWNER_KINDS, Operation
 from tollway.contract.reasons import Reason, Refusal
 
 # The ends of windows, as operations name them.
@@ -73,6 +73,9 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
             values["field"] = f"{doubled.name}s"
         if reason is Reason.FILTER_NEEDS_ENHANCED:
             values["field"] = names[-1]
+    need = operation.consent
+    if need is not None and reason in (Reason.NOT_AUTHORIZED, Reason.OWNER_UNKNOWN):
+        values["owner"], values["field"] = OWNER_KINDS[need.whose], need.field
     if reason is Reason.BODY_TOO_LARGE:
         values["limit"] = operation.body_max_bytes
     return Refusal(reason, **values)

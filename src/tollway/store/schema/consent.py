@@ -59,7 +59,8 @@ consent_use = Table(
 
 # The last time that a shop had its receivers erased, and how many rows lost theirs so far.
 # `waiting` is how many waybills a carrier still needs, once all the rest is erased. Orders with a
-# later change number than `last_change` came in after it was asked for, and stay.
+# later change number than `last_change` came in after it was asked for, and stay. A call that began
+# before `read_before_ms` may have read its orders while they had receivers.
 receiver_erasure = Table(
     "receiver_erasure",
     metadata,
@@ -73,5 +74,6 @@ receiver_erasure = Table(
     Column("waybills", BigInteger, nullable=False),
     Column("answers", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
+    Column("read_before_ms", BigInteger),
     sqlite_with_rowid=False,
 )

@@ -241,7 +241,7 @@ async def subscriptions_act(context: Context) -> Response:
                     context.number(count)
                     for count in (each.quantity, each.allocated, each.cancelled, each.printed)
                 ),
-                Cell("; ".join(each.addresses)),
+                Cell(say("; ").join(each.addresses)),
             ]
             for each in found
         ],
@@ -253,7 +253,9 @@ async def subscriptions_act(context: Context) -> Response:
 
 async def _routing(context: Context, code: str) -> list[Block]:
     say, routes = context.say, await list_routes(context.database, code)
-    titles = sentences("Province", "City", "District", "Route code", "Consolidation", "Code")
+    titles = sentences(
+        "Province", "City", "District", "Route code", "Consolidation", "Consolidation code"
+    )
     table = plain_table(
         context,
         titles,
@@ -316,7 +318,7 @@ async def routes_act(context: Context) -> Response:
         stored=grouped(change.stored),
         rejected=grouped(len(problems)),
     )
-    text = " ".join([text, "; ".join(problems[:_PROBLEMS_SHOWN])]).strip()
+    text = say(" ").join([text, say("; ").join(problems[:_PROBLEMS_SHOWN])]).strip()
     return await _carrier_page(context, carrier, Notice(text, "soon" if problems else "good"))
 
 

@@ -338,6 +338,7 @@ CREATE TABLE receiver_erasure (
     waybills BIGINT NOT NULL,
     answers BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
+    read_before_ms BIGINT,
     PRIMARY KEY (owner_id)
 );
 
@@ -468,4 +469,18 @@ CREATE TABLE usage_cursor (
     number BIGINT NOT NULL,
     skipped BIGINT NOT NULL,
     PRIMARY KEY (account_id, unit)
+);
+
+-- Sums of the entries of a balance up to the same number, by day of UTC, kind and operation.
+CREATE TABLE entry_day (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    day BIGINT NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    entries BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    first_number BIGINT NOT NULL,
+    last_number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit, day, kind, operation)
 );
