@@ -459,3 +459,17 @@ CREATE TABLE usage_cursor (
     skipped BIGINT NOT NULL,
     PRIMARY KEY (account_id, unit)
 ) WITHOUT ROWID;
+
+-- Sums of the entries of a balance up to the same number, by day of UTC, kind and operation.
+CREATE TABLE entry_day (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    day BIGINT NOT NULL,
+    kind VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,
+    entries BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    first_number BIGINT NOT NULL,
+    last_number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit, day, kind, operation)
+) WITHOUT ROWID;
