@@ -62,7 +62,7 @@ def test_the_lock_of_a_process_that_was_killed_is_free_again(tmp_path: Path) -> 
     ServingLock(path).release()
 
 
-def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise two could serve: one by the file that is gone, one by the next."""

@@ -149,6 +149,7 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
 ) -> None:
     asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
     aside(lambda: allow(store, asker, person))
+    assert ask(gateway, asker, aside(lambda: new_person(store)).id).code == 302
     paid = ask(gateway, asker, person.id)
     assert paid.code == 0
     page = sign_in(new_page(gateway.base_url), store)
@@ -157,6 +158,10 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
     assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
     assert not page.locator(".filters").is_visible()
+    # With all of its columns on a sheet of A4.
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.goto("/operator/requests")
+    assert page.evaluate(_TOO_WIDE) == []
     page.goto("/operator/requests?code=0")
     assert page.locator(".filters").is_visible()
 

@@ -39,6 +39,18 @@ def test_an_account_leads_to_its_consents_and_a_shop_to_the_calls_on_its_data(
     assert f"/operator/request?id={request_id}" in _links(operator, calls)
 
 
+def test_an_account_leads_to_what_was_done_to_it_and_back(
+    operator: Browser, caller: Caller
+) -> None:
+    account = f"/operator/account?id={caller.account_id}"
+    trail = f"/operator/trail?of=account+{caller.account_id}"
+    assert trail in _links(operator, account)
+    assert {account, "/operator/trail"} <= _links(operator, trail)
+    # It says of which account.
+    name = re.search("<h1>(.*)</h1>", operator.open(account).text)
+    assert name is not None and f"account {name[1]}</p>" in operator.open(trail).text
+
+
 def test_the_receipt_of_a_member_leads_to_the_consent(
     browser: Browser, gateway: Gateway, store: Store
 ) -> None:

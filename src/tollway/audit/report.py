@@ -21,7 +21,7 @@ from tollway.audit.ledger import BALANCES, CHARGED_ONCE, ENTRIES, UnitFigures, u
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL
-from tollway.audit.usage import USAGE
+from tollway.audit.usage import ENTRY_DAYS, USAGE
 from tollway.audit.waybills import (
     NUMBERS_ONCE,
     NUMBERS_TAKEN,
@@ -64,6 +64,7 @@ CHECKS = (
     DAY_PARTS,
     TRAIL,
     USAGE,
+    ENTRY_DAYS,
 )
 
 

@@ -217,13 +217,14 @@ async def _password_link(session: Session, login: str) -> Output:
             "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
         )
     secret = load_secret(secret_file_of(settings).present())
-    links = PasswordLinks(secret, session.public_address)
+    address = await session.page_address()
+    links = PasswordLinks(secret, address.url)
     made = await links.make(database, session.runtime, found)
     return Output(
         made._asdict(),
         f"Send this to the owner; within {PASSWORD_LINK_HOURS} hours it lets them choose a new "
         "password, once:",
-        made.url,
+        *filter(None, (made.url, address.doubt)),
     )
 
 

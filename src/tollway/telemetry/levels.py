@@ -120,7 +120,7 @@ class Levels(Collector):
         )
         yield _by_label(
             "tollway_carrier_shut",
-            "1 while nothing is sent to a carrier, because it did not answer.",
+            "1 while nothing is sent to a carrier, because it does not answer or refuses the link.",
             "wp_code",
             self.carriers_shut,
         )

@@ -124,6 +124,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
             Link(say("Clients"), address(f"{ONE}/clients", id=account.id)),
             Link(say("Consents"), address("/operator/consents", q=account.id)),
+            Link(say("Trail"), address("/operator/trail", of=f"account {account.id}")),
         ],
     )
 
