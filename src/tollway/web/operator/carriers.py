@@ -65,7 +65,7 @@ async def _waybills(context: Context) -> Block:
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
     table = plain_table(
         context,
-        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
         [_waybill_row(context, each) for each in found[:PAGE_ROWS]],
         "",
         say("Waybills"),

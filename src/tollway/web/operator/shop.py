@@ -147,7 +147,8 @@ async def consent_act(context: Context) -> Response:
     days = context.optional_number("days", say("Days")) or context.services.settings.consent_days
     scopes = _scopes(shop.kind)
     if scope not in scopes or not 1 <= days <= _DAYS_MAX:
-        raise PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+        wrong = PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+        raise wrong.at("days" if scope in scopes else "scope")
     account = await known_account(context, context.form.get("account", "").strip())
     asked = context.ask_once(
         counted(
