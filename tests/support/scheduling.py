@@ -31,7 +31,8 @@ class EngineScheduling(LoadScopeScheduling):
         engine = self._engines.get(node) or self._free_engine()
         # They are in the order of size, and those with few tests take longest: they come first, so
         # that what is left at the end is quick.
-        scopes = sorted(reversed(self.workqueue), key=lambda scope: not scope.endswith(_LONG))
+        scopes = list(reversed(self.workqueue))
+        scopes.sort(key=lambda scope: not scope.endswith(_LONG))
         own = next((scope for scope in scopes if scope.startswith(engine)), scopes[0])
         self._engines[node] = own.partition(":")[0]
         self.workqueue.move_to_end(own, last=False)
