@@ -166,7 +166,7 @@ SABOTAGE = {
     ),
     "a consent is of no account": (
         "INSERT INTO consent SELECT owner_kind, owner_id, 'con_x', 'acc_none', scope, granted_by, "
-        "granted_at_s, expires_at_s, revoked_at_s FROM consent LIMIT 1",
+        "granted_at_s, expires_at_s, revoked_at_s, NULL, NULL FROM consent LIMIT 1",
         {"account_missing"},
     ),
     "a change number is given again": (

@@ -178,6 +178,53 @@ def test_a_loop_over_a_backward_window_is_refused_and_not_empty() -> None:
         list(client.iter_coupon_claims(startTime=20, endTime=10, sid="1", type=4))
 
 
+def _materials() -> list[str]:
+    """Two pages, as answers. When the second is asked for, a material has arrived, which moved the
+    last one of the first page down, and of that one some were claimed."""
+    extend = {"recommend_item_list": {"recommend_item_list": []}, "promotion_url": ""}
+    record = {
+        **dict.fromkeys(("promotion_type", "condition_type", "discount_type", "seller_id"), "1"),
+        **dict.fromkeys(("display_start_time", "display_end_time", "nick", "shop_title"), "1"),
+        "shop_picture_url": "",
+        "total_count": 100,
+        "promotion_list": {"promotion_list": []},
+        "promotion_extend": {**extend, "youjia_coupon_info": {"item_id": "", "url": ""}},
+    }
+    first = [{**record, "nick": str(n), "remain_count": 50} for n in range(10)]
+    second = [{**first[9], "remain_count": 49}, {**record, "nick": "10", "remain_count": 50}]
+    return [
+        json.dumps(
+            {
+                **_PAGE,
+                "data": {
+                    "withholding_money": 1,
+                    "affiliate_sc_optimus_promotion_response": {"result_list": {"map_data": page}},
+                },
+            }
+        )
+        for page in (first, second)
+    ]
+
+
+_SLOT: dict[str, Any] = {"promotion_id": 1, "platform_user_id": 2, "site_id": 3, "adzone_id": 4}
+
+
+def test_a_material_of_which_some_were_claimed_meanwhile_is_given_once(run: Run) -> None:
+    pages = iter(_materials())
+    answering = httpx.MockTransport(lambda _: httpx.Response(200, content=next(pages)))
+    with Client("t", "http://x", http=httpx.Client(transport=answering)) as client:
+        found = [each.nick for each in client.iter_promotion_material(**_SLOT)]
+    script = """
+    const fetch = async () => new Response(pages.shift());
+    const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
+    const found = [];
+    for await (const each of client.iterPromotionMaterial(slot)) found.push(each.nick);
+    print(found);
+    """
+    assert [found] == run(script, pages=_materials(), slot=_SLOT)
+    assert found == [str(n) for n in range(11)]
+
+
 def test_javascript_does_the_same(run: Run) -> None:
     script = """
     const ask = async (content, status = 200, headers = {}, retries = 4) => {

@@ -32,7 +32,11 @@ consent = Table(
     Column("granted_at_s", BigInteger, nullable=False),
     Column("expires_at_s", BigInteger),
     Column("revoked_at_s", BigInteger),
+    # The last time that it was given again while it held.
+    Column("extended_at_s", BigInteger),
+    Column("extended_by", String),
     CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
+    CheckConstraint("extended_by IN ('owner', 'operator')", name="consent_extended_by"),
     Index("consent_id", "id", unique=True),
     Index("consent_account", "account_id", "granted_at_s", "id"),
     Index("consent_granted", "granted_at_s", "id"),

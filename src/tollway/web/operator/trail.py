@@ -48,11 +48,23 @@ FIELDS = frozenset(
     sentences(
         *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
         *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
-        *("credits per day", "deadline ms", "ended", "expires", "file", "from", "gone"),
-        *("granted by", "in all", "is closed", "keep days", "kind", "label", "limits", "loaded"),
+        *("credits per day", "deadline ms", "ended", "expires", "extended", "extended by"),
+        *(
+            "file",
+            "from",
+            "gone",
+            "granted by",
+            "in all",
+            "is closed",
+            "keep days",
+            "kind",
+            "label",
+            "limits",
+            "loaded",
+        ),
         *("login", "name", "networks", "note", "number", "number format", "operation"),
         *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
-        *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+        *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
         *("url", "wp code"),
@@ -60,7 +72,7 @@ FIELDS = frozenset(
 )
 _TOKEN_KINDS = {"test": sentence("sandbox")}
 # Those whose values are words of the pages.
-_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
+_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 
 
 async def show_trail(context: Context) -> Response:

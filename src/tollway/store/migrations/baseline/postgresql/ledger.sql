@@ -307,8 +307,11 @@ CREATE TABLE consent (
     granted_at_s BIGINT NOT NULL,
     expires_at_s BIGINT,
     revoked_at_s BIGINT,
+    extended_at_s BIGINT,
+    extended_by VARCHAR COLLATE "C",
     PRIMARY KEY (owner_kind, owner_id, id),
-    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
+    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator')),
+    CONSTRAINT consent_extended_by CHECK (extended_by IN ('owner', 'operator'))
 );
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
