@@ -116,6 +116,10 @@ class Transaction(Reader, Protocol):
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
 
+    def first_part(self) -> AbstractAsyncContextManager[None]:
+        """The same for the part that the work begins with, before which it changes nothing: to undo
+        that, an embedded database need not copy every page before it changes."""
+
 
 class Database(Reader, Protocol):
     """An open database."""

@@ -13,8 +13,9 @@ from sqlalchemy import Table, bindparam
 
 from tollway.store.query import Query, upsert
 
-# How many parameters a statement has: beyond this, more rows in it save nothing.
-_PARAMETERS = 512
+# How many parameters a statement has. More rows in it save nothing, and the texts of many would not
+# fit into the memory that SQLite has at hand for small values.
+_PARAMETERS = 192
 
 
 class ManyRows:

@@ -235,9 +235,8 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
     longer, and, where the engine maps the file, read ever more of it into memory."""
     # In the order of the key, which halves the engine's work.
     coming = _by_key(orders.values())
-    rows = await numbered(transaction, coming)
-    async with transaction.savepoint():
-        await transaction.insert_rows(shop_order, rows)
+    async with transaction.first_part():
+        await transaction.insert_rows(shop_order, await numbered(transaction, coming))
     await recount(transaction, counted(coming))
     return len(coming)
 

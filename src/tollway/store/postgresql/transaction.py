@@ -126,6 +126,8 @@ class PostgresqlTransaction:
         with self._noting_failure():
             await part.commit()
 
+    first_part = savepoint
+
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:
         try:

@@ -115,6 +115,15 @@ class SqliteTransaction:
             raise
         self._run(self._connection.run, "RELEASE part")
 
+    @asynccontextmanager
+    async def first_part(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            # There is nothing else to undo, and nothing was read before that must still be so.
+            self._run(self._connection.run, "ROLLBACK; BEGIN IMMEDIATE")
+            raise
+
 
 class _Task(NamedTuple):
     work: Work[Any]
