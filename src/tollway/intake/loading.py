@@ -20,6 +20,8 @@ from tollway.store.sealing import Sealer
 CHUNK_RECORDS = 2000
 # Records are kept whole until their chunk is done, and can be large.
 _CHUNK_BYTES = 8 * 1024 * 1024
+# What is made of so many records stays near the processor until they are done.
+_CHECKED_AT_ONCE = 200
 # Each owner is one lock in the transaction; a server with the usual settings has 64 for each.
 _OWNERS_AT_ONCE = 64
 
@@ -92,6 +94,10 @@ class CheckedChunk(msgspec.Struct):
     rejects: list[Reject]
     at_byte: int = 0
 
+    @property
+    def read(self) -> int:
+        return len(self.good) + len(self.rejects)
+
 
 async def load(
     database: Database,
@@ -103,7 +109,7 @@ async def load(
     """Stores every good record; `progress` hears the result so far and the byte reached."""
     result = LoadResult()
     for chunk in chunks:
-        result.read += len(chunk.good) + len(chunk.rejects)
+        result.read += chunk.read
         result.rejected += len(chunk.rejects)
         for reject in chunk.rejects:
             set_aside(reject)
@@ -121,17 +127,33 @@ def checked_chunks(
     text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
     """Checks records, and gives many together; `text_of` writes down a bad one."""
-    for some in _together(records, chunk_records):
-        checked = CheckedChunk([], [], some[-1].at_byte)
-        for raw, good in zip(some, _certainly_good(loader, some), strict=True):
-            if good is not None:
-                checked.good.append(good)
-                continue
-            try:
-                checked.good.append(_check(loader, raw))
-            except ValueError as error:
-                checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
+    checked, size = CheckedChunk([], []), 0
+    for some in _together(records, min(_CHECKED_AT_ONCE, chunk_records)):
+        _add_checked(checked, loader, some, text_of)
+        checked.at_byte = some[-1].at_byte
+        size += sum([len(raw.source) for raw in some])
+        if checked.read >= chunk_records or size >= _CHUNK_BYTES:
+            yield checked
+            checked, size = CheckedChunk([], []), 0
+    if checked.read:
         yield checked
+
+
+def _add_checked(
+    checked: CheckedChunk,
+    loader: Loader,
+    some: Sequence[RawRecord],
+    text_of: Callable[[RawRecord], str],
+) -> None:
+    certain = _certainly_good(loader, some)
+    if all(each is not None for each in certain):
+        checked.good += certain
+        return
+    for raw, good in zip(some, certain, strict=True):
+        try:
+            checked.good.append(_check(loader, raw) if good is None else good)
+        except ValueError as error:
+            checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
 
 
 def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecord]]:

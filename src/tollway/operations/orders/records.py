@@ -93,7 +93,7 @@ class Receiver(NamedTuple):
 
 NO_RECEIVER = Receiver("", "", "")
 
-packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
+packed: Callable[[tuple[str, str, str, str | None]], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
@@ -101,12 +101,17 @@ _check = RecordCheck(OrderRecord)
 _check_json = JsonCheck(OrderRecord)
 
 
-def good_record(raw: bytes) -> OrderRecord | None:
-    """The record that this JSON is, if it is certain to be good."""
-    record = _check_json(raw)
-    if record is None or is_ahead(max(record.updated_at, record.confirm_time) / 1000):
-        return None
-    return record
+def good_records(lines: Sequence[bytes]) -> list[OrderRecord | None]:
+    """The record that each line of JSON is, if it is certain to be good."""
+    records = _check_json(lines)
+    times = [max(each.updated_at, each.confirm_time) for each in records if each is not None]
+    if not is_ahead(max(times, default=0) / 1000):
+        return records
+    return [None if each is None or _is_ahead(each) else each for each in records]
+
+
+def _is_ahead(record: OrderRecord) -> bool:
+    return is_ahead(max(record.updated_at, record.confirm_time) / 1000)
 
 
 def checked_record(values: dict[str, object]) -> OrderRecord:
@@ -160,10 +165,13 @@ def _row(record: OrderRecord, sealed: bytes) -> OrderRow:
     return tuple.__new__(OrderRow, row)
 
 
-def receiver_of(record: OrderRecord) -> Receiver:
-    """What is sealed of a record."""
-    return Receiver(
-        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
+def receiver_of(record: OrderRecord) -> tuple[str, str, str, str | None]:
+    """What is sealed of a record: a `Receiver`, as a plain tuple, which is made in less time."""
+    return (
+        record.receiver_name,
+        record.receiver_phone,
+        record.receiver_address,
+        record.remark or None,
     )
 
 

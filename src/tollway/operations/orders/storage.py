@@ -26,7 +26,13 @@ from sqlalchemy import (
 )
 
 from tollway.operations.orders.counts import Bucket, counted, recount
-from tollway.operations.orders.records import OrderRow, checked_record, good_record, row_of, rows_of
+from tollway.operations.orders.records import (
+    OrderRow,
+    checked_record,
+    good_records,
+    row_of,
+    rows_of,
+)
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.store.database import KnownRowError, Row, Transaction
 from tollway.store.many_rows import upserts
@@ -146,7 +152,7 @@ class OrderLoader:
         self._expects_new = True
 
     def check_lines(self, lines: Sequence[bytes]) -> list[OrderRow | None]:
-        records = list(map(good_record, lines))
+        records = good_records(lines)
         rows = iter(rows_of([each for each in records if each is not None], self._sealer))
         return [None if each is None else next(rows) for each in records]
 
