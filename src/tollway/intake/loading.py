@@ -7,7 +7,7 @@ loaded again, and what is stored already does not change.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -49,11 +49,22 @@ class Loader(Protocol):
         """Stores records; returns how many rows changed."""
 
 
+class Batch(Protocol):
+    """Checked records, arranged for `store` as far as it goes without a database."""
+
+    @classmethod
+    def of(cls, records: Sequence[Any]) -> Self: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
 class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
 
-    `record_types` are the records that a file can have, whose fields are its columns. `row_type` is
-    the type of a checked record, where a large file is read in a second process.
+    `record_types` are the records that a file can have, whose fields are its columns. `batch_type`
+    is what the records of a chunk are sent as, where a large file is read in a second process.
     """
 
     name: str
@@ -65,7 +76,7 @@ class RecordKind(msgspec.Struct, frozen=True):
     # For whom a source must speak to push it: a shop or a channel, and the field that names it.
     spoken_for: tuple[str, str] = ("shop", "owner_id")
     chunk_records: int = CHUNK_RECORDS
-    row_type: type | None = None
+    batch_type: type[Batch] | None = None
     record_types: tuple[type[msgspec.Struct], ...] = ()
 
 
@@ -87,10 +98,10 @@ class LoadResult(msgspec.Struct):
 
 
 class CheckedChunk(msgspec.Struct):
-    """Records that were read and checked together: the good ones, those set aside, and how far
-    into the file they reach."""
+    """Records that were read and checked together: the good ones, perhaps as a batch, those set
+    aside, and how far into the file they reach."""
 
-    good: list[Any]
+    good: Any
     rejects: list[Reject]
     at_byte: int = 0
 
@@ -181,7 +192,7 @@ def _check(loader: Loader, raw: RawRecord) -> Any:
     return loader.check(raw.values)
 
 
-async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
+async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:
     """Stores checked records; returns how many rows changed.
 
     In one transaction; but records of many owners on a shared database in several, because all
@@ -200,7 +211,7 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
     return changed
 
 
-async def _store(loader: Loader, records: Sequence[Any], transaction: Transaction) -> int:
+async def _store(loader: Loader, records: Any, transaction: Transaction) -> int:
     changed = await loader.store(transaction, records)
     if not changed:
         # Unchanged records are acknowledged too.
