@@ -7,7 +7,7 @@ loaded again, and what is stored already does not change.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import msgspec
 
@@ -181,9 +181,11 @@ def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecor
 
 
 def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
-    if loader.check_lines is None or some[0].unread_json is None:
+    # Those of a file are all JSON, or none is.
+    if loader.check_lines is None or not isinstance(some[0].source, bytes):
         return [None] * len(some)
-    return loader.check_lines([raw.unread_json or b"" for raw in some])
+    # Of one that was read already, as no record, there is nothing to check.
+    return loader.check_lines([b"" if raw.read else cast(bytes, raw.source) for raw in some])
 
 
 def _check(loader: Loader, raw: RawRecord) -> Any:

@@ -34,11 +34,6 @@ class RawRecord(msgspec.Struct, gc=False):
     read: tuple[dict[str, object] | None, str] | None = None
 
     @property
-    def unread_json(self) -> bytes | None:
-        """The record as JSON, if it was not read yet."""
-        return self.source if self.read is None and isinstance(self.source, bytes) else None
-
-    @property
     def values(self) -> dict[str, object] | None:
         return self._reading()[0]
 

@@ -23,8 +23,8 @@ from tollway.operations.orders.masking import (
 from tollway.operations.orders.operation import OrderEntry
 from tollway.store.sealing import Sealer
 
-# What ends an entry whose price is 0.
-_NO_PRICE = b"0}"
+# Where the price of an entry is whose price is 0.
+_PRICE_AT = -len(b"0}")
 assert OrderEntry.__struct_fields__[-1] == "withholding_money"
 
 
@@ -189,6 +189,7 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes
     # No field of a receiver is empty unless it is erased.
     name, phone, address = record.receiver_name, record.receiver_phone, record.receiver_address
     address = masked_address(address) if address else ""
+    tag = record.remark_tag
     # Without their names, which would take twice as long; in the order of the fields.
     entry = OrderEntry(
         masked_name(name) if name else "",
@@ -209,11 +210,11 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes
         record.goods_count,
         pay_fen / 100,
         record.order_status,
-        None if record.remark_tag is None else str(record.remark_tag),
+        None if tag is None else str(tag),
         record.remark_tag_name,
         0,
     )
-    return encode_data(entry).removesuffix(_NO_PRICE)
+    return encode_data(entry)[:_PRICE_AT]
 
 
 def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
