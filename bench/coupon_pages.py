@@ -41,9 +41,8 @@ def claims(count: int) -> Iterator[ClaimRow]:
     for n in range(count):
         at_s = START_S + n * WINDOW_MAX_S // count
         code = f"{chance.randrange(10**16):016}"
-        yield ClaimRow(
-            "sid", 4, -at_s, code, "红包", "WAIMAI_COUPON", 500, 2000, at_s, at_s + 86_400, "key"
-        )
+        known = ("sid", 4, -at_s, code, "红包", "WAIMAI_COUPON", 500, 2000, at_s, at_s + 86_400)
+        yield ClaimRow(*known, "key", at_s * 1000)
 
 
 async def fill(database: Database, count: int) -> float:

@@ -61,6 +61,12 @@ SELECT {span}, (at_ms / 1000 + 28800) / {span} * {span}
     - CASE WHEN {span} = 86400 THEN 0 ELSE 28800 END, account_id, unit, operation, count(*),
     -sum(amount)
 FROM entry WHERE at_ms > {since_ms} GROUP BY 2, account_id, unit, operation"""
+DAYS_SQL = """
+INSERT INTO entry_day (account_id, unit, day, kind, operation, entries, amount, first_number,
+    last_number)
+SELECT account_id, unit, at_ms / 86400000, kind, operation, count(*), sum(amount), min(number),
+    max(number)
+FROM entry GROUP BY account_id, unit, 3, kind, operation"""
 CURSORS_SQL = """
 INSERT INTO usage_cursor (account_id, unit, number, skipped)
 SELECT account_id, unit, entries, 0 FROM balance"""
@@ -115,6 +121,7 @@ def statements(entries: int, refused: int, dialect: str) -> Iterator[str]:
     yield BALANCES_SQL
     for span, since_ms in ((86_400, 0), (3600, 0), (60, now_s * 1000 - 7_200_000)):
         yield USAGE_SQL.format(span=span, since_ms=since_ms)
+    yield DAYS_SQL
     yield CURSORS_SQL
     yield REFUSED_SQL.format(**rows(refused, 2))
 

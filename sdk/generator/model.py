@@ -103,6 +103,25 @@ def described_files() -> list[Described]:
     ]
 
 
+# What divides a time into windows must know which time it is.
+_WITH_ZONE = "seconds, or a time with its zone, such as 2026-11-13T08:00:00+08:00"
+_OF_ONE_CALL = " At most 7 days after startTime."
+
+
+def loop_parameters(each: Described) -> list[Parameter]:
+    """The parameters of a loop, as the loop takes them."""
+    assert each.loop is not None
+    parameters = [one for one in each.parameters if one.name not in each.loop.fixed]
+    if each.loop.pages != "claim_pages":
+        return parameters
+    return [
+        one._replace(meaning=one.meaning.removesuffix(_OF_ONE_CALL), expected=_WITH_ZONE)
+        if one.kind == "moment"
+        else one
+        for one in parameters
+    ]
+
+
 def _parameters(operation: Operation) -> tuple[Parameter, ...]:
     hints = get_type_hints(operation.request_type)
     return tuple(

@@ -13,6 +13,7 @@ from sdk.generator.model import (
     codes,
     described,
     described_files,
+    loop_parameters,
     meanings_of,
     members_of,
     payload_types,
@@ -208,7 +209,7 @@ _CARRIER_NOTE = " Raises CarrierRefusedError if the carrier issues none; nothing
 
 def _loop(each: Described, *, is_async: bool) -> str:
     assert each.loop is not None
-    parameters = [p for p in each.parameters if p.name not in each.loop.fixed]
+    parameters = loop_parameters(each)
     names = {"startTime": "start", "endTime": "end"}
     values = ", ".join(f"{names.get(p.name, p.name)}={p.name}" for p in parameters)
     ask = f"self._core.asker(_{each.operation.name.upper()}, {each.payload})"

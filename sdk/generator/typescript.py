@@ -9,10 +9,10 @@ import msgspec
 from sdk.generator.model import (
     FILE_NOTE,
     Described,
-    Parameter,
     codes,
     described,
     described_files,
+    loop_parameters,
     meanings_of,
     members_of,
     payload_types,
@@ -196,18 +196,13 @@ def _type_name(each: Described, *, is_loop: bool = False) -> str:
 
 
 def _request_type(each: Described, *, is_loop: bool = False) -> str:
-    parameters = _loop_parameters(each) if is_loop else each.parameters
+    parameters = loop_parameters(each) if is_loop else each.parameters
     lines = [f"\nexport interface {_type_name(each, is_loop=is_loop)} {{\n"]
     for one in parameters:
         text = f"{one.meaning.rstrip('.')}. Send {one.expected}."
         lines += _comment(textwrap.wrap(text, 92), "  ")
         lines.append(f"  {one.name}{'' if one.required else '?'}: {_SENT[one.kind]};\n")
     return "".join([*lines, "}\n"])
-
-
-def _loop_parameters(each: Described) -> Sequence[Parameter]:
-    assert each.loop is not None
-    return [one for one in each.parameters if one.name not in each.loop.fixed]
 
 
 def _method(each: Described) -> str:

@@ -124,6 +124,24 @@ def test_the_ledger_in_pages(client: Client) -> None:
     assert numbers == [(5, 996), (4, 997), (3, 998), (2, 999), (1, 1000)]
 
 
+@pytest.mark.parametrize(
+    ("list_", "next_"), [("entries", "next_before"), ("requests", "next_cursor")]
+)
+def test_where_a_page_goes_on_is_taken_under_the_name_of_the_answer(
+    client: Client, world: Gateway, caller: Caller, list_: str, next_: str
+) -> None:
+    for _ in range(3):
+        client.orders(owner_id=SHOP.id)
+
+    def page(**sent: str) -> Any:
+        query = {"limit": "2", **sent}
+        return world.get(f"/account/v1/{list_}", token=caller.token, query=query).data
+
+    first = page()
+    second = page(**{next_: str(first[next_])})
+    assert second[list_] and second[list_] != first[list_]
+
+
 def test_calls_in_pages_charged_or_not_with_their_receipts(
     client: Client, world: Gateway, caller: Caller, today: date
 ) -> None:

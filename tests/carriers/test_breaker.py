@@ -13,7 +13,13 @@ from tests.carriers.conftest import Clock, ask, carrier_with, link_to, new_order
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker, State
-from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
+from tollway.carriers.connectors.connector import (
+    Issued,
+    LinkRefusedError,
+    NotSentError,
+    OutcomeUnknownError,
+    TurnedAwayError,
+)
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 
@@ -92,6 +98,16 @@ def test_what_began_before_it_opened_tells_nothing_of_now() -> None:
     with breaker.message(), pytest.raises(NotSentError):
         _succeed(breaker)
     assert breaker.state is State.CLOSED
+
+
+def test_a_link_that_is_refused_counts_and_a_message_that_is_turned_away_does_not() -> None:
+    """The first is so for all messages; the second may be so for one receiver's alone."""
+    for kind, state in ((LinkRefusedError, State.OPEN), (TurnedAwayError, State.CLOSED)):
+        breaker = _breaker(Clock())
+        for _ in range(3):
+            with pytest.raises(kind), breaker.message():
+                raise kind("S02")
+        assert breaker.state is state
 
 
 @given(st.lists(st.sampled_from(["start", "answer", "fail", "give up", "wait", "wait long"])))

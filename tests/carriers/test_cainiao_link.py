@@ -31,9 +31,9 @@ from tollway.carriers.connectors.connector import (
     Cancelled,
     Declined,
     Issued,
+    LinkRefusedError,
     NoLookUpError,
     OutcomeUnknownError,
-    TurnedAwayError,
     Updated,
 )
 from tollway.carriers.connectors.http_exchange import open_client
@@ -135,7 +135,7 @@ def test_what_the_carrier_refuses_is_its_own_text(link: FakeLink) -> None:
 
 @without_store
 def test_what_the_gateway_does_not_pass_on_was_not_sent(link: FakeLink) -> None:
-    with pytest.raises(TurnedAwayError, match="S02"):
+    with pytest.raises(LinkRefusedError, match="S02"):
         ask(opened(link.url, secret="another"), lambda to: to.issue(new_order()))
     with pytest.raises(OutcomeUnknownError, match="S07"):
         link.misbehave("S07")

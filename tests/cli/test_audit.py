@@ -1,6 +1,7 @@
 """The audit is green on a sound ledger, and each kind of sabotage turns it red by its own name."""
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,11 @@ from tests.cli.conftest import CALLS, Command, charge_calls, ruin_a_page
 from tests.support import forks
 from tests.support.engines import Engine
 from tests.support.stores import Store
+from tollway.cli import audit
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import release, reserve
+from tollway.store.database import StoreUnavailableError
+from tollway.store.last_runs import last_runs
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +175,38 @@ def test_a_breach_is_reported_with_what_differs(process: Command, sound: Store) 
     assert "amount_differs" in answer.out
     assert "the balance is 10 but its entries sum up to 9" in answer.out
     assert answer.err == "The audit failed: breaches found, 1.\n"
+
+
+def test_that_it_ran_and_how_it_ended_is_noted(tollway: Command, sound: Store) -> None:
+    """For the metrics and the pages, which know it of an audit that a page has run."""
+    began_s = int(time.time())
+    assert tollway("audit").status == 0
+    ((at_s, is_good),) = sound.run("SELECT at_s, is_good FROM last_run WHERE name = 'audit'")
+    assert began_s <= at_s <= time.time() and is_good == 1
+    sound.run("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'")
+    assert tollway("audit").status == 1
+    run = sound.do(last_runs)["audit"]
+    assert not run.is_good and "amount_differs" in run.result
+
+
+@pytest.mark.sqlite
+def test_a_backup_that_is_audited_stays_as_it_is(tollway: Command, sound: Store) -> None:
+    tollway("backup", "copy.db")
+    content = Path("copy.db").read_bytes()
+    assert tollway("audit", "--database", "sqlite:///copy.db").status == 0
+    assert Path("copy.db").read_bytes() == content
+
+
+def test_an_audit_that_cannot_be_noted_says_so(
+    tollway: Command, sound: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("the disk can only be read")
+
+    monkeypatch.setattr(audit, "note_run", fail)
+    answer = tollway("audit")
+    assert answer.status == 0
+    assert "That it ran could not be noted in the database: the disk can only be" in answer.out
 
 
 def test_a_request_id_may_be_charged_once_to_each_of_two_accounts(

@@ -34,7 +34,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engi
     put_orders(store, tagged)
     _call_all(store, all_operations_caller(store), today)
     # A gateway that served a little longer may have added its usage up.
-    for table in ("usage", "usage_cursor"):
+    for table in ("usage", "entry_day", "usage_cursor"):
         store.run(f"DELETE FROM {table}")
     return store
 
@@ -80,6 +80,7 @@ def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
         "hold_waybills",
         "reserved_keys",
         "usage",
+        "entry_days",
     ]
     assert rows["waybill_charges"] == 3 and rows["consent_uses"] == 8
 
@@ -165,7 +166,7 @@ SABOTAGE = {
     ),
     "a consent is of no account": (
         "INSERT INTO consent SELECT owner_kind, owner_id, 'con_x', 'acc_none', scope, granted_by, "
-        "granted_at_s, expires_at_s, revoked_at_s FROM consent LIMIT 1",
+        "granted_at_s, expires_at_s, revoked_at_s, NULL, NULL FROM consent LIMIT 1",
         {"account_missing"},
     ),
     "a change number is given again": (

@@ -21,6 +21,8 @@ CONSENT = {
     "granted_at_s",
     "expires_at_s",
     "revoked_at_s",
+    "extended_at_s",
+    "extended_by",
 }
 
 
@@ -62,6 +64,9 @@ def test_a_consent_is_granted_extended_listed_and_revoked(tollway: Command) -> N
     again = tollway(*words("consent grant acme user 42 promotion --days 2 --json")).json
     assert again["id"] == given["id"]
     assert again["expires_at_s"] < given["expires_at_s"]
+    assert (given["extended_at_s"], given["extended_by"]) == (None, None)
+    assert again["granted_at_s"] == given["granted_at_s"] <= again["extended_at_s"]
+    assert (again["granted_by"], again["extended_by"]) == ("operator", "operator")
     (row,) = tollway("consent", "list", "--account", "acme", "--json").json
     assert row == again
     assert "valid" in tollway("consent", "list").out

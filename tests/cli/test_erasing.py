@@ -155,6 +155,34 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     assert gateway.stop() == 0
 
 
+def test_an_answer_that_is_kept_after_the_erasure_but_was_read_before_is_not_given_again(
+    ledger_store: Store, tollway: Command, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    caller = all_operations_caller(store)
+    gateway = Gateway(store)
+    key, sent = {"Idempotency-Key": "slow"}, good_request(ORDERS, today)
+    assert ask(gateway, ORDERS, caller.token, sent, key).data["content"][0]["receiver_name"]
+    store.run(
+        "INSERT INTO idempotency_key SELECT account_id, 'copy', 'none', at_ms, fingerprint, sealed "
+        "FROM idempotency_key WHERE key = 'slow'"
+    )
+    assert tollway(*ERASE).json["answers"] == 1
+    # As if the call had waited for its commit until now.
+    store.run(
+        "UPDATE idempotency_key SET sealed = (SELECT copy.sealed FROM idempotency_key AS copy "
+        "WHERE copy.key = 'copy') WHERE key = 'slow'"
+    )
+    again = ask(gateway, ORDERS, caller.token, sent, key)
+    assert (again.headers["x-tollway-reason"], again.data) == ("ANSWER_ERASED", {})
+    # What is read later has no receivers, and is given again.
+    store.run("UPDATE receiver_erasure SET read_before_ms = read_before_ms - 3600000")
+    later = [ask(gateway, ORDERS, caller.token, sent, {"Idempotency-Key": "late"}) for _ in "ab"]
+    assert [each.code for each in later] == [0, 0] and later[1].headers["x-replay-of"]
+    assert gateway.stop() == 0
+
+
 def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     ledger_store: Store, today: date
 ) -> None:

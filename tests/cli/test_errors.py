@@ -134,6 +134,7 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
         ("mysql://localhost/ledger", "this one with mysql://"),
         ("host=127.0.0.1 password=hush", "this one with something else"),
         ("sqlite:///", "names no file"),
+        ("sqlite:///:memory:", "is stored in a file: write sqlite:///FILE"),
         ("", "database"),
     ):
         answer = tollway("account", "list", "--database", url)

@@ -1,8 +1,10 @@
 """What an operator does on the first day, command by command, as it is printed for people."""
 
 import io
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.cli.conftest import Command
 from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
+from tests.support.stores import Store
 from tollway.store.migrate import newest_revision
 
 
@@ -145,6 +148,35 @@ def test_serving_an_empty_server_says_what_comes_next_until_there_is_an_account(
 
 
 @pytest.mark.sqlite
+def _serves(store: Store, name: str) -> None:
+    """As if a gateway of this name served the database."""
+    now_ms = int(time.time() * 1000)
+    store.run(f"INSERT INTO node VALUES ('{name}', '{name}', '1', '0001', 1, 1, {now_ms}, 0, NULL)")
+
+
+def test_a_link_has_the_address_where_the_gateway_serves(
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = "set public_url"
+    made = tollway("operator", "link")
+    assert "http://127.0.0.1:8080/operator/enter?link=" in made.out and unknown in made.out
+    # Of another machine it is not known under which name people reach it.
+    _serves(ledger_store, "elsewhere:9555")
+    assert unknown in tollway("operator", "invite", "wang").out
+    ledger_store.run("DELETE FROM node")
+    _serves(ledger_store, f"{socket.gethostname()}:9123")
+    for arguments in (("operator", "link", "wang"), ("operator", "invite", "zhao")):
+        made = tollway(*arguments)
+        assert "\nhttp://127.0.0.1:9123/operator/enter?link=" in made.out
+        assert unknown not in made.out
+    _serves(ledger_store, f"{socket.gethostname()}:9124")
+    assert unknown in tollway("operator", "link", "wang").out
+    monkeypatch.setenv("TOLLWAY_PUBLIC_URL", "https://gateway.example")
+    made = tollway("operator", "link", "wang")
+    assert "\nhttps://gateway.example/operator/enter?link=" in made.out
+    assert unknown not in made.out
+
+
 def test_a_folder_that_does_not_exist_is_named_as_that(process: Command, tmp_path: Path) -> None:
     answer = process("serve", "--database", f"sqlite:///{tmp_path}/none/tollway.db")
     assert answer.status == 1

@@ -133,6 +133,8 @@ def test_a_disk_that_gets_full_leaves_no_part_of_a_database(
         with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
             assert tollway("restore", "copy.db", *INTO).status == status
         assert (restored.exists(), bool(disk.failed)) == (status == 0, status != 0)
+        # Nor anything else that would have belonged to it.
+        assert bool(list(workplace.glob("again.db*"))) == (status == 0)
     assert list(workplace.glob("*.restoring*")) == []
 
 

@@ -148,6 +148,18 @@ def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, mean
         ("orders", "size", "pageSize"),
         ("orders", "startDate", "start_time"),
         ("account_requests", "page_size", "limit"),
+        ("account_requests", "page", "cursor"),
+        ("orders", "current", "page"),
+        ("orders", "offset", "page"),
+        ("orders", "skip", "page"),
+        ("orders", "cursor", "page"),
+        ("orders", "rows", "pageSize"),
+        ("orders", "from", "start_time"),
+        ("orders", "since", "start_time"),
+        ("orders", "to_time", "end_time"),
+        ("orders", "until", "end_time"),
+        ("account_usage", "start_date", "from_date"),
+        ("account_usage", "to", "to_date"),
     ],
 )
 def test_what_others_call_a_parameter_is_refused_with_our_name(

@@ -17,6 +17,8 @@ from tollway.contract.language import Phrase, preferred_language
         ("zh", "zh"),
         ("ZH-CN", "zh"),
         ("zh-Hans-CN", "zh"),
+        # As Java and PHP write a locale.
+        ("zh_CN", "zh"),
         ("zh-CN,zh;q=0.9,en;q=0.8", "zh"),
         ("en-US,en;q=0.9,zh-CN;q=0.8", "en"),
         ("de-DE, zh;q=0.2", "zh"),

@@ -48,6 +48,10 @@ FIRING = {
     "TollwayWaybillsOverdue": ("tollway_waybills_overdue", _ONE),
     "TollwayCarrierShut": ('tollway_carrier_shut{wp_code="YTO"}', _ONE),
     "TollwayNumbersLow": ('tollway_waybill_numbers_left{wp_code="YTO"}', "999x1500"),
+    # Two days before the clock of these tests begins.
+    "TollwayBackupMissing": ("tollway_backup_timestamp_seconds", "-172800x1500"),
+    "TollwayAuditMissing": ("tollway_audit_timestamp_seconds", "-172800x1500"),
+    "TollwayAuditFailed": ("tollway_audit_passed", _ZERO),
 }
 QUIET = {
     'up{job="tollway", instance="a"}': _ONE,
@@ -61,6 +65,10 @@ QUIET = {
     "tollway_clock_offset_seconds": "-0.5x1500",
     "tollway_kept_answers_oldest_seconds": "86400x1500",
     'tollway_upkeep_success_timestamp_seconds{step="months"}': "0+60x1500",
+    # The last night's, a day ago.
+    "tollway_backup_timestamp_seconds": _ZERO,
+    "tollway_audit_timestamp_seconds": _ZERO,
+    "tollway_audit_passed": _ONE,
 }
 
 

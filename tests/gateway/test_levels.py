@@ -15,6 +15,7 @@ from tollway.gateway import retention
 from tollway.gateway.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database
+from tollway.store.last_runs import AUDIT, BACKUP, note_run
 from tollway.store.migrate import newest_revision
 from tollway.store.open import open_sealer
 
@@ -96,6 +97,36 @@ def test_a_sweep_that_does_not_keep_up_is_seen(own_store: Store) -> None:
         age_s = sample(found, "tollway_kept_answers_oldest_seconds")
         assert 3 * DAY_S <= age_s < 3 * DAY_S + 600
         assert ("tollway_clock_offset_seconds", frozenset()) not in found or own_store.is_shared
+    finally:
+        assert gateway.stop() == 0
+
+
+def test_the_last_backup_and_the_last_audit_are_seen(own_store: Store) -> None:
+    async def work(database: Database) -> None:
+        await note_run(database, BACKUP, 1_000)
+        await note_run(database, AUDIT, 2_000, is_good=False)
+
+    own_store.do(work)
+    gateway = Gateway(own_store)
+    try:
+        found = _measured(gateway, "measuring")
+        # A shared database is copied by its own tools, and no command knows of it.
+        copied = {} if own_store.is_shared else {frozenset(): 1_000}
+        assert all_of(found, "tollway_backup_timestamp_seconds") == copied
+        assert all_of(found, "tollway_audit_timestamp_seconds") == {frozenset(): 2_000}
+        assert all_of(found, "tollway_audit_passed") == {frozenset(): 0}
+    finally:
+        assert gateway.stop() == 0
+
+
+def test_that_there_never_was_a_backup_or_an_audit_is_seen(own_store: Store) -> None:
+    gateway = Gateway(own_store)
+    try:
+        found = _measured(gateway, "measuring")
+        never = {} if own_store.is_shared else {frozenset(): 0}
+        assert all_of(found, "tollway_backup_timestamp_seconds") == never
+        assert all_of(found, "tollway_audit_timestamp_seconds") == {frozenset(): 0}
+        assert all_of(found, "tollway_audit_passed") == {}
     finally:
         assert gateway.stop() == 0
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
@@ -24,7 +26,9 @@ from tests.support.all_operations import all_operations_caller, good_request, sm
 from tests.support.engines import Engine
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.late_answers import LateAnswers
 from tests.support.ledger import calls_left, credits_left, new_caller
+from tests.support.ports import free_port
 from tests.support.remote import HASTY, connected_carrier
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
@@ -38,6 +42,7 @@ from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
+TOLLWAY = str(Path(sys.executable).with_name("tollway"))
 COMPANIONS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
 }
@@ -154,7 +159,8 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     results = asyncio.run(work("first", 5))
     refused = [each for each in results if each.is_error]
     assert len(refused) == 2
-    assert all("budget of this session is spent" in each.content[0].text for each in refused)
+    said = "The budget of this session is spent: it is 3 calls and credits in all, and this call"
+    assert all(each.content[0].text.startswith(said) for each in refused)
     assert credits_left(agents.store, caller) == before - 3
     # Another session has a budget of its own, and a failed call takes nothing of it.
     assert not any(each.is_error for each in asyncio.run(work("second", 3)))
@@ -389,12 +395,11 @@ def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
 @pytest.mark.sqlite
 def test_the_same_over_stdio(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
-    program = [str(Path(sys.executable).with_name("tollway")), "mcp", agents.base_url]
 
     async def work() -> Any:
         parameters = StdioServerParameters(
-            command=program[0],
-            args=[*program[1:], "--budget", "1"],
+            command=TOLLWAY,
+            args=["mcp", agents.base_url, "--budget", "1"],
             env={"TOKEN": caller.token},
         )
         async with Client(parameters) as client:
@@ -408,6 +413,56 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
     assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
     assert not good.is_error
     assert "budget of this session is spent" in spent.content[0].text
+
+
+@pytest.mark.sqlite
+def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+    between = LateAnswers(f"{agents.base_url}/")
+
+    async def work() -> Any:
+        # Who copies the address of the tools, or a token with a line end, is understood.
+        parameters = StdioServerParameters(
+            command=TOLLWAY, args=["mcp", f"{between.url}mcp"], env={"TOKEN": f"{caller.token}\n"}
+        )
+        async with Client(parameters) as client:
+            with between.held("tools/call") as held:
+                asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
+                await asyncio.to_thread(held.wait)
+                held.lose()
+                lost = await asked
+            return lost, await client.call_tool("orders", {"owner_id": SHOP.id})
+
+    try:
+        lost, good = asyncio.run(work())
+    finally:
+        between.close()
+    assert lost.is_error and "may have been done and charged" in lost.content[0].text
+    assert not good.is_error and credits_left(agents.store, caller) == 998
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("{gateway}", "Credential invalid"),
+        ("{gateway}/papi/tool", "No operation has this path"),
+        ("http://127.0.0.1:{unused}", "No answer from the gateway"),
+    ],
+)
+def test_over_stdio_one_sentence_says_why_there_are_no_tools(
+    agents: Gateway, address: str, reason: str
+) -> None:
+    done = subprocess.run(
+        [TOLLWAY, "mcp", address.format(gateway=agents.base_url, unused=free_port())],
+        env={**os.environ, "TOKEN": "tw_test_0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and reason in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_it_is_off_unless_it_is_switched_on(gateway: Gateway) -> None:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def stored(store: Store) -> list[tuple[Any, ...]]:
     "text", ["红包", '"couponCode":"","beginTime":"","endTime":""', "\\", "%d"]
 )
 def test_a_ready_claim_is_the_record_of_the_answer_from_its_time_on(text: str) -> None:
-    row = ClaimRow(text, 4, -NOON_S, text, text, text, 550, 2000, NOON_S, NOON_S + 1, text)
+    row = ClaimRow(text, 4, -NOON_S, text, text, text, 550, 2000, NOON_S, NOON_S + 1, text, 0)
     record = CouponRecord(
         "12:00", "5.50", "20.00", text, text, text, f"{NOON_S}", f"{NOON_S + 1}", text, text
     )
@@ -90,7 +91,7 @@ def test_every_kind_of_file_stores_the_same(
         (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
     result = run_import(store, tmp_path / name, capsys)
     assert result == {"read": 1, "stored": 1, "changed": 1, "rejected": 0, "rejects": None}
-    assert stored(store) == [tuple(claim("c1", NOON_S))]
+    assert [row[:-1] for row in stored(store)] == [tuple(claim("c1", NOON_S))[:-1]]
 
 
 def test_loading_twice_changes_nothing(
@@ -133,6 +134,52 @@ def test_of_one_code_twice_in_a_chunk_the_last_counts(store: Store) -> None:
     assert stored(store) == [tuple(first)]
 
 
+def test_of_several_versions_of_a_claim_the_one_updated_last_stays_in_whatever_order(
+    store: Store,
+) -> None:
+    versions = [
+        claim("a", NOON_S, updated_ms=10**12),
+        claim("a", NOON_S + 7200, sid="s2", updated_ms=10**12 + 1),
+        # As the one before it: what is stored is confirmed by it.
+        claim("a", NOON_S + 7200, sid="s2", updated_ms=10**12 + 3),
+    ]
+    late = claim("a", NOON_S + 1, updated_ms=10**12 + 2)
+    for order in permutations([*versions, late]):
+        store.run_all("DELETE FROM coupon_claim", "DELETE FROM coupon_claim_hour")
+        for each in order:
+            load_claims(store, [each])
+        assert stored(store) == [tuple(versions[-1])]
+    for order in permutations([*versions, late]):
+        store.run_all("DELETE FROM coupon_claim", "DELETE FROM coupon_claim_hour")
+        assert load_claims(store, order) == 1
+        assert stored(store) == [tuple(versions[-1])]
+    assert load_claims(store, versions) == 0
+
+
+def test_of_versions_made_at_the_same_time_the_one_that_came_last_stays(store: Store) -> None:
+    first = claim("a", NOON_S)
+    second = first._replace(coupon_name="新红包")
+    for each in (first, second, first):
+        assert load_claims(store, [each]) == 1
+        assert load_claims(store, [each]) == 0
+        assert stored(store) == [tuple(each)]
+
+
+def test_an_old_file_that_says_when_its_claims_were_made_changes_nothing(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_ms = NOON_S * 1000
+    old = write_lines(tmp_path / "old.jsonl", [{**LINE, "updated_at": made_ms}])
+    lines = [{**LINE, "updated_at": made_ms + 1, "coupon_name": "新红包"}]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    assert [run_import(store, each, capsys)["changed"] for each in (old, new, old)] == [1, 1, 0]
+    assert [row[4] for row in stored(store)] == ["新红包"]
+    # Without it a file counts as of when it is loaded.
+    plain = write_lines(tmp_path / "plain.jsonl", [LINE])
+    assert run_import(store, plain, capsys)["changed"] == 1
+    assert run_import(store, new, capsys)["changed"] == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -153,6 +200,8 @@ def test_of_one_code_twice_in_a_chunk_the_last_counts(store: Store) -> None:
         ({"money": "-1"}, "money: it is negative; send yuan"),
         ({"min_use_money": "NaN"}, "min_use_money: it is not a number; send yuan"),
         ({"min_use_money": "sNaN"}, "min_use_money: it is not a number; send yuan"),
+        ({"updated_at": NOON_S}, "updated_at: it is 1768449600; send a time in milliseconds"),
+        ({"updated_at": 7 * 10**12}, "updated_at: it is more than a day ahead; send the time"),
         ({"end_time": NOON_S - 1}, "end_time: it is before begin_time; send a time that is not."),
     ],
 )

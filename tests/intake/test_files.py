@@ -170,7 +170,7 @@ def test_any_bytes_are_read_or_refused_in_a_sentence(
         assert (record.values is None) == bool(record.problem)
         if record.values is not None:
             try:
-                FigureLoader().check(record.values)
+                FigureLoader().check(record.values, 0)
             except ValueError as error:
                 assert str(error)
 

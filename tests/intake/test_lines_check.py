@@ -28,7 +28,7 @@ def opened(row: OrderRow) -> tuple[Any, ...]:
 
 def checked_alone(raw: bytes) -> tuple[Any, ...] | None:
     try:
-        return opened(LOADER.check(read_object(raw)))
+        return opened(LOADER.check(read_object(raw), 0))
     except ValueError:
         return None
 

@@ -88,7 +88,7 @@ def test_new_and_known_orders_may_follow_each_other_in_any_way(empty: Store) -> 
     loader = OrderLoader(sealer_of(empty))
 
     def stored(*numbers: int, later_ms: int = 0) -> int:
-        rows = [loader.check(order(f"sn-{n}", updated_at=START_MS + later_ms)) for n in numbers]
+        rows = [loader.check(order(f"sn-{n}", updated_at=START_MS + later_ms), 0) for n in numbers]
         return empty.do(lambda database: database.write(lambda tx: loader.store(tx, rows)))
 
     assert stored(1, 2) == 2
@@ -154,7 +154,7 @@ def test_the_check_of_counts_notices_a_lost_and_a_wrong_one(empty: Store) -> Non
 
 def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
     sealer = sealer_of(empty)
-    row = OrderLoader(sealer).check(order())
+    row = OrderLoader(sealer).check(order(), 0)
 
     async def fails(transaction: Transaction) -> None:
         await OrderLoader(sealer).store(transaction, [row])
@@ -198,7 +198,7 @@ def test_a_wrong_record_is_rejected_with_its_reason(
     empty: Store, change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        OrderLoader(sealer_of(empty)).check(order(**change))
+        OrderLoader(sealer_of(empty)).check(order(**change), 0)
 
 
 def test_what_happened_within_a_day_ahead_is_taken(empty: Store) -> None:

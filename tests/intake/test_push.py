@@ -20,7 +20,13 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
-from tollway.intake.sources import add_source, list_sources, rotate_secret
+from tollway.intake.sources import (
+    SpeaksFor,
+    add_source,
+    list_sources,
+    rotate_secret,
+    set_spoken_for,
+)
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.webhooks.signature import SignatureError, key_of, read_claim, sign, signing_key
 
@@ -329,20 +335,22 @@ async def _push_and_kill(gateway: Gateway, secret: str, body: bytes, after_s: fl
     writer.close()
 
 
+CLAIM = {
+    "coupon_code": "c-1",
+    "sid": "channel",
+    "type": 4,
+    "claim_time": 1_768_449_600,
+    "coupon_name": "外卖通用红包",
+    "money": "5",
+    "min_use_money": "20",
+    "begin_time": 1_768_449_600,
+    "end_time": 1_768_535_999,
+    "app_key": "9f3c2d7b61e84a05",
+}
+
+
 def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, secret: str) -> None:
-    claim = {
-        "coupon_code": "c-1",
-        "sid": "channel",
-        "type": 4,
-        "claim_time": 1_768_449_600,
-        "coupon_name": "外卖通用红包",
-        "money": "5",
-        "min_use_money": "20",
-        "begin_time": 1_768_449_600,
-        "end_time": 1_768_535_999,
-        "app_key": "9f3c2d7b61e84a05",
-    }
-    body = _json(claim, {**claim, "coupon_code": "c-2", "type": 5})
+    body = _json(CLAIM, {**CLAIM, "coupon_code": "c-2", "type": 5})
     for stored in (1, 0):
         answer = push(gateway, secret, body, kind="coupon-claims")
         assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 1}
@@ -352,3 +360,35 @@ def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, sec
     assert (kept.kind, "type" in kept.reason) == ("coupon-claims", True)
     again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
     assert (again.stored, again.rejected) == (0, 1)
+
+
+def test_a_push_of_claims_that_comes_once_more_later_undoes_no_newer_one(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    old, new = _json(CLAIM), _json({**CLAIM, "coupon_name": "新红包"})
+    # The same message, as signed then, after another one.
+    for body, late_s, stored in ((old, 60, 1), (new, 30, 1), (old, 60, 0), (new, 30, 0)):
+        answer = push(gateway, secret, body, kind="coupon-claims", late_s=late_s)
+        assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 0}
+    assert own.run("SELECT coupon_name FROM coupon_claim") == [("新红包",)]
+
+
+def test_a_rejected_claim_counts_as_of_when_it_came(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    speaks_for = SpeaksFor(channel=("another",))
+    source = own.do(
+        lambda database: add_source(database, sealer_of(own), "narrow", speaks_for, RUNTIME)
+    )
+    old, new = _json({**CLAIM, "coupon_name": "旧红包"}), _json(CLAIM)
+    answer = push(gateway, source.secret, old, source="narrow", kind="coupon-claims", late_s=60)
+    assert answer.json() == {"stored": 0, "unchanged": 0, "rejected": 1}
+    assert push(gateway, secret, new, kind="coupon-claims", late_s=30).json()["stored"] == 1
+    own.do(
+        lambda database: set_spoken_for(
+            database, "narrow", SpeaksFor(channel=(CLAIM["sid"],)), RUNTIME
+        )
+    )
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.unchanged, again.rejected) == (0, 1, 0)
+    assert own.run("SELECT coupon_name FROM coupon_claim") == [(CLAIM["coupon_name"],)]

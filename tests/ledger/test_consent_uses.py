@@ -47,7 +47,8 @@ class Reads:
         for kind, owner, consent in ((g.owner_kind, g.owner_id, g.consent_id) for g in grants):
             self._store.run(
                 "INSERT INTO consent VALUES "
-                f"('{kind}', '{owner}', '{consent}', 'acc', 's', 'owner', 0, NULL, NULL)"
+                f"('{kind}', '{owner}', '{consent}', 'acc', 's', 'owner', 0, NULL, NULL, NULL, "
+                "NULL)"
             )
 
     def remove(self, grant: GrantKey = GRANT, most: int = 100) -> int:

@@ -192,7 +192,7 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     start_s = START_MS // 1000
     kind = RECORD_KINDS["coupon-claims"]
     loader = kind.make_loader(sealer_of(served.store))
-    rows = [loader.check(_claim(n, start_s + n * 7200)) for n in range(250)]
+    rows = [loader.check(_claim(n, start_s + n * 7200), 0) for n in range(250)]
     served.store.do(lambda database: store_records(database, loader, rows))
     window = {"startTime": start_s, "endTime": start_s + 30 * 86_400, "sid": "chan-1", "type": 4}
     made = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
@@ -218,7 +218,7 @@ def test_0_claims_stored_after_an_export_are_not_free(served: Gateway, claimer: 
     def put(numbers: range, at_s: int) -> None:
         kind = RECORD_KINDS["coupon-claims"]
         loader = kind.make_loader(sealer_of(served.store))
-        rows = [loader.check(_claim(n, at_s, "chan-2")) for n in numbers]
+        rows = [loader.check(_claim(n, at_s, "chan-2"), 0) for n in numbers]
         served.store.do(lambda database: store_records(database, loader, rows))
 
     def codes(**more: str) -> list[str]:
@@ -300,7 +300,7 @@ def test_100_a_record_outside_of_the_window_is_no_line_of_the_export(
     assert (refused.code, "no record of the export" in refused.msg) == (100, True)
     loader = RECORD_KINDS["coupon-claims"].make_loader(sealer_of(served.store))
     # At the end, which is excluded.
-    rows = [loader.check(_claim(n, start_s + n - 5000, "chan-3")) for n in range(5000, 5003)]
+    rows = [loader.check(_claim(n, start_s + n - 5000, "chan-3"), 0) for n in range(5000, 5003)]
     served.store.do(lambda database: store_records(database, loader, rows))
     window = {"startTime": start_s, "endTime": start_s + 2, "sid": "chan-3", "type": 4}
     export_id = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token).data["export_id"]

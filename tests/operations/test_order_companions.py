@@ -142,6 +142,23 @@ def test_100_a_cursor_of_another_shop_or_none_is_refused(
     assert (reply.code, "cursor" in reply.msg) == (100, True)
 
 
+def test_0_the_cursor_is_taken_under_the_name_of_the_answer(
+    served: Gateway, shopper: Caller
+) -> None:
+    first = changed(served, shopper.token, pageSize=3)
+    wanted = changed(served, shopper.token, pageSize=3, cursor=first.data["next_cursor"])
+    again = changed(served, shopper.token, pageSize=3, next_cursor=first.data["next_cursor"])
+    assert numbers_of(again) == numbers_of(wanted) != numbers_of(first)
+
+
+@pytest.mark.parametrize("name", ["page", "page_num", "offset", "current"])
+def test_100_the_number_of_a_page_is_no_cursor(served: Gateway, shopper: Caller, name: str) -> None:
+    reply = changed(served, shopper.token, **{name: 2})
+    assert (reply.code, reply.data) == (100, {})
+    assert name in reply.msg and "cursor" in reply.msg
+    assert credits_left(served.store, shopper) == CREDITS
+
+
 def test_0_no_change_is_missed_or_given_twice_while_others_are_pushed(
     served: Gateway, secret: str
 ) -> None:

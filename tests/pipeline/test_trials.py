@@ -58,6 +58,26 @@ def test_every_reason_of_the_table_can_be_had(
             assert reply.data == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "owner"),
+    [
+        ("promotion_material", "platform_user_id", "116385042"),
+        ("orders", "owner_id", "880012002"),
+        ("waybills", "owner_id", "880012002"),
+    ],
+)
+def test_a_simulated_refusal_says_what_the_real_one_says(
+    served: Gateway, tester: Caller, today: date, name: str, field: str, owner: str
+) -> None:
+    operation = BY_NAME[name]
+    for reason, owner_id in ((Reason.NOT_AUTHORIZED, owner), (Reason.OWNER_UNKNOWN, "5")):
+        request = {**good_request(operation, today), field: owner_id}
+        real = ask(served, operation, tester.token, request)
+        simulated = ask(served, operation, tester.token, {}, _outcome(reason.name))
+        assert (simulated.code, simulated.msg) == (real.code, real.msg)
+        assert real.headers["x-tollway-reason"] == reason.name
+
+
 def test_a_simulated_fault_raises_no_alert_and_has_a_receipt(
     served: Gateway, tester: Caller
 ) -> None:

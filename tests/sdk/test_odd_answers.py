@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from datetime import date, datetime
 from typing import Any
 
 import httpx
@@ -82,6 +83,58 @@ def test_a_call_waits_as_long_as_a_proxy_asks(monkeypatch: pytest.MonkeyPatch) -
     assert waits == [7.0, 7.0] and len(set(answers.keys)) == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [
+        ("Tue, 17 Nov 2026 20:00:09 GMT", [9.0, 9.0]),
+        ("Tuesday, 17-Nov-26 20:00:09 GMT", [9.0, 9.0]),
+        # What is over, or says nothing, leaves the usual wait.
+        ("Tue, 17 Nov 2026 19:00:00 GMT", []),
+        ("soon", []),
+    ],
+)
+def test_a_proxy_may_ask_for_a_moment_by_its_own_clock(
+    monkeypatch: pytest.MonkeyPatch, asked: str, waits: list[float]
+) -> None:
+    found: list[float] = []
+    monkeypatch.setattr("tollway_client._drivers.time.sleep", found.append)
+    headers = {"date": "Tue, 17 Nov 2026 20:00:00 GMT", "retry-after": asked}
+    _Answers(b"<html>", 503, **headers).failure(retries=2)
+    assert [wait for wait in found if wait > 2] == waits
+
+
+def test_a_moment_that_is_far_away_is_not_waited_for() -> None:
+    answers = _Answers(b"<html>", 503, **{"retry-after": "Thu, 31 Dec 2099 23:59:59 GMT"})
+    error: Any = answers.failure()
+    assert error.retry_after_s > 60 and len(answers.keys) == 1
+
+
+@pytest.mark.parametrize("address", ["http://x/papi/tool", "http://x/papi/tool/", "http://x/papi"])
+def test_an_address_with_the_path_of_operations_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="the gateway's alone"):
+        Client("t", address)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 11, 13),  # noqa: DTZ001 - what is tested
+        date(2026, 11, 13),
+        "2026-11-13",
+    ],
+)
+def test_a_loop_over_claims_takes_no_time_whose_zone_it_would_have_to_guess(moment: Any) -> None:
+    answers = _Answers(_PAGE)
+    with answers.client() as client, pytest.raises(ValueError, match=r"startTime: .* its zone"):
+        list(client.iter_coupon_claims(startTime=moment, endTime=1794700000, sid="1", type=4))
+    assert answers.keys == []
+
+
+def test_the_help_of_a_loop_over_claims_is_that_of_the_loop() -> None:
+    text = " ".join((Client.iter_coupon_claims.__doc__ or "").split())
+    assert "a time with its zone" in text and "At most 7 days" not in text
+
+
 @pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1"])
 def test_what_is_no_token_is_refused_before_it_is_sent(token: str) -> None:
     with pytest.raises(ValueError, match="copy all of it, without Bearer"):
@@ -125,6 +178,53 @@ def test_a_loop_over_a_backward_window_is_refused_and_not_empty() -> None:
         list(client.iter_coupon_claims(startTime=20, endTime=10, sid="1", type=4))
 
 
+def _materials() -> list[str]:
+    """Two pages, as answers. When the second is asked for, a material has arrived, which moved the
+    last one of the first page down, and of that one some were claimed."""
+    extend = {"recommend_item_list": {"recommend_item_list": []}, "promotion_url": ""}
+    record = {
+        **dict.fromkeys(("promotion_type", "condition_type", "discount_type", "seller_id"), "1"),
+        **dict.fromkeys(("display_start_time", "display_end_time", "nick", "shop_title"), "1"),
+        "shop_picture_url": "",
+        "total_count": 100,
+        "promotion_list": {"promotion_list": []},
+        "promotion_extend": {**extend, "youjia_coupon_info": {"item_id": "", "url": ""}},
+    }
+    first = [{**record, "nick": str(n), "remain_count": 50} for n in range(10)]
+    second = [{**first[9], "remain_count": 49}, {**record, "nick": "10", "remain_count": 50}]
+    return [
+        json.dumps(
+            {
+                **_PAGE,
+                "data": {
+                    "withholding_money": 1,
+                    "affiliate_sc_optimus_promotion_response": {"result_list": {"map_data": page}},
+                },
+            }
+        )
+        for page in (first, second)
+    ]
+
+
+_SLOT: dict[str, Any] = {"promotion_id": 1, "platform_user_id": 2, "site_id": 3, "adzone_id": 4}
+
+
+def test_a_material_of_which_some_were_claimed_meanwhile_is_given_once(run: Run) -> None:
+    pages = iter(_materials())
+    answering = httpx.MockTransport(lambda _: httpx.Response(200, content=next(pages)))
+    with Client("t", "http://x", http=httpx.Client(transport=answering)) as client:
+        found = [each.nick for each in client.iter_promotion_material(**_SLOT)]
+    script = """
+    const fetch = async () => new Response(pages.shift());
+    const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
+    const found = [];
+    for await (const each of client.iterPromotionMaterial(slot)) found.push(each.nick);
+    print(found);
+    """
+    assert [found] == run(script, pages=_materials(), slot=_SLOT)
+    assert found == [str(n) for n in range(11)]
+
+
 def test_javascript_does_the_same(run: Run) -> None:
     script = """
     const ask = async (content, status = 200, headers = {}, retries = 4) => {
@@ -148,6 +248,8 @@ def test_javascript_does_the_same(run: Run) -> None:
     print(await ask("", 301, { location: "https://gateway.example/papi" }));
     print(await ask(with_({ code: 202 }), 200, { "retry-after": "61" }));
     print(await ask("<html>", 503, { "retry-after": "3600" }));
+    print(await ask("<html>", 503, { date: "Tue, 17 Nov 2026 20:00:00 GMT",
+      "retry-after": "Tue, 17 Nov 2026 20:02:00 GMT" }));
     const fetch = async () => new Response(with_({ code: 100 }));
     const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
     const backward = { startTime: 20, endTime: 10, sid: "1", type: 4 };
@@ -162,9 +264,12 @@ def test_javascript_does_the_same(run: Run) -> None:
     assert refused == ["CarrierRefusedError", "mine"]
     assert backward == "ParameterError"
     names = [name for name, *_ in found]
-    assert names == ["UnexpectedAnswerError"] * 4 + ["RetryLaterError", "UnexpectedAnswerError"]
+    assert names == [
+        *["UnexpectedAnswerError"] * 4,
+        *["RetryLaterError", "UnexpectedAnswerError", "UnexpectedAnswerError"],
+    ]
     assert "redirects to https://gateway.example/papi" in found[3][1]
-    assert [each[2] for each in found[4:]] == [61, 3600]
+    assert [each[2] for each in found[4:]] == [61, 3600, 120]
     assert all(each[3:] == [1, True] for each in found)
 
 
@@ -177,6 +282,7 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
       print(await failure(() => new tollway.Client({ token, baseUrl: "http://x" })));
     }
     print(await failure(() => new tollway.Client({ token: "t", baseUrl: "gateway.example" })));
+    print(await failure(() => new tollway.Client({ token: "t", baseUrl: "http://x/papi/tool/" })));
     const sent = [];
     const fetch = async (_, init) => { sent.push(init.body); return new Response("{}"); };
     const client = new tollway.Client({ token: "t", baseUrl: "http://x", fetch });
@@ -193,11 +299,12 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     for (const _ of [1, 2]) await failure(() => client.orders({ owner_id: "1" }, { signal }));
     print(getEventListeners(signal, "abort").length);
     """
-    *tokens, address, rounded, key, sent, listeners = run(script)
+    *tokens, address, path, rounded, key, sent, listeners = run(script)
     assert "1 to 255 printable ASCII characters" in key
     assert all("The token is empty or not whole" in each for each in tokens)
     assert all("copy all of it, without Bearer" in each for each in tokens)
     assert "The address must begin with https://" in address
+    assert "the gateway's alone" in path
     assert rounded.startswith("RangeError: platform_user_id")
     assert [json.loads(each) for each in sent] == [
         {"site_id": 1, "adzone_id": 2, "promotion_id": 3, "platform_user_id": "734567890123456789"},

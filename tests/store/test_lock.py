@@ -1,10 +1,13 @@
 """Only one process serves a database; a second one is refused."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +60,34 @@ def test_the_lock_of_a_process_that_was_killed_is_free_again(tmp_path: Path) -> 
         holder.send_signal(signal.SIGKILL)
         holder.wait()
     ServingLock(path).release()
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two could serve: one by the file that is gone, one by the next."""
+    path, flock = str(tmp_path / "ledger.db"), fcntl.flock
+    first = ServingLock(path)
+
+    def remove_first(*arguments: Any) -> None:
+        monkeypatch.undo()
+        first.remove()
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    second = ServingLock(path)
+    with pytest.raises(StoreError, match="already being served"):
+        ServingLock(path)
+    second.release()
+
+
+def test_a_lock_that_cannot_be_written_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.getpid", fail)
+    with pytest.raises(OSError, match="No space left"):
+        ServingLock(str(tmp_path / "ledger.db"))
+    assert list(tmp_path.iterdir()) == []

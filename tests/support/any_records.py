@@ -29,6 +29,7 @@ CLAIM: dict[str, Any] = {
     "end_time": NOON_S + 86_400,
     "app_key": "key",
     "coupon_type": "SHANGOU_COUPON",
+    "updated_at": START_MS,
 }
 PRODUCT = {
     "kind": "product",
@@ -97,11 +98,14 @@ SAMPLES = {
     ),
     "promotion-material": Sample((MATERIAL,), "id", ("promotion_material",)),
 }
-_ORDER_COLUMNS = (
-    "owner_id, newest_first, order_sn, updated_ms, status, province, city, town, goods_name, "
-    "goods_img, goods_spec, goods_count, is_pre_sale, last_ship_ms, pay_fen, remark, remark_tag, "
-    "remark_tag_name"
-)
+# Without what differs each time: how orders are sealed, and when claims came.
+_COLUMNS = {
+    "shop_order": "owner_id, newest_first, order_sn, updated_ms, status, province, city, town, "
+    "goods_name, goods_img, goods_spec, goods_count, is_pre_sale, last_ship_ms, pay_fen, remark, "
+    "remark_tag, remark_tag_name",
+    "coupon_claim": "sid, claim_type, newest_first, coupon_code, coupon_name, coupon_type, "
+    "money_fen, min_use_fen, begin_at_s, end_at_s, app_key, ready",
+}
 
 # As they stand in JSON: most of them are more than a decoder keeps.
 POISON = (
@@ -218,9 +222,7 @@ def clear(store: Store, kind: str) -> None:
 def rows_of(store: Store, kind: str) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for table in SAMPLES[kind].tables:
-        # Sealed differently each time.
-        columns = _ORDER_COLUMNS if table == "shop_order" else "*"
-        rows += map(tuple, store.run(f"SELECT {columns} FROM {table}"))
+        rows += map(tuple, store.run(f"SELECT {_COLUMNS.get(table, '*')} FROM {table}"))
     return sorted(rows, key=repr)
 
 

@@ -13,6 +13,7 @@ from tollway.consent.owners import Owner, add_owner, credential_of_login
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, top_up
 from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 from tollway.store.database import Database
@@ -75,7 +76,8 @@ def password_link(store: Store, login: str, age_s: int = 0) -> str:
         found = await credential_of_login(database, login)
         assert found is not None
         links = PasswordLinks(load_secret(Path(f"{store.path}.secret")), "")
-        return links.make(found, RUNTIME.at_s() - age_s).url
+        made_then = Runtime(now_s=lambda: RUNTIME.at_s() - age_s)
+        return (await links.make(database, made_then, found)).url
 
     return store.do(work)
 

@@ -15,7 +15,9 @@ NOON_S = 1_768_449_600
 WEEK_S = 604_800
 
 
-def claim(code: str, at_s: int, *, sid: str = "s1", claim_type: int = 4) -> ClaimRow:
+def claim(
+    code: str, at_s: int, *, sid: str = "s1", claim_type: int = 4, updated_ms: int = 10**12
+) -> ClaimRow:
     return ClaimRow(
         sid=sid,
         claim_type=claim_type,
@@ -28,6 +30,7 @@ def claim(code: str, at_s: int, *, sid: str = "s1", claim_type: int = 4) -> Clai
         begin_at_s=at_s,
         end_at_s=at_s + 86_400,
         app_key="key",
+        updated_ms=updated_ms,
     )
 
 

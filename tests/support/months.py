@@ -58,8 +58,8 @@ def put_entries(store: Store, times_ms: list[int], first: int = 1) -> None:
 def put_reads(store: Store, times_ms: list[int]) -> None:
     """Reads under one grant, each by a request that is named after its time."""
     store.run(
-        "INSERT INTO consent VALUES ('shop', 'o', 'g', 'acc', 's', 'owner', 0, NULL, NULL) "
-        "ON CONFLICT DO NOTHING"
+        "INSERT INTO consent VALUES ('shop', 'o', 'g', 'acc', 's', 'owner', 0, NULL, NULL, NULL, "
+        "NULL) ON CONFLICT DO NOTHING"
     )
     for at_ms in times_ms:
         store.run(

@@ -68,7 +68,7 @@ async def store_orders(
 ) -> int:
     """Stores records in one transaction; how many of them changed anything."""
     loader = OrderLoader(sealer)
-    rows = [loader.check(record) for record in records]
+    rows = [loader.check(record, 0) for record in records]
     return await store_records(database, loader, rows)
 
 

@@ -10,6 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 # What these share takes longer to make than they take, and is the same for both engines.
 _TOGETHER = {"tests/extend/test_packages.py"}
+# These have many tests, and take long all the same: half a minute and more.
+_LONG = ("tests/docs/test_examples.py", "tests/nodes/test_replica.py", "tests/web/test_browser.py")
 
 
 class EngineScheduling(LoadScopeScheduling):
@@ -30,6 +32,7 @@ class EngineScheduling(LoadScopeScheduling):
         # They are in the order of size, and those with few tests take longest: they come first, so
         # that what is left at the end is quick.
         scopes = list(reversed(self.workqueue))
+        scopes.sort(key=lambda scope: not scope.endswith(_LONG))
         own = next((scope for scope in scopes if scope.startswith(engine)), scopes[0])
         self._engines[node] = own.partition(":")[0]
         self.workqueue.move_to_end(own, last=False)

@@ -2,25 +2,20 @@
 
 import html
 import json
-import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
-from importlib.resources import files
+from collections.abc import Callable
+from datetime import date
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from tests.support.browsers import operator_link
-from tests.support.consent import PASSWORD, allow, ask, new_asker, new_person
+from tests.support.chromium import IN_CHROMIUM, aside, sign_in
+from tests.support.consent import PASSWORD, ask, new_asker, new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
@@ -31,67 +26,8 @@ from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.last_runs import AUDIT, note_run
 from tollway.web.jobs import JOB_PREFIX, Job
 
-T = TypeVar("T")
 _AREAS = ("/", "/docs", "/operator", "/account", "/owner")
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-_AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-_VIOLATIONS = """async () => (await axe.run({
-  resultTypes: ["violations"], preload: false, rules: {"color-contrast": {enabled: false}}
-})).violations"""
-_VIOLATIONS_OF_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
-_SHOW = """async ([url, shown]) => {
-  const root = new DOMParser().parseFromString(shown, "text/html").documentElement;
-  const styles = [...root.querySelectorAll("link[rel=stylesheet]")].map(
-    link => new Promise((loaded, failed) => { link.onload = loaded; link.onerror = failed; })
-  );
-  history.replaceState(null, "", url);
-  document.replaceChild(document.adoptNode(root), document.documentElement);
-  await Promise.all(styles);
-}"""
-
-# One engine: pages are the same on both, and their queries are tested on both elsewhere.
-pytestmark = [
-    pytest.mark.sqlite,
-    pytest.mark.skipif(_CHROMIUM is None, reason="no Chromium: install Debian's chromium"),
-]
-
-
-@pytest.fixture(scope="module")
-def chromium(gateway: Gateway) -> Iterator[Chromium]:
-    """As long as it runs, fixtures cannot run an event loop: the shared ones are made before."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def new_page(chromium: Chromium) -> Iterator[Callable[..., Page]]:
-    """Opens pages; at the end none had an error or asked another host for anything."""
-    contexts, problems = [], []
-
-    def checked(page: Page, base_url: str) -> Page:
-        host = urlsplit(base_url).netloc
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "console", lambda said: problems.append(said.text) if said.type == "error" else None
-        )
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.on(
-            "request",
-            lambda sent: problems.append(sent.url) if urlsplit(sent.url).netloc != host else None,
-        )
-        return page
-
-    def open_page(base_url: str, **options: Any) -> Page:
-        context = chromium.new_context(base_url=base_url, **{"locale": "en-GB", **options})
-        contexts.append(context)
-        return checked(context.new_page(), base_url)
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
+pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture
@@ -102,20 +38,6 @@ def own_store(tmp_path: Path, today: date) -> Store:
         return made
 
     return aside(make)
-
-
-def aside(work: Callable[[], T]) -> T:
-    """In another thread: this one has the event loop of the browser."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
-
-
-def sign_in(page: Page, store: Store) -> Page:
-    link = aside(lambda: operator_link(store))
-    page.goto(f"/operator/enter?link={link}")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/operator")
-    return page
 
 
 def test_from_the_printed_link_to_the_receipt(
@@ -180,87 +102,6 @@ def test_an_account_is_opened_with_the_keyboard_alone(
     _tab_to(page, "Issue token")
     page.keyboard.press("Enter")
     page.locator(".secret code").wait_for()
-
-
-def test_axe_finds_nothing_and_nothing_scrolls_sideways(
-    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
-) -> None:
-    caller = aside(lambda: new_caller(store))
-    member = aside(lambda: new_member(store, caller.account_id))
-    request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
-    # Without motion: colours are changed at once.
-    page = sign_in(new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), store)
-    page.goto(f"/account/enter?link={member.link}")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/account")
-    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
-    question_to_owner = ask(gateway, asker, person.id).data["authorize_url"]
-    aside(lambda: allow(store, new_asker(store), person))
-    page.goto("/owner")
-    page.get_by_label("Login").fill(person.login)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_text("allowed").wait_for()
-    other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
-    analysis = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
-    analysis += f"&other={other.isoformat()}&data=sandbox"
-    # What a page has become on a phone is shown again on a screen: axe is loaded once for all.
-    seen = page.context.new_page()
-    seen.goto("/")
-    seen.evaluate(_AXE)
-    page.set_viewport_size({"width": 390, "height": 844})
-    colours = ("light", "dark")
-    wrong: dict[str, Any] = {}
-    looks: list[str] = []
-    for path in (
-        *(
-            "/",
-            "/owner",
-            question_to_owner,
-            "/operator",
-            "/operator/accounts",
-            "/operator/requests",
-        ),
-        *(f"/operator/account?id={caller.account_id}", f"/operator/request?id={request_id}"),
-        *("/operator/shops", "/operator/carriers", "/operator/data", "/operator/prices"),
-        *("/operator/nodes", "/operator/audit", "/operator/backup", "/operator/trail"),
-        *("/operator/settings", "/operator/operators", "/operator/consents"),
-        f"/operator/account/clients?id={caller.account_id}",
-        *("/account", "/account/requests", f"/account/request?id={request_id}"),
-        *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
-        "/account/members",
-        *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
-    ):
-        page.goto(path)
-        is_sideways = page.evaluate("document.documentElement.scrollWidth") > 390
-        seen.evaluate(_SHOW, [page.url, page.content()])
-        found = seen.evaluate(_VIOLATIONS)
-        # The other colours can only be wrong in contrast.
-        for each in colours:
-            seen.emulate_media(color_scheme=each)
-            passed, low = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
-            looks += passed
-            found += low
-        colours = colours[::-1]
-        if is_sideways:
-            found.append({"id": "sideways", "nodes": []})
-        if found:
-            wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
-    assert wrong == {}
-    # A single element that is hard to read would be found.
-    seen.emulate_media(color_scheme="light")
-    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
-        "color-contrast"
-    ]
-    # So would a field without a label, and what is too wide for a phone.
-    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
-    page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")
-    assert page.evaluate("document.documentElement.scrollWidth") > 390
-    page.set_viewport_size({"width": 1280, "height": 800})
-    page.goto(analysis)
-    assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1
 
 
 def test_hostile_names_are_shown_as_text(
@@ -353,7 +194,7 @@ def test_a_long_filter_is_folded_on_a_phone_without_script(
     page.set_viewport_size({"width": 390, "height": 844})
     assert not page.get_by_label("Operation").is_visible()
     page.get_by_text("Filter (1 set)").click()
-    page.get_by_label("Code", exact=True).fill("202")
+    page.get_by_label("Result code").fill("202")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**code=202**")
 
@@ -402,44 +243,6 @@ def test_an_owner_approves_and_revokes_in_chinese(
     page.get_by_role("button", name="撤销").click()
     page.get_by_text("已撤销，").wait_for()
     assert ask(gateway, asker, person.id).code == 302
-
-
-def _on_paper(page: Page, selector: str) -> str:
-    """What stands for an element when the page is printed."""
-    seen = "each => getComputedStyle(each, '::after').content.replaceAll('\"', '')"
-    return str(page.locator(selector).first.evaluate(seen))
-
-
-def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
-    gateway: Gateway, store: Store, new_page: Callable[..., Page]
-) -> None:
-    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
-    aside(lambda: allow(store, asker, person))
-    paid = ask(gateway, asker, person.id)
-    assert paid.code == 0
-    page = sign_in(new_page(gateway.base_url), store)
-    page.goto(f"/operator/requests?account={asker.account_id}")
-    page.emulate_media(media="print")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
-    assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
-    assert not page.locator(".filters").is_visible()
-    page.goto("/operator/requests?code=0")
-    assert page.locator(".filters").is_visible()
-
-
-def test_the_bar_is_whole_when_text_is_twice_as_large(
-    gateway: Gateway, store: Store, new_page: Callable[..., Page]
-) -> None:
-    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), store)
-    page.evaluate("""() => {
-      const all = [...document.querySelectorAll(".bar, .bar *")];
-      const sizes = all.map((each) => 2 * parseFloat(getComputedStyle(each).fontSize));
-      all.forEach((each, index) => { each.style.fontSize = `${sizes[index]}px`; });
-    }""")
-    whole = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(whole) == 0
-    # The search is still wide enough to be used.
-    assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
 
 
 def test_every_operation_is_tried_from_the_reference_alone(

@@ -1,10 +1,13 @@
 """Charts: values fill them, and their axes have round numbers."""
 
 import re
+from collections.abc import Callable
 
 import pytest
+from markupsafe import Markup
 
-from tollway.web.charts import Series, stacked_columns
+from tollway.web.charts import Series, lines, stacked_columns
+from tollway.web.wording import PLAIN_VIEW
 
 pytestmark = pytest.mark.sqlite
 
@@ -12,7 +15,7 @@ pytestmark = pytest.mark.sqlite
 def _drawn(most: float, columns: int = 30) -> str:
     labels = [f"d{number}" for number in range(columns)]
     values = [0.0] * (columns - 1) + [most]
-    return str(stacked_columns(labels, [Series("calls", "bar1", values)], "Calls"))
+    return str(stacked_columns(labels, [Series("calls", "bar1", values)], "Calls", PLAIN_VIEW.say))
 
 
 def _below(drawn: str) -> list[str]:
@@ -42,3 +45,13 @@ def test_the_last_column_has_its_label() -> None:
     labels = _below(_drawn(5))
     assert labels.count("d29") == 2 and labels[0] == "d0"
     assert _below(_drawn(5, columns=1)) == ["d0", "d0"]
+
+
+@pytest.mark.parametrize("draw", [stacked_columns, lines])
+def test_values_are_said_with_the_punctuation_of_the_reader(
+    draw: Callable[..., Markup],
+) -> None:
+    series = [Series("甲", "bar1", [1234]), Series("乙", "bar2", [5])]
+    for language, said in (("en", "03: 甲 1,234, 乙 5"), ("zh", "03：甲 1,234，乙 5")):
+        drawn = str(draw(["03"], series, "图", PLAIN_VIEW._replace(language=language).say))
+        assert drawn.count(f'aria-label="{said}"') == 2 and f">{said}<" in drawn

@@ -52,3 +52,13 @@ def test_provinces_are_listed_with_chinese_punctuation(reader: Browser, store: S
     text = _text(reader, "/operator/carriers")
     assert "除西藏、新疆外" in text
     assert _western(text) == []
+
+
+def test_codes_say_of_what_they_are(reader: Browser) -> None:
+    for path, name in (
+        ("/operator/requests", "返回码"),
+        ("/operator/carriers", "快递公司编码"),
+        ("/docs/codes", "返回码"),
+    ):
+        text = _text(reader, path)
+        assert f"|{name}|" in text and "代码" not in text, path

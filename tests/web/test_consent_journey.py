@@ -121,6 +121,31 @@ def test_an_approval_that_is_sent_again_changes_nothing(
     assert changes[0] == changes[2]
 
 
+def test_an_owner_sees_when_a_grant_was_given_and_when_and_by_whom_it_was_extended(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    browser.open(link)
+    browser.sign_in(person.login)
+    browser.send("/authorize", answer="approve")
+    assert "Granted" in browser.open("/owner").text
+    assert "Extended" not in browser.open("/owner").text
+    # As if it was given 400 days ago, for 401.
+    of_it = f"WHERE account_id = '{asker.account_id}'"
+    then = "granted_at_s - 34560000", "granted_at_s + 86400"
+    store.run(f"UPDATE consent SET granted_at_s = {then[0]}, expires_at_s = {then[1]} {of_it}")
+    ((granted_s,),) = store.run(f"SELECT granted_at_s FROM consent {of_it}")
+    allow(store, asker, person)
+    shown = browser.open("/owner").text
+    assert re.search(r"Granted .* by you\.\s+Extended .* by the operator\.", shown)
+    browser.open(link)
+    browser.send("/authorize", answer="approve")
+    shown = browser.open("/owner").text
+    assert re.search(r"Granted .* by you\.\s+Extended .* by you\.", shown)
+    (row,) = store.run(f"SELECT granted_at_s, granted_by, extended_by FROM consent {of_it}")
+    assert tuple(row) == (granted_s, "owner", "owner")
+
+
 def test_an_owner_approves_and_revokes_so_often_in_a_day(
     gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
 ) -> None:
@@ -352,6 +377,16 @@ def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
     assert browser.open(link).status_code == 410
 
 
+def test_a_new_password_link_ends_the_earlier_ones(
+    store: Store, person: Person, browser: Browser
+) -> None:
+    first, other = password_link(store, person.login, age_s=60), new_person(store)
+    of_other = password_link(store, other.login, age_s=60)
+    second = password_link(store, person.login)
+    assert browser.open(first).status_code == 410
+    assert [browser.open(each).status_code for each in (second, of_other)] == [200, 200]
+
+
 def test_of_those_who_use_a_password_link_at_once_one_succeeds(
     gateway: Gateway, store: Store, person: Person
 ) -> None:
@@ -382,7 +417,7 @@ def test_a_password_link_that_was_changed_or_is_old_does_nothing(
     assert browser.open(almost).status_code == 200
     set_to = "a password set meanwhile"
     store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
-    assert browser.open(link).status_code == 410
+    assert browser.open(almost).status_code == 410
 
 
 def _shop_with_an_order(store: Store) -> str:

@@ -516,6 +516,7 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
         f"{without} never had numbers",
         "Source erp has pushed nothing for a day",
         "The last audit failed",
+        "There was no audit for a day",
         "Node gone:1 runs an older version",
     ):
         assert text in page, text

@@ -14,6 +14,7 @@ from tollway.web.area import Context
 from tollway.web.blocks import Cell
 from tollway.web.operator.overview import _chart, latest_usage
 from tollway.web.read_cache import ReadCache
+from tollway.web.wording import PLAIN_VIEW
 
 HOUR_S, MINUTE_S = 3600, 60
 # The beginning of an hour.
@@ -70,7 +71,7 @@ def test_the_top_accounts_are_those_of_yesterday_and_today(own_store: Store) -> 
 
 @pytest.mark.sqlite
 def test_hours_are_named_by_their_beginning_also_where_it_is_half_past() -> None:
-    view = SimpleNamespace(say=lambda text, **_: text, number=lambda value: Cell(str(value)))
+    view = SimpleNamespace(say=PLAIN_VIEW.say, number=lambda value: Cell(str(value)))
     view.web = SimpleNamespace(zone=ZoneInfo("Asia/Kolkata"))
     chart = _chart(cast(Context, view), [(NOON_S, "orders", 7, 7)], NOON_S)
     ((hour, calls),) = chart.table.rows

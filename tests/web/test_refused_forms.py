@@ -87,6 +87,61 @@ def test_what_is_wrong_is_said_at_its_field(operator: Browser, caller: Caller) -
     assert not _is_marked(operator, "name")
 
 
+def test_what_is_wrong_with_a_text_is_said_at_its_field(operator: Browser, store: Store) -> None:
+    person = new_person(store)
+    shop = f"/operator/shop?kind=user&shop={person.id}"
+    sent: list[tuple[str, str, str, dict[str, str]]] = [
+        (
+            "/operator/carriers",
+            "/operator/carrier/add",
+            "provinces",
+            {"code": "X", "name": "One", "format": "", "area": "only", "provinces": ""},
+        ),
+        (
+            shop,
+            "/operator/shop/consent",
+            "account",
+            {"kind": "user", "shop": str(person.id), "scope": "promotion", "account": "none"},
+        ),
+    ]
+    for page, path, field, typed in sent:
+        operator.open(page)
+        assert operator.send(path, came_from=page, **typed).is_error, path
+        assert _is_marked(operator, field), path
+
+
+def test_what_a_member_typed_wrongly_is_said_at_its_field(
+    browser: Browser, store: Store, caller: Caller
+) -> None:
+    member = entered(store, browser, caller)
+    for page, path, field, typed in (
+        ("/account/shops", "/account/shops/ask", "owner", {"need": "user:promotion", "owner": "0"}),
+        ("/account", "/account/alert", "below", {"unit": "credits", "below": "-1"}),
+        (
+            "/account/try?operation=orders",
+            "/account/try/send",
+            "try_outcome",
+            {"try_operation": "orders", "try_data": "sandbox", "try_outcome": "无"},
+        ),
+    ):
+        member.open(page)
+        assert member.send(path, came_from=page, **typed).is_error, path
+        assert _is_marked(member, field), path
+
+
+def test_what_is_wrong_with_no_single_field_has_the_focus_itself(
+    operator: Browser, caller: Caller
+) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "note": "none", "amount": "0"}
+    refused = operator.send("/operator/account/top-up", came_from=page, **typed)
+    assert refused.status_code == 400
+    focused = re.findall(r"<(\w+) [^>]* autofocus[^>]*>([^<]*)", refused.text)
+    said = "This cannot be added: Choose a balance, and an amount that is not 0."
+    assert focused == [("p", said)]
+
+
 def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(
     operator: Browser, store: Store, caller: Caller
 ) -> None:

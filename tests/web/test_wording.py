@@ -15,7 +15,9 @@ from jinja2 import Environment, nodes
 import tollway
 import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.audit.carrier_journal import JOURNAL_HOLDS
 from tollway.audit.report import CHECKS
+from tollway.cli.audit import SCHEMA_HOLDS
 from tollway.contract.decoding import declared_fields
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
@@ -78,7 +80,7 @@ def sentences() -> frozenset[str]:
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     found |= {each.metadata["meaning"] for each in fields(Settings)}
     found |= {each.reports for each in EVENT_TYPES.values()}
-    found |= {check.holds for check in CHECKS}
+    found |= {JOURNAL_HOLDS, SCHEMA_HOLDS, *(check.holds for check in CHECKS)}
     found |= {each.name for each in (*Reason, *FreeReason)}
     return frozenset(found)
 

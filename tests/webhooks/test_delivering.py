@@ -167,9 +167,46 @@ def test_an_attempt_that_the_end_of_the_worker_cuts_short_does_not_count(
     go_on.set()
     assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 0)]
     receiver.answer = lambda _: 500
-    own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
+    # It is due at once: the worker that ended has let it go.
     worker.deliver()
     assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 1)]
+
+
+def test_one_that_ends_its_worker_each_time_is_given_up_in_the_end(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id, events=2)
+    now_s = [RUNTIME.at_s() + 1]
+    runtime = Runtime(now_s=lambda: now_s[0])
+
+    class _Dying(Deliverer):
+        """Its process is killed during the attempt: nothing is settled, or given back."""
+
+        async def _deliver(self, _: object) -> None: ...
+
+    async def die(database: Database) -> None:
+        await _Dying(database, worker.sealer, Addresses(["127.0.0.1"]), runtime).deliver_due()
+
+    began_s, seen = now_s[0], []
+    for _ in range(len(RETRY_AFTER_S) + 1):
+        own_store.do(die)
+        ((attempts, next_at_ms),) = own_store.run(
+            "SELECT attempts, next_at_ms FROM webhook_delivery WHERE number = 1"
+        )
+        seen.append(attempts)
+        # Until then no other worker takes it.
+        now_s[0] = next_at_ms // 1000 + 1
+    # As many attempts as if no answer had come, and over the same three days.
+    assert seen == list(range(1, len(RETRY_AFTER_S) + 2))
+    assert sum(RETRY_AFTER_S) <= now_s[0] - began_s < sum(RETRY_AFTER_S) + 300
+    # It is given up unsent, and the next of its subject has its turn.
+    worker.deliver(times=2, runtime=runtime)
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery ORDER BY number") == [
+        ("failed", len(RETRY_AFTER_S) + 1),
+        ("delivered", 1),
+    ]
+    assert len(receiver.received) == 1
 
 
 @pytest.mark.sqlite

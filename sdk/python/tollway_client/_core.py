@@ -226,7 +226,10 @@ def _is_key(text: str) -> bool:
 def checked_base_url(base_url: str) -> str:
     if not base_url.startswith(("https://", "http://")):
         raise ValueError("The address must begin with https://, such as https://gateway.example.")
-    return base_url.rstrip("/")
+    address = base_url.rstrip("/")
+    if address.endswith(("/papi", "/papi/tool")):
+        raise ValueError("The address is the gateway's alone, without /papi/tool.")
+    return address
 
 
 def _no_answer(outcome: Outcome) -> errors.TransportError:

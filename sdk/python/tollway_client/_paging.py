@@ -18,8 +18,9 @@ is given then. Of a record that arrives while the loop runs, it is open whether 
 import json
 import re
 from collections.abc import Generator, Sequence
-from datetime import datetime
-from typing import Any, Callable, TypeVar, Union
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from tollway_client._core import Call, Core, Open, Operation, Outcome, Read, Request, Wait
 from tollway_client._json import read
@@ -106,22 +107,30 @@ def claim_pages(
 
 
 def _counted(name: str, moment: Union[int, str, datetime]) -> int:
-    """A time in seconds. A datetime without a zone is in that of this machine, as Python takes it;
-    of a text without one only the gateway knows which time it is."""
+    """A time in seconds. Of one without a zone only the gateway knows which time it is."""
     if isinstance(moment, str):
         text = moment.strip()
         if text.isascii() and text.isdigit():
             return int(text)
-        found = _WITH_ZONE.match(text)
-        if found is None:
-            raise ValueError(
-                f"{name}: send seconds, or a time with its zone as 2026-11-13T08:00:00+08:00, "
-                "because the loop divides the time into windows."
-            )
-        day, clock, hours, minutes = found.groups()
-        zone = "+00:00" if hours is None else f"{hours}:{minutes}"
-        moment = datetime.fromisoformat(f"{day}T{clock}{zone}")
-    return int(moment.timestamp()) if isinstance(moment, datetime) else moment
+        moment = _with_zone(text) or moment
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        return int(moment.timestamp())
+    # A date is no time, and a text has no zone by now.
+    if isinstance(moment, (str, date)):
+        raise ValueError(
+            f"{name}: send seconds, or a time with its zone as 2026-11-13T08:00:00+08:00, "
+            "because the loop divides the time into windows."
+        )
+    return moment
+
+
+def _with_zone(text: str) -> Optional[datetime]:
+    found = _WITH_ZONE.match(text)
+    if found is None:
+        return None
+    day, clock, hours, minutes = found.groups()
+    zone = "+00:00" if hours is None else f"{hours}:{minutes}"
+    return datetime.fromisoformat(f"{day}T{clock}{zone}")
 
 
 def _claims_once(
@@ -151,11 +160,16 @@ def material_pages(ask: Callable[..., "Call[Any]"], **filters: Any) -> "Pages[An
     while True:
         answer = yield from ask(**filters, page_num=page, page_size=10)
         found = answer.affiliate_sc_optimus_promotion_response.result_list.map_data
-        if new := _unseen(found, repr, seen):
+        if new := _unseen(found, _without_counts, seen):
             yield Page(new)
         if len(found) < 10:
             return
         page += 1
+
+
+def _without_counts(material: Any) -> str:
+    """What stays the same of a material, which has no id, while some of it are claimed."""
+    return repr(replace(material, total_count=0, remain_count=0))
 
 
 def file_pages(

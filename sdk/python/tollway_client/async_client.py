@@ -477,11 +477,10 @@ class AsyncClient(AsyncDriver):
         """Coupon-claim query: all records, each once, also while others arrive. The time may be
         longer than 7 days.
 
-        startTime: Start of the claim window, seconds timestamp; included. Send a timestamp in
-            seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
-        endTime: End of the claim window, seconds timestamp; excluded. At most 7 days after
-            startTime. Send a timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601
-            with an offset.
+        startTime: Start of the claim window, seconds timestamp; included. Send seconds, or a
+            time with its zone, such as 2026-11-13T08:00:00+08:00.
+        endTime: End of the claim window, seconds timestamp; excluded. Send seconds, or a time
+            with its zone, such as 2026-11-13T08:00:00+08:00.
         sid: Channel user identifier. Send a text of 1 to 64 characters.
         type: 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash
             purchase).

@@ -21,6 +21,8 @@ TollwayError
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, Optional
 
 
@@ -201,5 +203,20 @@ def _restored(
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> Optional[float]:
+    """How long to wait: proxies ask for seconds, or for a moment by their own clock."""
     asked = headers.get("retry-after", "")
-    return float(asked) if asked.isascii() and asked.isdigit() else None
+    if asked.isascii() and asked.isdigit():
+        return float(asked)
+    until = _moment(asked)
+    if until is None:
+        return None
+    now = _moment(headers.get("date", "")) or datetime.now(timezone.utc)
+    return max(0.0, (until - now).total_seconds())
+
+
+def _moment(text: str) -> Optional[datetime]:
+    try:
+        found = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)

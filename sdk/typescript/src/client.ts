@@ -316,13 +316,13 @@ export interface OrdersExportFileRequest {
 
 export interface CouponClaimsFilter {
   /**
-   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
-   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Start of the claim window, seconds timestamp; included. Send seconds, or a time with its
+   * zone, such as 2026-11-13T08:00:00+08:00.
    */
   startTime: Moment;
   /**
-   * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
-   * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * End of the claim window, seconds timestamp; excluded. Send seconds, or a time with its zone,
+   * such as 2026-11-13T08:00:00+08:00.
    */
   endTime: Moment;
   /** Channel user identifier. Send a text of 1 to 64 characters. */

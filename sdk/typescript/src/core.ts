@@ -323,7 +323,11 @@ function checkedBaseUrl(baseUrl: string): string {
       "The address must begin with https://, such as https://gateway.example.",
     );
   }
-  return baseUrl.replace(/\/+$/, "");
+  const address = baseUrl.replace(/\/+$/, "");
+  if (/\/papi(\/tool)?$/.test(address)) {
+    throw new TypeError("The address is the gateway's alone, without /papi/tool.");
+  }
+  return address;
 }
 
 function checkedToken(token: string): string {

@@ -161,7 +161,16 @@ export function refused(envelope: Envelope, response: Response): RefusedError {
   );
 }
 
+/** How long to wait: proxies ask for seconds, or for a moment by their own clock. */
 function retryAfterOf(headers: Headers): number | null {
   const asked = headers.get("retry-after") ?? "";
-  return /^\d+$/.test(asked) ? Number(asked) : null;
+  if (/^\d+$/.test(asked)) return Number(asked);
+  const until = momentOf(asked);
+  if (until === null) return null;
+  return Math.max(0, (until - (momentOf(headers.get("date") ?? "") ?? Date.now())) / 1000);
+}
+
+function momentOf(text: string): number | null {
+  const found = / GMT$/.test(text) ? Date.parse(text) : NaN;
+  return Number.isNaN(found) ? null : found;
 }

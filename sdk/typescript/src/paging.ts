@@ -143,6 +143,11 @@ async function* claimsOnce(
   }
 }
 
+/** What stays the same of a material, which has no id, while some of it are claimed. */
+function withoutCounts(material: Material): string {
+  return JSON.stringify({ ...material, total_count: 0, remain_count: 0 });
+}
+
 /** All material of a promotion id that is on display. */
 export async function* materialPages(
   ask: Ask<PromotionMaterial>,
@@ -152,7 +157,7 @@ export async function* materialPages(
   for (let page = 1; ; page += 1) {
     const answer = await ask({ ...filters, page_num: page, page_size: MATERIAL_A_PAGE });
     const found = answer.affiliate_sc_optimus_promotion_response.result_list.map_data;
-    const records = unseen(found, (material) => JSON.stringify(material), seen);
+    const records = unseen(found, withoutCounts, seen);
     if (records.length > 0) yield { records };
     if (found.length < MATERIAL_A_PAGE) return;
   }

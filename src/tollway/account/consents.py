@@ -26,7 +26,12 @@ _SCOPES = {need.scope: need.whose for need in _NEEDS}
 
 
 class ConsentsRequest(msgspec.Struct, frozen=True):
-    after: Annotated[str, Field(Text(max_length=64), "The next_after of the page before.")] = ""
+    after: Annotated[
+        str,
+        Field(
+            Text(max_length=64), "The next_after of the page before.", other_spelling="next_after"
+        ),
+    ] = ""
     limit: Annotated[int, Field(Whole(1, 1000), "Consents per page; 100 if left out.")] = 100
 
 

@@ -29,7 +29,12 @@ class EntriesRequest(msgspec.Struct, frozen=True):
         str, Field(Text(max_length=128), "The balance: credits, or calls: and an operation.")
     ] = "credits"
     before: Annotated[
-        int, Field(Whole(1, _MOST), "Only entries with a smaller number; for the next page.")
+        int,
+        Field(
+            Whole(1, _MOST),
+            "Only entries with a smaller number; for the next page.",
+            other_spelling="next_before",
+        ),
     ] = _MOST
     limit: Annotated[int, Field(_PAGE, "Entries per page; 50 if left out.")] = 50
 
@@ -72,7 +77,12 @@ def _entries(parts: AccountParts) -> Handler:
 
 class CallsRequest(msgspec.Struct, frozen=True):
     cursor: Annotated[
-        str | None, Field(Text(max_length=2000), "The next_cursor of the page before.")
+        str | None,
+        Field(
+            Text(max_length=2000),
+            "The next_cursor of the page before.",
+            other_spelling="next_cursor",
+        ),
     ] = None
     limit: Annotated[int, Field(_PAGE, "Calls per page; 50 if left out.")] = 50
 

@@ -58,7 +58,12 @@ class WebhookRequest(msgspec.Struct, frozen=True):
 class DeliveriesRequest(msgspec.Struct, frozen=True):
     webhook_id: Annotated[str, _ENDPOINT_ID]
     before: Annotated[
-        int, Field(Whole(1, _MOST), "Only deliveries with a smaller number; for the next page.")
+        int,
+        Field(
+            Whole(1, _MOST),
+            "Only deliveries with a smaller number; for the next page.",
+            other_spelling="next_before",
+        ),
     ] = _MOST
     limit: Annotated[int, Field(Whole(1, 100), "Deliveries per page; 50 if left out.")] = 50
 

@@ -16,6 +16,7 @@ from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.carriers import waybill
 
+JOURNAL_HOLDS = "what the carrier has issued is what is in force here"
 _FIND = Query(
     lambda: select(waybill.c.account_id, waybill.c.state, waybill.c.number).where(
         waybill.c.object_id == bindparam("of_object"), waybill.c.wp_code == bindparam("of_carrier")
@@ -75,9 +76,7 @@ async def audit_journal(
     if row[0] != matched:
         difference = f"{row[0]} waybills are issued here, {matched} of them are in the journal"
         breaches.append(Breach("journal_lacks", None, None, difference))
-    figures = CheckFigures(
-        "journal", f"what {wp_code} has issued is what is in force here", read, len(breaches)
-    )
+    figures = CheckFigures("journal", JOURNAL_HOLDS, read, len(breaches))
     return figures, breaches[:BREACHES_SHOWN_MAX]
 
 

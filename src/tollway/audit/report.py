@@ -21,7 +21,7 @@ from tollway.audit.ledger import BALANCES, CHARGED_ONCE, ENTRIES, UnitFigures, u
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL
-from tollway.audit.usage import USAGE
+from tollway.audit.usage import ENTRY_DAYS, USAGE
 from tollway.audit.waybills import (
     NUMBERS_ONCE,
     NUMBERS_TAKEN,
@@ -34,6 +34,7 @@ from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, token
 
+_BREACHES_KEPT = 200
 CHECKS = (
     ACCOUNTS,
     BALANCES,
@@ -63,6 +64,7 @@ CHECKS = (
     DAY_PARTS,
     TRAIL,
     USAGE,
+    ENTRY_DAYS,
 )
 
 
@@ -80,6 +82,11 @@ class AuditReport(msgspec.Struct, frozen=True):
     def damage(self) -> list[Breach]:
         """What is wrong with the data itself; a hold that is overdue is only late."""
         return [breach for breach in self.breaches if breach.name != HOLD_OVERDUE]
+
+    def kept(self) -> str:
+        """As JSON, to be shown later: not more breaches than a page shows."""
+        shown = msgspec.structs.replace(self, breaches=self.breaches[:_BREACHES_KEPT])
+        return msgspec.json.encode(shown).decode()
 
 
 _COUNTS = Query(

@@ -1,4 +1,5 @@
-"""Usage against entries: are the sums by day what the counted entries took?
+"""Usage against entries: are the sums by day what the counted entries took? And the sums that
+statements are made of: do they have every counted entry once?
 
 Entries behind the cursor of a balance are not counted yet, and are left out; so is a balance whose
 entries were dropped before they were counted, until the cursor has passed them. The sums by minute
@@ -8,11 +9,22 @@ statement.
 
 from collections.abc import Iterator
 
-from sqlalchemy import and_, exists, func, literal, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    and_,
+    cast,
+    exists,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    union_all,
+)
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
-from tollway.store.schema.ledger import archived_balance, entry, usage, usage_cursor
+from tollway.store.schema.ledger import archived_balance, entry, entry_day, usage, usage_cursor
 
 _DAY_S = 86_400
 
@@ -72,3 +84,80 @@ def _tell(row: Row) -> Iterator[Breach]:
 
 
 USAGE = Check("usage", "the sums by day are what the entries took", usage, _wrong, _tell)
+
+
+_DAY_MS = 1000 * _DAY_S
+_BEYOND = 2**62
+_no_number = cast(null(), BigInteger)
+_counted = union_all(
+    select(
+        entry_day.c.account_id,
+        entry_day.c.unit,
+        entry_day.c.day,
+        entry_day.c.kind,
+        entry_day.c.operation,
+        entry_day.c.entries,
+        entry_day.c.amount,
+        entry_day.c.first_number,
+        entry_day.c.last_number,
+        _no_number.label("number"),
+    ),
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        entry.c.at_ms // _DAY_MS,
+        entry.c.kind,
+        func.coalesce(entry.c.operation, ""),
+        literal(-1),
+        -entry.c.amount,
+        _no_number,
+        _no_number,
+        entry.c.number,
+    ).join(
+        usage_cursor,
+        and_(
+            usage_cursor.c.account_id == entry.c.account_id,
+            usage_cursor.c.unit == entry.c.unit,
+            entry.c.number <= usage_cursor.c.number,
+        ),
+    ),
+).subquery("counted")
+_bucket = [_counted.c[name] for name in ("account_id", "unit", "day", "kind", "operation")]
+_first, _last = func.min(_counted.c.first_number), func.max(_counted.c.last_number)
+_differs = or_(
+    func.sum(_counted.c.entries) != 0,
+    func.sum(_counted.c.amount) != 0,
+    func.min(_counted.c.number).is_distinct_from(_first),
+    func.max(_counted.c.number).is_distinct_from(_last),
+)
+_days = (
+    select(
+        *_bucket,
+        func.sum(_counted.c.entries).label("more_entries"),
+        func.sum(_counted.c.amount).label("more"),
+        func.coalesce(_first, _BEYOND).label("first"),
+    )
+    .group_by(*_bucket)
+    .having(_differs)
+    .subquery("days")
+)
+# Of a day some of whose entries were dropped, the others say nothing about its sum.
+_wrong_days = select(*_days.c).where(
+    ~exists().where(
+        archived_balance.c.account_id == _days.c.account_id,
+        archived_balance.c.unit == _days.c.unit,
+        archived_balance.c.number >= _days.c.first,
+    )
+)
+
+
+def _tell_day(row: Row) -> Iterator[Breach]:
+    account_id, unit, day, kind, operation, entries, more, _ = row
+    which = f"day {day}, {kind} {operation}".rstrip()
+    differs = f"{entries} entries and {more} too many, or other numbers"
+    yield Breach("entry_days", account_id, unit, f"{which}: the sum has {differs}")
+
+
+ENTRY_DAYS = Check(
+    "entry_days", "statements have sums of the entries", entry_day, _wrong_days, _tell_day
+)

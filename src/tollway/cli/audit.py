@@ -12,14 +12,19 @@ from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.report import AuditReport
 from tollway.audit.report import audit as audit_all
 from tollway.carriers.carriers import known_carrier
+from tollway.cli.backup import DIGEST, ending_with
 from tollway.cli.command import Session, UsageError, command
 from tollway.cli.files import refuse_damaged
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import option
 from tollway.store.clock import common_ms
+from tollway.store.database import StoreError
+from tollway.store.last_runs import AUDIT, note_run
 from tollway.store.open import OpenDatabase, sqlite_path
 from tollway.store.sqlite.files import changes_of
 from tollway.store.sqlite.schema_check import schema_parts
+
+SCHEMA_HOLDS = "tables, indexes and triggers are as Tollway made them"
 
 commands = typer.Typer()
 
@@ -48,13 +53,30 @@ async def audit(
         report = _with_schema(report, Path(sqlite_path(session.settings.database)))
     if journal is not None and carrier is not None:
         report = await _with_journal(database, report, journal, carrier)
-    return Output(report, *_shown(report), failure=_failure(report))
+    noted = await _note(session, database, report)
+    return Output(report, *_shown(report), *noted, failure=_failure(report))
+
+
+async def _note(session: Session, database: OpenDatabase, report: AuditReport) -> list[str]:
+    """Notes that it ran, for the alarms and the pages; gives what is to be said if it cannot."""
+    if not database.is_shared:
+        file = Path(sqlite_path(session.settings.database))
+        if ending_with(file, DIGEST).exists():
+            # A copy that `tollway backup` made: changed, it could not be restored.
+            return []
+    result = report.kept()
+    try:
+        await note_run(
+            database, AUDIT, session.runtime.at_s(), is_good=not report.breaches, result=result
+        )
+    except StoreError as error:
+        return [f"That it ran could not be noted in the database: {error}."]
+    return []
 
 
 def _with_schema(report: AuditReport, file: Path) -> AuditReport:
     changes = changes_of(file)
-    holds = "tables, indexes and triggers are as Tollway made them"
-    figures = CheckFigures("schema", holds, schema_parts(), len(changes))
+    figures = CheckFigures("schema", SCHEMA_HOLDS, schema_parts(), len(changes))
     breaches = [Breach("schema_changed", None, None, each) for each in changes]
     return msgspec.structs.replace(
         report, checks=[*report.checks, figures], breaches=[*report.breaches, *breaches]

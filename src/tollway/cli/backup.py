@@ -70,8 +70,9 @@ async def backup(
     digest = _copy(database, destination, copied)
     keys = [str(file.beside(destination)) for file in copied]
     left_out = [str(file.path) for file in there if file not in copied]
-    # For the alarm of the console; while another program writes, it can do without.
-    note_run_if_free(sqlite_path(session.settings.database), BACKUP, session.runtime.at_s())
+    # For the alarms. The copy is good also if the database cannot be written.
+    path, at_s = sqlite_path(session.settings.database), session.runtime.at_s()
+    is_noted = note_run_if_free(path, BACKUP, at_s)
     made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
     shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
     if keys:
@@ -81,6 +82,8 @@ async def backup(
             f"The keys are not in it: keep {' and '.join(left_out)} too, "
             "or the copy's sealed data is lost."
         )
+    if not is_noted:
+        shown.append("That there is a copy could not be noted in the database, for its alarms.")
     return Output(made, *shown)
 
 

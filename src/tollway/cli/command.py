@@ -18,9 +18,10 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import typer
 
@@ -31,6 +32,7 @@ from tollway.cli.setting_sources import Origin, load_settings
 from tollway.demo.saved import saved_world, world_path
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
+from tollway.store.clock import common_ms
 from tollway.store.database import (
     NoTimings,
     StoreBusyError,
@@ -39,6 +41,7 @@ from tollway.store.database import (
     StoreUnavailableError,
 )
 from tollway.store.migrate import check_current
+from tollway.store.nodes import all_nodes
 from tollway.store.open import (
     OpenDatabase,
     is_shared,
@@ -89,6 +92,13 @@ def all_tables() -> "Iterator[Table]":
     yield from ALL_TABLES
 
 
+class PageAddress(NamedTuple):
+    """The address that links begin with, and what to say if it is not known to be right."""
+
+    url: str
+    doubt: str = ""
+
+
 class Session:
     """What one command works with: its settings, its database, the clock and random ids."""
 
@@ -115,15 +125,27 @@ class Session:
         """Each setting with where its value came from."""
         return self._loaded[1]
 
-    @property
-    def public_address(self) -> str:
-        """Where people reach the gateway: as it is set, or where the demo world was served last."""
+    async def page_address(self) -> PageAddress:
+        """Where people reach the gateway: as it is set, where the demo world was served last, or
+        where a gateway of this machine serves now."""
         chosen = {each.name for each in self.origins if each.source != "default"}
-        if not chosen & {"host", "port", "public_url"}:
-            world = saved_world(world_path(self.settings))
-            if world is not None:
-                return world.base_url
-        return self.settings.public_address
+        if chosen & {"host", "port", "public_url"}:
+            return PageAddress(self.settings.public_address)
+        world = saved_world(world_path(self.settings))
+        if world is not None:
+            return PageAddress(world.base_url)
+        database = await self.open()
+        now_ms = await common_ms(database, self.runtime.at_ms())
+        alive = {each.name for each in await all_nodes(database) if each.is_alive(now_ms)}
+        # Of one machine all are named alike, but for their ports.
+        machine, _, port = alive.pop().rpartition(":") if len(alive) == 1 else ("", "", "")
+        if machine == socket.gethostname() and port.isdecimal():
+            return PageAddress(replace(self.settings, port=int(port)).address)
+        return PageAddress(
+            self.settings.public_address,
+            "This address is a guess: set public_url to the one that people reach the gateway "
+            "under, as in https://gateway.example.",
+        )
 
     async def open(self) -> OpenDatabase:
         """The database, which must be there and up to date."""

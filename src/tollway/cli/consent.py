@@ -30,7 +30,6 @@ from tollway.consent.owners import (
 from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
-from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.key_check import secret_file_of
 from tollway.store.keys import load_secret
@@ -218,20 +217,14 @@ async def _password_link(session: Session, login: str) -> Output:
             "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
         )
     secret = load_secret(secret_file_of(settings).present())
-    made = PasswordLinks(secret, session.public_address).make(found, session.runtime.at_s())
-    await database.write(
-        lambda transaction: record_act(
-            transaction,
-            session.runtime,
-            "shop password link",
-            f"{found.owner.kind} {found.owner.id}",
-        )
-    )
+    address = await session.page_address()
+    links = PasswordLinks(secret, address.url)
+    made = await links.make(database, session.runtime, found)
     return Output(
         made._asdict(),
         f"Send this to the owner; within {PASSWORD_LINK_HOURS} hours it lets them choose a new "
         "password, once:",
-        made.url,
+        *filter(None, (made.url, address.doubt)),
     )
 
 

@@ -40,7 +40,7 @@ async def invite_(
     made = await invite(
         database, session.runtime, role=Role.OPERATOR, name=name or login, login=login
     )
-    return _shown(session, made)
+    return await _shown(session, made)
 
 
 @command(operators, "link")
@@ -55,7 +55,8 @@ async def link(
         if login
         else await ensure_operator(database, session.runtime)
     )
-    return _shown(session, await new_link(database, session.runtime, found.id, LINK_MINUTES * 60))
+    made = await new_link(database, session.runtime, found.id, LINK_MINUTES * 60)
+    return await _shown(session, made)
 
 
 @command(operators, "list")
@@ -92,13 +93,12 @@ def operator_url(address: str, made: Invitation) -> str:
     return f"{address}/operator/enter?link={made.link}"
 
 
-def _shown(session: Session, made: Invitation) -> Output:
-    printed = PrintedLink(
-        made.person, operator_url(session.public_address, made), made.expires_at_s
-    )
+async def _shown(session: Session, made: Invitation) -> Output:
+    address = await session.page_address()
+    printed = PrintedLink(made.person, operator_url(address.url, made), made.expires_at_s)
     return Output(
         printed,
         f"This link signs {made.person.name} in, once, until "
         f"{session.local_time(made.expires_at_s)}:",
-        printed.url,
+        *filter(None, (printed.url, address.doubt)),
     )

@@ -74,7 +74,7 @@ def restore(
     try:
         restored = _restore(session, backup, path, should_migrate)
     finally:
-        lock.release()
+        (lock.release if path.exists() else lock.remove)()
     return Output(restored, *_shown(backup, restored))
 
 

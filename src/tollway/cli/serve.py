@@ -24,7 +24,7 @@ from tollway.demo.saved import (
 )
 from tollway.identity.people import an_operator_has_a_password
 from tollway.identity.sign_in_links import ensure_operator, new_link
-from tollway.ledger.accounts import search_accounts
+from tollway.ledger.account_pages import AccountFilter, accounts_page
 from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import (
@@ -88,7 +88,7 @@ def serve(
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)
-            if not await search_accounts(session.open_any(), "", "", 1):
+            if not await accounts_page(session.open_any(), AccountFilter(), "", 1):
                 next_lines.extend(_FIRST_STEPS)
             return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):

@@ -32,7 +32,8 @@ class ErasureUnderWayError(LedgerError):
 class Erasure(msgspec.Struct, frozen=True):
     """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
     it is how many waybills a carrier still needs. Orders with a later change number than
-    `last_change` came in after it was asked for."""
+    `last_change` came in after it was asked for. Calls that began before `read_before_ms`, which is
+    None until the orders are erased, may have read receivers."""
 
     owner_id: str
     asked_at_s: int
@@ -44,6 +45,7 @@ class Erasure(msgspec.Struct, frozen=True):
     waybills: int = 0
     answers: int = 0
     rejected: int = 0
+    read_before_ms: int | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -74,6 +76,9 @@ _COUNT = {
     )
     for name in COUNTED
 }
+_ORDERS_DONE = Query(
+    lambda: receiver_erasure.update().where(*_same).values(read_before_ms=bindparam("before_ms"))
+)
 _WAIT = Query(
     lambda: receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting"))
 )
@@ -121,6 +126,16 @@ async def count_erased(transaction: Transaction, erasure: Erasure, what: str, ro
     """Within the transaction that erases these rows."""
     if rows:
         await transaction.execute(_COUNT[what], **_named(erasure), more=rows)
+
+
+async def orders_erased(database: Database, erasure: Erasure, read_before_ms: int) -> None:
+    """Notes up to when calls may have read receivers: the answer of one of them may be kept later
+    than the kept ones are erased, and is then not given again."""
+    await database.write(
+        lambda transaction: transaction.execute(
+            _ORDERS_DONE, **_named(erasure), before_ms=read_before_ms
+        )
+    )
 
 
 async def end_erasure(

@@ -22,7 +22,8 @@ from tollway.webhooks.events import Event, record_event
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One grant. No expiry means that it holds until it is revoked."""
+    """One grant. No expiry means that it holds until it is revoked. One that was given again while
+    it held says when and by whom it was extended last."""
 
     id: str
     account_id: str
@@ -33,6 +34,8 @@ class Grant(msgspec.Struct, frozen=True):
     granted_at_s: int
     expires_at_s: int | None
     revoked_at_s: int | None
+    extended_at_s: int | None = None
+    extended_by: str | None = None
 
     def holds(self, now_s: float) -> bool:
         return self.revoked_at_s is None and (
@@ -64,7 +67,11 @@ _EXTEND = Query(
     lambda: (
         consent.update()
         .where(consent.c.id == bindparam("wanted"))
-        .values(expires_at_s=bindparam("until_s"), granted_by=bindparam("by"))
+        .values(
+            expires_at_s=bindparam("until_s"),
+            extended_at_s=bindparam("now_s"),
+            extended_by=bindparam("by"),
+        )
     )
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
@@ -196,8 +203,12 @@ async def put_grant(
     held = [each for each in await grants_between(transaction, grant_request) if each.holds(now_s)]
     current = next((each for each in held if each.scope == grant_request.scope), None)
     if current is not None:
-        await transaction.execute(_EXTEND, wanted=current.id, until_s=until_s, by=granted_by)
-        given = msgspec.structs.replace(current, expires_at_s=until_s, granted_by=granted_by)
+        await transaction.execute(
+            _EXTEND, wanted=current.id, until_s=until_s, now_s=now_s, by=granted_by
+        )
+        given = msgspec.structs.replace(
+            current, expires_at_s=until_s, extended_at_s=now_s, extended_by=granted_by
+        )
     else:
         given = Grant(
             runtime.new_id("con_"),

@@ -1,8 +1,9 @@
 """The links that ask an owner for consent, those by which an owner chooses a new password, and the
 signing of texts that come back from outside.
 
-A link is signed and not stored, so a caller that is refused a thousand times leaves no row. Each
-purpose of signing has its own key: what was signed for one does not pass for another.
+A link that asks for consent is signed and not stored, so a caller that is refused a thousand times
+leaves no row. Each purpose of signing has its own key: what was signed for one does not pass for
+another.
 """
 
 import base64
@@ -15,7 +16,10 @@ import msgspec
 
 from tollway.consent.grants import GrantRequest
 from tollway.consent.owners import Credential, credential_of
-from tollway.store.database import Reader
+from tollway.identity.stored_links import add_link, link_holds, void_links
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Transaction
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -133,24 +137,38 @@ class _PasswordContent(msgspec.Struct, frozen=True, array_like=True):
 class PasswordLinks:
     """Makes and reads the links by which an owner chooses a new password.
 
-    A link names the password that it replaces, by a digest of its hash: so it works once.
+    A link names the password that it replaces, by a digest of its hash: so it works once. The
+    newest alone holds: one that was lost may be in other hands.
     """
 
     def __init__(self, secret: bytes, address: str) -> None:
         self._signer = TokenSigner(secret, _PASSWORD_PURPOSE)
         self._address = address
 
-    def make(self, of: Credential, now_s: float) -> SignedLink:
-        expires_at_s = int(now_s) + PASSWORD_LINK_HOURS * 3600
-        owner = of.owner
+    async def make(self, database: Database, runtime: Runtime, of: Credential) -> SignedLink:
+        """Makes a link, and ends the earlier ones of this owner."""
+        now_s, owner = runtime.at_s(), of.owner
+        expires_at_s = now_s + PASSWORD_LINK_HOURS * 3600
         content = _PasswordContent(owner.kind, owner.id, self._replaces(of), expires_at_s)
-        query = urlencode({"link": self._signer.sign(content)})
+        signed, holder = self._signer.sign(content), f"{owner.kind} {owner.id}"
+
+        async def work(transaction: Transaction) -> None:
+            await void_links(transaction, holder)
+            await add_link(transaction, holder, signed, now_s, expires_at_s)
+            await record_act(transaction, runtime, "shop password link", holder)
+
+        await database.write(work)
+        query = urlencode({"link": signed})
         return SignedLink(f"{self._address}{PASSWORD_PATH}?{query}", expires_at_s)
 
     async def read(self, signed: str, reader: Reader, now_s: float) -> Credential | None:
-        """Whose password a link replaces; None if it was used, has expired, or never was one."""
+        """Whose password a link replaces; None if it was used, has expired or ended, or never was
+        one."""
         content = self._signer.read(signed, _PasswordContent)
         if content is None or content.expires_at_s <= now_s:
+            return None
+        holder = f"{content.owner_kind} {content.owner_id}"
+        if not await link_holds(reader, holder, signed, now_s):
             return None
         found = await credential_of(reader, content.owner_kind, content.owner_id)
         if found is None or self._replaces(found) != content.replaces:

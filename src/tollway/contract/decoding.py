@@ -223,10 +223,16 @@ _ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
 # What other interfaces call the same parameter, as `_plain` has it. A client that sends `page` and
 # means `page_num` would pay for the first page again and again.
 _SAME_THING = (
-    ("page", "pagenum", "pageno", "pagenumber", "pageindex", "currentpage", "curpage"),
-    ("pagesize", "limit", "size", "perpage", "pagelimit", "pagelen", "pagelength"),
-    ("starttime", "startdate", "start", "begintime", "begindate", "begin"),
-    ("endtime", "enddate", "end"),
+    (
+        *("page", "pagenum", "pageno", "pagenumber", "pageindex", "currentpage", "curpage"),
+        *("current", "offset", "skip", "cursor"),
+    ),
+    ("pagesize", "limit", "size", "perpage", "pagelimit", "pagelen", "pagelength", "rows"),
+    (
+        *("starttime", "startdate", "start", "begintime", "begindate", "begin"),
+        *("fromtime", "fromdate", "from", "since"),
+    ),
+    ("endtime", "enddate", "end", "totime", "todate", "to", "until"),
 )
 
 

@@ -110,7 +110,8 @@ def _preferred(accept_language: str) -> str:
     best = {"en": 0.0, "zh": 0.0}
     for part in accept_language.lower().split(","):
         tag, _, parameter = part.strip().partition(";")
-        language = tag.strip().partition("-")[0]
+        # Java and PHP write a locale with an underscore.
+        language = tag.strip().replace("_", "-").partition("-")[0]
         if language in best:
             best[language] = max(best[language], weight_of(parameter))
     return "zh" if best["zh"] > best["en"] else "en"

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.language import Phrase
 from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
 
@@ -68,6 +69,9 @@ class OwnerKind(StrEnum):
 
     SHOP = "shop"
     USER = "user"
+
+
+OWNER_KINDS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("user", "用户")}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ simply done again: it reads all rows, and writes those that are left.
 - Orders lose the receiver, the place and the remark. Everything that is counted stays.
 - Waybills lose their print data, and the fingerprints of what they were asked for with. One that a
   carrier is still asked about needs its receiver: the erasure waits for it.
-- Of answers under an Idempotency-Key only the key stays, so that no repetition is charged.
+- Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. One that
+  a call had read before, and that is kept after this, is not given again.
 - Rejected records of the shop are dropped.
 """
 
@@ -20,7 +21,7 @@ import msgspec
 from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, func, or_, select
 
 from tollway.carriers.vault import Fingerprints
-from tollway.consent.erasures import Erasure, count_erased, end_erasure
+from tollway.consent.erasures import Erasure, count_erased, end_erasure, orders_erased
 from tollway.contract.operation import OwnerKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.rejects import record_context
@@ -140,12 +141,13 @@ _DROP_REJECTED = Query(
 async def erase(database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure) -> Erasure:
     """Erases what can be erased now, and ends the erasure if that is all."""
     work = _Erasing(database, sealer, erasure)
-    read_before_ms = 0
+    read_before_ms = erasure.read_before_ms or 0
     if erasure.waiting is None:
         await work.orders()
         # What is read from now on has no receivers, or those of later orders.
         now_ms = await common_ms(database, runtime.at_ms())
         read_before_ms = now_ms + _AHEAD_S * 1000
+        await orders_erased(database, erasure, read_before_ms)
         await work.rejected()
     waiting = await work.waybills()
     await work.answers(read_before_ms)

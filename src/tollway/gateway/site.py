@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from starlette.routing import Route
 
 from tollway.audit.report import CHECKS, audit
@@ -40,8 +39,6 @@ from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
 _NAME = "tollway"
-# Of an audit that a page started.
-_BREACHES_KEPT = 200
 _REPORTED_EVERY_S = 1.0
 
 
@@ -112,8 +109,7 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
         finally:
             running.cancel()
         report = await running
-        shown = msgspec.structs.replace(report, breaches=report.breaches[:_BREACHES_KEPT])
-        return not report.breaches, msgspec.json.encode(shown).decode()
+        return not report.breaches, report.kept()
 
     def back_up(destination: Path) -> None:
         back_up_file(sqlite_path(settings.database), str(destination))

@@ -23,6 +23,7 @@ from tollway.pipeline.authenticate import Authenticate
 from tollway.settings import Settings
 from tollway.store.clock import clock_offset_s, common_ms, earlier_ms
 from tollway.store.database import Database, StoreError
+from tollway.store.last_runs import AUDIT, BACKUP, last_outcomes
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
@@ -171,6 +172,10 @@ class Upkeep:
         levels = self._levels.database
         levels.oldest_kept_answer_s = await oldest_kept_s(self._database, now_ms)
         levels.numbers_left = await numbers_left(self._database)
+        runs = await last_outcomes(self._database)
+        if not self._database.is_shared:
+            levels.backup_at_s, _ = runs.get(BACKUP, (0, True))
+        levels.audit_at_s, levels.audit_passed = runs.get(AUDIT, (0, None))
 
     async def reconcile(self) -> None:
         """Reconciles the waybills that wait for their carrier; logs those that wait too long."""

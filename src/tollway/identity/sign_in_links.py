@@ -4,11 +4,10 @@ A link works once and expires. Behind it a person signs in and may choose a pass
 links are stored.
 """
 
-import hashlib
 import secrets
 
 import msgspec
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import bindparam, select
 
 from tollway.contract.language import Sentence
 from tollway.identity.passwords import folded_login
@@ -27,6 +26,7 @@ from tollway.identity.people import (
 )
 from tollway.identity.second_factor import find_factor
 from tollway.identity.sessions import end_sessions
+from tollway.identity.stored_links import HOLDS, LINK_HOURS, add_link, hash_of, void_links
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.daily_limits import Counted, count_today
@@ -36,7 +36,6 @@ from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
 
-LINK_HOURS = 72
 _NAME_MAX = 100
 _LOGIN_MIN = 3
 
@@ -59,37 +58,18 @@ _SET_FIRST_PASSWORD = Query(
         .values(password_hash=bindparam("new_hash"))
     )
 )
-_ADD_LINK = Query(
-    lambda: sign_in_link.insert().values(
-        {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
-    )
-)
-_holds = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
 _OPEN_LINK = Query(
     lambda: (
         select(*PERSON_COLUMNS, person.c.password_hash)
         .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
-        .where(sign_in_link.c.hash == bindparam("wanted"), IS_PRESENT, *_holds)
+        .where(sign_in_link.c.hash == bindparam("wanted"), IS_PRESENT, *HOLDS)
     )
 )
 _USE_LINK = Query(
     lambda: (
         sign_in_link.update()
-        .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
+        .where(sign_in_link.c.hash == bindparam("wanted"), *HOLDS)
         .values(used_at_s=bindparam("now_s"))
-    )
-)
-_VOID_LINKS = Query(
-    lambda: sign_in_link.delete().where(
-        sign_in_link.c.person_id == bindparam("wanted"), sign_in_link.c.used_at_s.is_(None)
-    )
-)
-_SWEEP_LINKS = Query(
-    lambda: sign_in_link.delete().where(
-        or_(
-            sign_in_link.c.expires_at_s < bindparam("before_s"),
-            sign_in_link.c.used_at_s < bindparam("before_s"),
-        )
     )
 )
 
@@ -155,7 +135,7 @@ async def new_link(
     async def work(transaction: Transaction) -> Invitation:
         found = await present_person(transaction, person_id)
         if ends_earlier:
-            await transaction.execute(_VOID_LINKS, wanted=found.id)
+            await void_links(transaction, found.id)
         made = await _make_link(transaction, runtime, found, lifetime_s)
         subject = f"{found.kind} {found.login}"
         await record_act(transaction, runtime, f"{found.kind} link", subject)
@@ -177,7 +157,7 @@ async def new_start(
             await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
         await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
         # Without the password, a link that was sent to a wrong place could choose the next one.
-        await transaction.execute(_VOID_LINKS, wanted=found.id)
+        await void_links(transaction, found.id)
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
         made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
         subject = f"{found.kind} {found.login}"
@@ -191,14 +171,7 @@ async def _make_link(
     transaction: Transaction, runtime: Runtime, found: Person, lifetime_s: int
 ) -> Invitation:
     text, now_s = secrets.token_urlsafe(24), runtime.at_s()
-    await transaction.execute(_SWEEP_LINKS, before_s=now_s - LINK_HOURS * 3600)
-    await transaction.execute(
-        _ADD_LINK,
-        hash=_hash(text),
-        person_id=found.id,
-        made_at_s=now_s,
-        expires_at_s=now_s + lifetime_s,
-    )
+    await add_link(transaction, found.id, text, now_s, now_s + lifetime_s)
     return Invitation(found, text, now_s + lifetime_s)
 
 
@@ -213,7 +186,7 @@ class OpenedSignInLink(msgspec.Struct, frozen=True):
 
 async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
     """Whom a link signs in; None if it was used, has expired, or never was one."""
-    row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
+    row = await reader.fetch_one(_OPEN_LINK, wanted=hash_of(text), now_s=int(now_s))
     if row is None:
         return None
     found = person_of(row[:-1])
@@ -239,7 +212,7 @@ async def use_link(
         may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
         if password_hash is not None and not may_choose:
             return None
-        if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
+        if not await transaction.execute(_USE_LINK, wanted=hash_of(text), now_s=int(now_s)):
             return None
         found = opened.person
         if password_hash is not None:
@@ -275,7 +248,3 @@ async def ensure_operator(database: Database, runtime: Runtime) -> Person:
 async def _first_operator(database: Database) -> Person | None:
     operators = await list_operators(database)
     return next((each for each in operators if each.removed_at_s is None), None)
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()

@@ -7,6 +7,7 @@ loaded again, and what is stored already does not change.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from time import time
 from typing import Any, Protocol, Self, cast
 
 import msgspec
@@ -42,8 +43,9 @@ class Loader(Protocol):
         """The typed records that many texts of JSON are, in less time than one by one; None for
         each that is not certain to be good, which `check` decides on."""
 
-    def check(self, values: dict[str, object]) -> Any:
-        """The typed record; raises ValueError, of `record_problems`, with what is wrong."""
+    def check(self, values: dict[str, object], received_s: int) -> Any:
+        """The typed record; raises ValueError, of `record_problems`, with what is wrong. Of two
+        versions that do not say themselves when they were made, the one received later counts."""
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; returns how many rows changed."""
@@ -138,9 +140,11 @@ def checked_chunks(
     text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
     """Checks records, and gives many together; `text_of` writes down a bad one."""
+    # One time for all: within a file the order of its records counts.
+    received_s = int(time())
     checked, size = CheckedChunk([], []), 0
     for some in _together(records, min(_CHECKED_AT_ONCE, chunk_records)):
-        _add_checked(checked, loader, some, text_of)
+        _add_checked(checked, loader, some, received_s, text_of)
         checked.at_byte = some[-1].at_byte
         size += sum([len(raw.source) for raw in some])
         if checked.read >= chunk_records or size >= _CHUNK_BYTES:
@@ -154,6 +158,7 @@ def _add_checked(
     checked: CheckedChunk,
     loader: Loader,
     some: Sequence[RawRecord],
+    received_s: int,
     text_of: Callable[[RawRecord], str],
 ) -> None:
     certain = _certainly_good(loader, some)
@@ -162,7 +167,7 @@ def _add_checked(
         return
     for raw, good in zip(some, certain, strict=True):
         try:
-            checked.good.append(_check(loader, raw) if good is None else good)
+            checked.good.append(_check(loader, raw, received_s) if good is None else good)
         except ValueError as error:
             checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
 
@@ -188,10 +193,10 @@ def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
     return loader.check_lines([b"" if raw.read else cast(bytes, raw.source) for raw in some])
 
 
-def _check(loader: Loader, raw: RawRecord) -> Any:
+def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
     if raw.values is None:
         raise ValueError(raw.problem)
-    return loader.check(raw.values)
+    return loader.check(raw.values, received_s)
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:

@@ -103,15 +103,18 @@ class Pushes:
                 request.headers.get("webhook-signature", ""),
                 self._now_s(),
             )
+            # A push that is sent once more, or arrives late, is no newer than when it was signed;
+            # and a sender gains nothing by a clock that is ahead.
+            signed_s = min(int(claimed.timestamp), int(self._now_s()))
             async with self._limits.look_up.taken(_PATIENCE_S):
                 known = await find_source(self._database, self._sealer, source)
             if not known.keys:
                 raise SignatureError
             facts.source = source
             async with self._slot_for(request):
-                key, pushed = await self._receive(request, claimed, known)
+                key, pushed = await self._receive(request, claimed, signed_s, known)
             async with self._limits.store.taken(_PATIENCE_S, by=source):
-                stored = await self._store(source, key, pushed)
+                stored = await self._store(source, key, pushed, signed_s)
         except SignatureError:
             return _error(401, "The push is not signed by a known source just now.")
         except MalformedError as error:
@@ -150,11 +153,11 @@ class Pushes:
         return self._limits.large.taken(1.5 * self._settings.body_timeout_s)
 
     async def _receive(
-        self, request: Request, claimed: Claimed, known: KnownSource
+        self, request: Request, claimed: Claimed, signed_s: int, known: KnownSource
     ) -> tuple[bytes, Pushed]:
         body = await self._body(request)
         # Beside the event loop: a large push takes as long as hundreds of calls.
-        return await asyncio.to_thread(self._read, claimed, known, body)
+        return await asyncio.to_thread(self._read, claimed, signed_s, known, body)
 
     async def _body(self, request: Request) -> bytes:
         limit = self._settings.push_max_bytes
@@ -166,19 +169,21 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(self, claimed: Claimed, known: KnownSource, body: bytes) -> tuple[bytes, Pushed]:
+    def _read(
+        self, claimed: Claimed, signed_s: int, known: KnownSource, body: bytes
+    ) -> tuple[bytes, Pushed]:
         key = signing_key(claimed, known.keys, body)
         check = partial(known.speaks_for.check, self._kind.spoken_for)
-        return key, read_push(self._loader, body, check)
+        return key, read_push(self._loader, body, signed_s, check)
 
-    async def _store(self, source: str, key: bytes, pushed: Pushed) -> int:
+    async def _store(self, source: str, key: bytes, pushed: Pushed, signed_s: int) -> int:
         """Stores a push; how many of its records were new or newer.
 
         In several commits if it is large: should the last of them fail, nothing is acknowledged,
         and pushing all of it again stores what is missing.
         """
         if pushed.rejected:
-            rejects = await asyncio.to_thread(self._sealed, source, key, pushed)
+            rejects = await asyncio.to_thread(self._sealed, source, key, pushed, signed_s)
             await self._database.write(lambda tx: keep_rejects(tx, rejects))
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
@@ -186,8 +191,9 @@ class Pushes:
             stored += await store_records(self._database, self._loader, chunk)
         return stored
 
-    def _sealed(self, source: str, key: bytes, pushed: Pushed) -> list[dict[str, object]]:
-        at_s = int(self._now_s())
+    def _sealed(
+        self, source: str, key: bytes, pushed: Pushed, at_s: int
+    ) -> list[dict[str, object]]:
         return [
             sealed_reject(self._sealer, key, source, self._kind.name, record, reason, at_s)
             for record, reason in pushed.rejected

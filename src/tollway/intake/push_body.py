@@ -26,7 +26,9 @@ class Pushed(NamedTuple):
     rejected: list[tuple[bytes, str]]
 
 
-def read_push(loader: Loader, body: bytes, check_spoken_for: Callable[[Values], None]) -> Pushed:
+def read_push(
+    loader: Loader, body: bytes, received_s: int, check_spoken_for: Callable[[Values], None]
+) -> Pushed:
     good: list[Any] = []
     rejected: list[tuple[bytes, str]] = []
     is_any_object = False
@@ -34,7 +36,7 @@ def read_push(loader: Loader, body: bytes, check_spoken_for: Callable[[Values], 
         try:
             values = read_object(record)
             is_any_object = True
-            checked = loader.check(values)
+            checked = loader.check(values, received_s)
             check_spoken_for(values)
             good.append(checked)
         except ValueError as error:

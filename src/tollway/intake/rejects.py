@@ -68,7 +68,10 @@ _LIST = Query(
 )
 _FIND = Query(
     lambda: select(
-        rejected_record.c.source, rejected_record.c.sealed, rejected_record.c.kind
+        rejected_record.c.source,
+        rejected_record.c.sealed,
+        rejected_record.c.kind,
+        rejected_record.c.received_at_s,
     ).where(rejected_record.c.id == bindparam("wanted"))
 )
 _PAGE = Query(
@@ -159,7 +162,7 @@ async def mend_reject(
     try:
         values = read_object(content)
         await _check_source(database, sealer, kind, opened.source, values)
-        good = loader.check(values)
+        good = loader.check(values, opened.received_at_s)
     except ValueError as error:
         reason = str(error)
 
@@ -219,10 +222,14 @@ async def replay(
         row = await database.fetch_one(_FIND, wanted=record_id)
         if row is None:
             continue
-        kind, loader = kinds[row[2]], loaders[row[2]]
-        record = sealer.open(row[1], record_context(row[0], record_id))
-        good = await _check_again(database, sealer, kind, loader, row[0], record)
-        if good is None:
+        source, sealed, kind, received_s = row
+        loader = loaders[kind]
+        record = sealer.open(sealed, record_context(source, record_id))
+        try:
+            values = read_object(record)
+            await _check_source(database, sealer, kinds[kind], source, values)
+            good = loader.check(values, received_s)
+        except ValueError:
             rejected += 1
             continue
         if loader.months is not None:
@@ -232,17 +239,6 @@ async def replay(
         else:
             unchanged += 1
     return Replay(stored, unchanged, rejected)
-
-
-async def _check_again(
-    database: Database, sealer: Sealer, kind: RecordKind, loader: Loader, source: str, record: bytes
-) -> Any:
-    try:
-        values = read_object(record)
-        await _check_source(database, sealer, kind, source, values)
-        return loader.check(values)
-    except ValueError:
-        return None
 
 
 async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transaction) -> int:

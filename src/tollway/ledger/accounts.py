@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import BindParameter, Integer, String, bindparam, func, or_, select
+from sqlalchemy import BindParameter, String, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, contains_pattern
-from tollway.store.schema.ledger import account, balance
+from tollway.store.query import Query
+from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.versions import directory_changed
 
@@ -46,29 +46,10 @@ _SPELLED_OTHERWISE = Query(
     )
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
-_PAGE = Query(
-    lambda: (
-        select(*_COLUMNS)
-        .where(
-            or_(
-                func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
-                account.c.id == bindparam("wanted"),
-            ),
-            account.c.name > bindparam("after"),
-        )
-        .order_by(account.c.name)
-        .limit(bindparam("most", type_=Integer))
-    )
-)
 # A list of accounts on a page, by one statement: what is left over of the places is empty.
 _LISTED_MAX = 50
 _listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(_LISTED_MAX)]
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
-_CREDITS = Query(
-    lambda: select(balance.c.account_id, balance.c.amount).where(
-        balance.c.account_id.in_(_listed), balance.c.unit == "credits"
-    )
-)
 _CLOSE = Query(
     lambda: (
         account.update()
@@ -128,22 +109,9 @@ async def list_accounts(reader: Reader) -> list[Account]:
     return [Account(*row) for row in await reader.fetch_all(_ALL)]
 
 
-async def search_accounts(reader: Reader, text: str, after: str, most: int) -> list[Account]:
-    """Accounts whose name contains a text, or with this id, by name; those after a name."""
-    rows = await reader.fetch_all(
-        _PAGE, pattern=contains_pattern(text), wanted=text, after=after, most=most
-    )
-    return [Account(*row) for row in rows]
-
-
 async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]:
     """The names of some accounts."""
     return await _of_some(reader, _NAMES, account_ids)
-
-
-async def credits_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, int]:
-    """The credits that some accounts have; an account that never had any is left out."""
-    return await _of_some(reader, _CREDITS, account_ids)
 
 
 async def _of_some(reader: Reader, query: Query, account_ids: Iterable[str]) -> dict[str, Any]:

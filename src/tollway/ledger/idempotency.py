@@ -9,13 +9,14 @@ nothing were stored, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import Integer, String, and_, bindparam, exists, func, or_, select, tuple_
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query, insert
+from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
@@ -29,6 +30,8 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     request_id: str
     fingerprint: bytes
     sealed: bytes
+    # Whether its call may have read receivers that its shop had erased since.
+    is_erased: bool = False
 
     def is_reserved_for(self, idempotency_key: IdempotencyKey) -> bool:
         """Whether the same request has begun, and may not have ended yet."""
@@ -39,10 +42,17 @@ _of_key = (
     idempotency_key.c.account_id == bindparam("of_account"),
     idempotency_key.c.key == bindparam("of_key"),
 )
+_is_erased = exists().where(
+    receiver_erasure.c.owner_id == bindparam("of_shop", type_=String),
+    receiver_erasure.c.read_before_ms >= idempotency_key.c.at_ms,
+)
 _FIND = Query(
-    lambda: select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
-        *_of_key, idempotency_key.c.at_ms > bindparam("older_ms")
-    )
+    lambda: select(
+        idempotency_key.c.request_id,
+        idempotency_key.c.fingerprint,
+        idempotency_key.c.sealed,
+        _is_erased,
+    ).where(*_of_key, idempotency_key.c.at_ms > bindparam("older_ms"))
 )
 _is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
 _new = insert(idempotency_key).values(
@@ -88,9 +98,12 @@ _DROP_OLDEST = Query(
 )
 
 
-async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> KeptAnswer | None:
+async def find_kept(
+    reader: Reader, account_id: str, key: str, now_ms: int, shop_id: str | None = None
+) -> KeptAnswer | None:
+    """The answer under a key; `shop_id` is the shop whose data the call reads, if it does."""
     row = await reader.fetch_one(
-        _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS
+        _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS, of_shop=shop_id
     )
     return None if row is None else KeptAnswer(*row)
 

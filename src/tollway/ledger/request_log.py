@@ -18,6 +18,8 @@ from tollway.store.schema.ledger import entry, refused_call
 
 # What a page looks through at most, when a filter leaves out most of it.
 SCANNED_MAX = 2000
+# Every reason but success; none of them has this name.
+ANY_REFUSAL = "REFUSED"
 # After every request id, which is made of hexadecimal digits.
 AFTER_ALL = "~"
 # An id begins with the time in microseconds.
@@ -70,9 +72,14 @@ class CallFilter(NamedTuple):
         return (
             (not self.operation or call.operation == self.operation)
             and (self.code is None or call.code == self.code)
-            and (not self.reason or call.reason == self.reason)
+            and self._has_reason(call)
             and (self.amount is None or self.amount == call.known_amount)
         )
+
+    def _has_reason(self, call: LoggedCall) -> bool:
+        if self.reason == ANY_REFUSAL:
+            return call.outcome == "refused"
+        return not self.reason or call.reason == self.reason
 
     @property
     def leaves_out(self) -> bool:

@@ -1,11 +1,12 @@
 """What an account had, was given and spent within a span of time, from its entries alone.
 
 The balances are reckoned backwards from the present ones, in one statement: so they agree with each
-other while calls go on being charged, and also after older entries were deleted.
+other while calls go on being charged, and also after older entries were deleted. Of whole days the
+sums are read, so that the cost does not grow with the calls.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,17 +16,26 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CompoundSelect,
+    FromClause,
+    Select,
     and_,
     bindparam,
+    case,
     cast,
     func,
+    literal,
     null,
+    or_,
     select,
+    union_all,
 )
 
-from tollway.store.database import Database, Reader, Row
+from tollway.ledger.entry_days import DAY_MS
+from tollway.store.database import Database, Reader
 from tollway.store.query import Query
-from tollway.store.schema.ledger import archived_balance, balance, entry
+from tollway.store.schema.ledger import archived_balance, balance, entry, entry_day, usage_cursor
+
+_Sum = tuple[str, str, str]  # unit, kind, operation
 
 
 class UnitStatement(msgspec.Struct, frozen=True):
@@ -64,9 +74,20 @@ _LAST_YEAR = 9998
 _start_ms = bindparam("start_ms", type_=BigInteger)
 _end_ms = bindparam("end_ms", type_=BigInteger)
 _of_account = balance.c.account_id == bindparam("of_account")
-_of_balance = and_(entry.c.account_id == balance.c.account_id, entry.c.unit == balance.c.unit)
+_on_cursor = and_(
+    usage_cursor.c.account_id == balance.c.account_id, usage_cursor.c.unit == balance.c.unit
+)
 _on_archive = and_(
     archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
+)
+
+
+# The parts of a statement: a balance as it is now, what came within the span, and what came later.
+_BALANCE, _WITHIN, _LATER = 0, 1, 2
+_of_account_days = entry_day.c.account_id == bindparam("of_account")
+_first_day, _end_day, _later_day, _cut_first, _cut_last = (
+    bindparam(name, type_=BigInteger)
+    for name in ("first_day", "end_day", "later_day", "cut_first", "cut_last")
 )
 
 
@@ -74,28 +95,95 @@ def _sum(amounts: ColumnElement[int]) -> ColumnElement[int]:
     return cast(func.coalesce(func.sum(amounts), 0), BigInteger)
 
 
+def _of_entries(source: FromClause) -> Select[Any]:
+    """Sums of entries that are read one by one."""
+    part = case((entry.c.at_ms < _end_ms, literal(_WITHIN)), else_=literal(_LATER)).label("part")
+    some = (
+        select(part, entry.c.unit, entry.c.kind, entry.c.operation, entry.c.amount)
+        .select_from(source)
+        .subquery()
+    )
+    by = (some.c.part, some.c.unit, some.c.kind, some.c.operation)
+    # A balance without such entries is one row without a unit.
+    found = func.count(some.c.unit)
+    return select(*by, found, _sum(some.c.amount)).group_by(*by).having(found > 0)
+
+
+def _of_days(part: int, *which: ColumnElement[bool]) -> Select[Any]:
+    by = (entry_day.c.unit, entry_day.c.kind, entry_day.c.operation)
+    counted = cast(func.sum(entry_day.c.entries), BigInteger)
+    return (
+        select(literal(part), *by, counted, _sum(entry_day.c.amount))
+        .where(_of_account_days, *which)
+        .group_by(*by)
+    )
+
+
 def _statement() -> CompoundSelect[Any]:
-    """For each balance a row with what it was at the end, and the time of the newest deleted entry;
-    then the sums of the time between. What came later is added up without sorting it."""
-    later = select(_sum(entry.c.amount)).where(_of_balance, entry.c.at_ms >= _end_ms)
+    """Each balance with the time of its newest deleted entry; then sums: of whole days, of entries
+    that are in no sum yet, and of entries of the days that the span cuts in two.
+
+    One statement: no entry is in two parts, or in none. The outer joins keep the order of their
+    tables: SQLite would read all entries of the account first.
+    """
     balances = (
         select(
+            literal(_BALANCE),
             balance.c.unit,
             null(),
             null(),
             archived_balance.c.at_ms,
-            (balance.c.amount - later.scalar_subquery()).label("amount"),
+            balance.c.amount,
         )
         .select_from(balance.outerjoin(archived_balance, _on_archive))
         .where(_of_account)
     )
-    between = (
-        select(entry.c.unit, entry.c.kind, entry.c.operation, func.count(), _sum(entry.c.amount))
-        .select_from(balance.join(entry, _of_balance))
-        .where(_of_account, entry.c.at_ms >= _start_ms, entry.c.at_ms < _end_ms)
-        .group_by(entry.c.unit, entry.c.kind, entry.c.operation)
+    own = (
+        select(balance.c.account_id, balance.c.unit, usage_cursor.c.number)
+        .select_from(balance.outerjoin(usage_cursor, _on_cursor))
+        .where(_of_account)
+        .subquery("own")
     )
-    return balances.union_all(between)
+    late = own.outerjoin(
+        entry,
+        and_(
+            entry.c.account_id == own.c.account_id,
+            entry.c.unit == own.c.unit,
+            entry.c.number > func.coalesce(own.c.number, 0),
+            entry.c.at_ms >= _start_ms,
+        ),
+    )
+    cut = (
+        select(
+            entry_day.c.account_id,
+            entry_day.c.unit,
+            entry_day.c.day,
+            func.min(entry_day.c.first_number).label("first"),
+            func.max(entry_day.c.last_number).label("last"),
+        )
+        .where(_of_account_days, or_(entry_day.c.day == _cut_first, entry_day.c.day == _cut_last))
+        .group_by(entry_day.c.account_id, entry_day.c.unit, entry_day.c.day)
+        .subquery("cut")
+    )
+    in_cut = cut.outerjoin(
+        entry,
+        and_(
+            entry.c.account_id == cut.c.account_id,
+            entry.c.unit == cut.c.unit,
+            entry.c.number.between(cut.c.first, cut.c.last),
+            entry.c.at_ms >= _start_ms,
+            entry.c.at_ms >= cut.c.day * DAY_MS,
+            entry.c.at_ms < (cut.c.day + 1) * DAY_MS,
+        ),
+    )
+    day = entry_day.c.day
+    return union_all(
+        balances,
+        _of_days(_WITHIN, day >= _first_day, day < _end_day),
+        _of_days(_LATER, day >= _later_day),
+        _of_entries(late),
+        _of_entries(in_cut),
+    )
 
 
 _STATEMENT = Query(_statement)
@@ -119,21 +207,39 @@ async def statement_of(
     database: Database, account_id: str, span_ms: range, caller: str | None = None
 ) -> Statement:
     """The statement of an account for a span of time; `caller` is who reads it."""
-    # It may read all entries of an account, and calls must not wait for that.
+    start_ms, end_ms = span_ms.start, span_ms.stop
+    # A long read: the entries that are in no sum yet may be many.
     rows = await database.fetch_long(
-        _STATEMENT, caller, of_account=account_id, start_ms=span_ms.start, end_ms=span_ms.stop
+        _STATEMENT,
+        caller,
+        of_account=account_id,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        first_day=-(-start_ms // DAY_MS),
+        end_day=end_ms // DAY_MS,
+        later_day=-(-end_ms // DAY_MS),
+        # A day that is not cut is none of these: it is among the whole ones.
+        cut_first=start_ms // DAY_MS if start_ms % DAY_MS else -1,
+        cut_last=end_ms // DAY_MS if end_ms % DAY_MS else -1,
     )
-    rows = sorted(rows, key=lambda row: (row[0], row[1] or "", row[2] or ""))
-    balances = [row for row in rows if row[1] is None]
-    sums = [row for row in rows if row[1] is not None]
+    later: Counter[str] = Counter()
+    within: defaultdict[_Sum, list[int]] = defaultdict(lambda: [0, 0])
+    for part, unit, kind, operation, count, amount in rows:
+        if part == _LATER:
+            later[unit] += amount
+        elif part == _WITHIN:
+            summed = within[unit, kind, operation or ""]
+            summed[0] += count
+            summed[1] += amount
+    balances = sorted((row[1], row[4], row[5]) for row in rows if row[0] == _BALANCE)
     return Statement(
-        [_of_unit(unit, after, sums) for unit, _, _, _, after in balances],
+        [_of_unit(unit, now - later[unit], within) for unit, _, now in balances],
         [
             OperationStatement(operation, unit, calls, -amount)
-            for unit, kind, operation, calls, amount in sums
+            for (unit, kind, operation), (calls, amount) in sorted(within.items())
             if kind == "charge"
         ],
-        not any(row[3] is not None and row[3] >= span_ms.start for row in balances),
+        not any(at_ms is not None and at_ms >= start_ms for _, at_ms, _ in balances),
     )
 
 
@@ -143,9 +249,9 @@ async def has_deleted(reader: Reader, account_id: str, span_ms: range) -> bool:
     return any(deleted_ms >= span_ms.start for (deleted_ms,) in found)
 
 
-def _of_unit(unit: str, after: int, rows: Sequence[Row]) -> UnitStatement:
+def _of_unit(unit: str, after: int, within: Mapping[_Sum, Sequence[int]]) -> UnitStatement:
     sums: Counter[str] = Counter()
-    for of_unit, kind, _, _, amount in rows:
+    for (of_unit, kind, _), (_, amount) in within.items():
         if of_unit == unit:
             sums[kind] += amount
     return UnitStatement(

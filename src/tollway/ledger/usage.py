@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_, select, union_all
 
+from tollway.ledger.entry_days import EntryDays
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
@@ -135,13 +136,14 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
             return 0
         # Read again: another node may have moved the cursors meanwhile.
         behind = await transaction.fetch_all(_BEHIND, most=_BALANCES_AT_ONCE)
-        sums: defaultdict[tuple[int, int, str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+        sums = _Sums()
         # Of a balance whose entries are missing nothing is found: the audit reports it.
         found = [await _add_balance(transaction, zone, row, sums) for row in behind]
-        rows = [(*key, *value) for key, value in sorted(sums.items())]
+        rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
         await transaction.execute_many(
             _ADD, [dict(zip(_NAMES, each, strict=True)) for each in rows]
         )
+        await sums.days.put(transaction)
         before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
         await transaction.execute(_DROP, **before)
         return sum(found)
@@ -152,12 +154,17 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
 _NAMES = tuple(column.name for column in usage.c)
 
 
-async def _add_balance(
-    transaction: Transaction,
-    zone: ZoneInfo,
-    behind: Row,
-    sums: defaultdict[tuple[int, int, str, str, str], list[int]],
-) -> bool:
+class _Sums:
+    """What is to be added: charges by span, start, account, unit and operation, and all entries by
+    day."""
+
+    def __init__(self) -> None:
+        self.usage: defaultdict[tuple[int, int, str, str, str], list[int]]
+        self.usage = defaultdict(lambda: [0, 0])
+        self.days = EntryDays()
+
+
+async def _add_balance(transaction: Transaction, zone: ZoneInfo, behind: Row, sums: _Sums) -> bool:
     """Adds the next entries of a balance; whether its cursor has moved."""
     account_id, unit, summed_to, archived_number, archived_charge = behind
     number = summed_to
@@ -176,11 +183,12 @@ async def _add_balance(
         if archived is not None and archived[0] > number:
             # Another node has dropped some since the archive was read: it is read again next time.
             return False
+    sums.days.count(account_id, unit, entries)
     for entry_number, kind, amount, at_ms, operation in entries:
         number = entry_number
         if kind == "charge":
             for span_s, start_s in starts(at_ms // 1000, zone):
-                counted = sums[span_s, start_s, account_id, unit, operation or ""]
+                counted = sums.usage[span_s, start_s, account_id, unit, operation or ""]
                 counted[0] += 1
                 counted[1] -= amount
     await transaction.execute(

@@ -5,13 +5,10 @@ from collections.abc import Awaitable
 from tollway.consent.grant_cache import SANDBOX_ACCOUNT, GrantCache, GrantState
 from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
-from tollway.contract.language import Phrase
-from tollway.contract.operation import ConsentNeed, OwnerKind
+from tollway.contract.operation import OWNER_KINDS, ConsentNeed
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import GrantKey
 from tollway.pipeline.call import Call
-
-_OWNERS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("user", "用户")}
 
 
 class Consent:
@@ -53,6 +50,6 @@ class Consent:
         return Refusal(
             Reason.NOT_AUTHORIZED,
             data={"authorize_url": link.url, "expires_at": link.expires_at_s},
-            owner=_OWNERS[need.whose],
+            owner=OWNER_KINDS[need.whose],
             field=need.field,
         )

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import IdempotencyKey
@@ -42,7 +43,9 @@ class Replay:
             partial(_seal, answers.sealer, answer_context(account_id, key)),
             None,
         )
-        kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000))
+        grant = call.grant
+        shop_id = grant.owner_id if grant and grant.owner_kind == OwnerKind.SHOP else None
+        kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000), shop_id)
         if kept is not None and not kept.is_reserved_for(idempotency_key):
             raise AlreadyAnswered(kept)
         await self._check_affordable(call)
@@ -59,7 +62,7 @@ class Replay:
         key = call.headers[KEY_HEADER].decode("ascii")
         context = answer_context(call.caller.account_id, key)
         answer = answers.sealer.open(kept.sealed, context)
-        if not answer:
+        if not answer or kept.is_erased:
             raise Refusal(Reason.ANSWER_ERASED)
         return zlib.decompress(answer)
 

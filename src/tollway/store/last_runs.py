@@ -29,6 +29,7 @@ _ALL = Query(
         last_run.c.name, last_run.c.at_s, last_run.c.is_good, last_run.c.result
     ).order_by(last_run.c.name)
 )
+_OUTCOMES = Query(lambda: select(last_run.c.name, last_run.c.at_s, last_run.c.is_good))
 
 
 async def note_run(
@@ -48,8 +49,17 @@ async def note_run_in(
 
 
 def note_run_if_free(path: str, name: str, at_s: int) -> bool:
-    """Notes a good run in a SQLite file, unless another program writes to it at this moment."""
+    """Notes a good run in a SQLite file, unless it cannot be written, or another program writes to
+    it for longer than a moment; whether it is noted."""
     return write_if_free(path, _NOTE, name=name, at_s=at_s, is_good=1, result="{}")
+
+
+async def last_outcomes(reader: Reader) -> dict[str, tuple[int, bool]]:
+    """When each of them ran and whether it was good, by its name, without the results."""
+    return {
+        name: (int(at_s), bool(is_good))
+        for name, at_s, is_good in await reader.fetch_all(_OUTCOMES)
+    }
 
 
 async def last_runs(reader: Reader) -> dict[str, LastRun]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tollway.store.sealing import Sealer
 
 _SQLITE_PREFIX = "sqlite:///"
+# What others mean by it ends with the process, and every connection would have another one.
+_IN_MEMORY = ":memory:"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
 _FILE = re.compile(r"[\w./~-]*")
 _POSTGRESQL = ("postgresql", "postgres")
@@ -127,6 +129,10 @@ def sqlite_path(url: str) -> str:
     path = url.removeprefix(_SQLITE_PREFIX)
     if not path or path.endswith("/"):
         raise StoreError("The database URL names no file: write sqlite:///FILE.")
+    if path == _IN_MEMORY:
+        raise StoreError(
+            "A gateway's database is stored in a file: write sqlite:///FILE, not :memory:."
+        )
     return path
 
 

@@ -36,6 +36,10 @@ class DatabaseLevels:
         self.waybills_overdue: int | None = None
         self.numbers_left: Mapping[str, int] = {}
         self.oldest_kept_answer_s: float | None = None
+        # 0 if there was none: an alert then fires. None with a database that has its own tools.
+        self.backup_at_s: int | None = None
+        self.audit_at_s: int | None = None
+        self.audit_passed: bool | None = None
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge(
@@ -58,6 +62,21 @@ class DatabaseLevels:
             "tollway_kept_answers_oldest_seconds",
             "Age of the oldest answer kept for an Idempotency-Key; swept after 24 hours.",
             self.oldest_kept_answer_s,
+        )
+        yield _gauge(
+            "tollway_backup_timestamp_seconds",
+            "When the last backup of the file was made; 0 if there was none.",
+            self.backup_at_s,
+        )
+        yield _gauge(
+            "tollway_audit_timestamp_seconds",
+            "When the last audit ended; 0 if there was none.",
+            self.audit_at_s,
+        )
+        yield _gauge(
+            "tollway_audit_passed",
+            "1 if the last audit found nothing wrong, 0 if it did.",
+            self.audit_passed,
         )
 
 
@@ -101,7 +120,7 @@ class Levels(Collector):
         )
         yield _by_label(
             "tollway_carrier_shut",
-            "1 while nothing is sent to a carrier, because it did not answer.",
+            "1 while nothing is sent to a carrier, because it does not answer or refuses the link.",
             "wp_code",
             self.carriers_shut,
         )

@@ -102,7 +102,7 @@ def balance_figures(
             tone = "bad" if days < 1 else "soon" if days < 3 else "good"
         if balance.held:
             held = say("{amount} held", amount=grouped(balance.held))
-            note = f"{note}, {held}" if note else held
+            note = say(", ").join(each for each in (note, held) if each)
         figures.append(
             Figure(
                 headed(unit_name(context, balance.unit)),
@@ -324,7 +324,7 @@ def calls_chart(
     ]
     return Chart(
         title,
-        stacked_columns(labels, series, title),
+        stacked_columns(labels, series, title, say),
         Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )

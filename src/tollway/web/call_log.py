@@ -6,7 +6,14 @@ from datetime import datetime
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.ledger.accounts import names_of
-from tollway.ledger.request_log import SCANNED_MAX, CallFilter, LoggedCall, LogPage, log_page
+from tollway.ledger.request_log import (
+    ANY_REFUSAL,
+    SCANNED_MAX,
+    CallFilter,
+    LoggedCall,
+    LogPage,
+    log_page,
+)
 from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -203,9 +210,8 @@ def _filters(
 ) -> Filters:
     say = context.say
     operations = [("", say("all"))] + [(each.name, say(each.title)) for each in OPERATIONS]
-    reasons = [("", say("all")), ("SUCCESS", say("charged"))] + [
-        (each.name, named_reason(say, each.name)) for each in Reason
-    ]
+    reasons = [("", say("all")), ("SUCCESS", say("charged")), (ANY_REFUSAL, say("refused"))]
+    reasons += [(each.name, named_reason(say, each.name)) for each in Reason]
 
     def read(name: str, label: str, kind: str) -> Field:
         return Field(name, label, kind, chosen[name], problem=_problem(context, name))
@@ -215,7 +221,7 @@ def _filters(
         [
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
-            read("code", say("Code"), "number"),
+            read("code", say("Result code"), "number"),
             read("amount", say("Charged"), "number"),
             Field("shop", say("Id of a shop or user"), value=chosen["shop"], length_max=64),
             Field("order", say("Order number"), value=chosen["order"], length_max=64),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from tollway.web.wording import grouped
+from tollway.web.wording import Say, grouped
 
 _HEIGHT = 220
 _TOP, _BOTTOM, _LEFT = 24, 24, 44
@@ -27,12 +27,16 @@ class Series(NamedTuple):
     values: Sequence[float]
 
 
-def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str) -> Markup:
+def stacked_columns(
+    labels: Sequence[str], series: Sequence[Series], title: str, say: Say
+) -> Markup:
     """Columns of several kinds of value, one on the other, across a page."""
-    return _columns(labels, series, title, WIDE) + _columns(labels, series, title, _PHONE)
+    return _columns(labels, series, title, say, WIDE) + _columns(labels, series, title, say, _PHONE)
 
 
-def _columns(labels: Sequence[str], series: Sequence[Series], title: str, whole: int) -> Markup:
+def _columns(
+    labels: Sequence[str], series: Sequence[Series], title: str, say: Say, whole: int
+) -> Markup:
     totals = [sum(each.values[index] for each in series) for index in range(len(labels))]
     most = _nice(max(totals, default=0))
     width = (whole - _LEFT) / max(1, len(labels))
@@ -50,7 +54,8 @@ def _columns(labels: Sequence[str], series: Sequence[Series], title: str, whole:
                 )
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         shown = [part for part, each in zip(parts, series, strict=True) if each.values[index]]
-        drawn.append(_column(x, width, whole, label, shown or [grouped(0)], "".join(bars)))
+        tip = _Tip(say, label, shown or [grouped(0)])
+        drawn.append(_column(x, width, whole, tip, "".join(bars)))
         drawn.append(_below(index, len(labels), x, whole, label))
     return _svg(drawn, title, whole)
 
@@ -59,17 +64,22 @@ def lines(
     labels: Sequence[str],
     series: Sequence[Series],
     title: str,
+    say: Say,
     marked: int | None = None,
-    whole: int = HALF,
 ) -> Markup:
-    """Lines over time; one position can be marked."""
-    return _lines(labels, series, title, marked, whole) + _lines(
-        labels, series, title, marked, _PHONE
+    """Lines over time, on half of a page; one position can be marked."""
+    return _lines(labels, series, title, say, marked, HALF) + _lines(
+        labels, series, title, say, marked, _PHONE
     )
 
 
 def _lines(
-    labels: Sequence[str], series: Sequence[Series], title: str, marked: int | None, whole: int
+    labels: Sequence[str],
+    series: Sequence[Series],
+    title: str,
+    say: Say,
+    marked: int | None,
+    whole: int,
 ) -> Markup:
     most = _nice(max((value for each in series for value in each.values), default=0))
     width = (whole - _LEFT) / max(1, len(labels))
@@ -90,7 +100,7 @@ def _lines(
     for index, label in enumerate(labels):
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         x = _LEFT + index * width
-        drawn.append(_column(x, width, whole, label, parts, ""))
+        drawn.append(_column(x, width, whole, _Tip(say, label, parts), ""))
         drawn.append(_below(index, len(labels), x, whole, label))
     return _svg(drawn, title, whole)
 
@@ -125,23 +135,32 @@ def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
     return f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>'
 
 
-def _column(
-    x: float, width: float, whole: int, label: str, parts: Sequence[str], inner: str
-) -> str:
+class _Tip(NamedTuple):
+    """The values of a column, as they are said to its reader."""
+
+    say: Say
+    label: str
+    parts: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        return self.say("{title}: {text}", title=self.label, text=self.say(", ").join(self.parts))
+
+
+def _column(x: float, width: float, whole: int, tip: _Tip, inner: str) -> str:
     at, side = _anchor(x, width, whole)
     # Values beside each other do not fit on a phone.
-    lines = [f"{label}: {', '.join(parts)}"] if whole > _PHONE else [label, *parts]
-    tip = "".join(
+    lines = [tip.text] if whole > _PHONE else [tip.label, *tip.parts]
+    drawn = "".join(
         f'<text x="{at:.1f}" y="{14 + _LINE_HEIGHT * index}" text-anchor="{side}">'
         f"{escape(line)}</text>"
         for index, line in enumerate(lines)
     )
-    text = escape(f"{label}: {', '.join(parts)}")
     return (
-        f'<g class="column" tabindex="0" role="img" aria-label="{text}">{inner}'
+        f'<g class="column" tabindex="0" role="img" aria-label="{escape(tip.text)}">{inner}'
         f'<rect class="hit" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" '
         f'height="{_HEIGHT - _TOP - _BOTTOM}"/>'
-        f'<g class="tip">{tip}</g></g>'
+        f'<g class="tip">{drawn}</g></g>'
     )
 
 
@@ -171,7 +190,7 @@ def _nice(most: float) -> int:
 
 
 def _svg(drawn: Sequence[str], title: str, whole: int) -> Markup:
-    kind = "chart phone" if whole == _PHONE else "chart page"
+    kind = {_PHONE: "chart phone", WIDE: "chart page wide"}.get(whole, "chart page")
     return Markup(  # noqa: S704 - every text in it is escaped
         f'<svg class="{kind}" viewBox="0 0 {whole} {_HEIGHT}" role="group" '
         f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'

@@ -216,7 +216,7 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
     facts = [
         (say("Request"), Cell(receipt.request_id, "mono")),
         (say("When"), _exactly(context, receipt.at_ms / 1000)),
-        (say("Code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
+        (say("Result code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
         (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
     ]
     if receipt.unit is not None:
@@ -227,7 +227,7 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
     if receipt.client_request_id:
         facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))
     if receipt.hold is not None:
-        held = f"{say(_HOLDS[receipt.hold.state])}, {grouped(receipt.hold.amount)}"
+        held = say(", ").join((say(_HOLDS[receipt.hold.state]), grouped(receipt.hold.amount)))
         facts.append((say("Hold"), Cell(held)))
     # Operators have a page of each waybill and of each shop or user.
     is_operator = not context.person.account_id
@@ -237,7 +237,9 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
         has_page = is_operator and waybill.number
         facts.append((say("Waybill"), Cell(shown, "mono", page if has_page else "")))
     if (consent := receipt.consent) is not None:
-        page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
+        page = address("/account/shops", q=consent.owner_id)
+        if is_operator:
+            page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
         shown = context.owner(consent.owner_kind, consent.owner_id)
-        facts.append((say("Consent of"), Cell(shown, href=page if is_operator else "")))
+        facts.append((say("Consent of"), Cell(shown, href=page)))
     return facts

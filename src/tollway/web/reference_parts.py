@@ -192,7 +192,7 @@ def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: V
 
     return Table(
         [
-            Column(say("Code"), "number"),
+            Column(say("Result code"), "number"),
             Column(say("Reason")),
             Column(say("What happened, and what to do")),
             Column(say("HTTP status if mapped"), "number"),

@@ -42,14 +42,15 @@ class RefusedForm:
     def _filled(self, form: Form) -> Form:
         wrong = [number for number, field in enumerate(form.fields) if field.name in self.wrong]
         is_one = len(wrong) == 1
-        # The browser goes to this field by itself, however far down the form is.
-        focus = wrong[0] if is_one else 0
+        # The browser goes to this field by itself, however far down the form is; or else to the
+        # problem above all fields.
+        focus = wrong[0] if is_one else None
         fields = [
             replace(
                 field,
                 value=self._value(field),
                 has_focus=number == focus,
-                problem=self.problem if is_one and number == focus else "",
+                problem=self.problem if number == focus else "",
             )
             for number, field in enumerate(form.fields)
         ]

@@ -1,7 +1,9 @@
 """Delivering what is due: at least once, in order for each subject, for up to three days.
 
-A worker claims a delivery by moving its next attempt a minute ahead. If the worker dies, another
-one tries again then; the receiver recognises a repetition by its id.
+A worker claims a delivery by counting an attempt and moving the next one ahead, by a minute or by
+the usual pause, if that is longer. If the worker dies, another one tries again then; the receiver
+recognises a repetition by its id. A delivery by which each worker dies is so given up in the end
+like any other; a worker that stops in order takes its attempts back.
 
 Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
 sends a limited number at once; an account never has more of them under way than are left for
@@ -52,7 +54,8 @@ logger = logging.getLogger("tollway.webhooks")
 
 
 class _Due(NamedTuple):
-    """A delivery that is to be tried now. Of one that is claimed, `next_at_ms` ends the lease."""
+    """A delivery that is to be tried now. Of one that is claimed, `next_at_ms` ends the lease, and
+    this attempt is counted."""
 
     account_id: str
     endpoint_id: str
@@ -138,7 +141,20 @@ _CLAIM = Query(
     lambda: (
         webhook_delivery.update()
         .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("seen_ms", type_=BigInteger))
-        .values(next_at_ms=bindparam("lease_ms", type_=BigInteger))
+        .values(
+            next_at_ms=bindparam("lease_ms", type_=BigInteger),
+            attempts=bindparam("made", type_=BigInteger),
+        )
+    )
+)
+_GIVE_BACK = Query(
+    lambda: (
+        webhook_delivery.update()
+        .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("lease_ms", type_=BigInteger))
+        .values(
+            next_at_ms=bindparam("now_ms", type_=BigInteger),
+            attempts=webhook_delivery.c.attempts - 1,
+        )
     )
 )
 # One that was not delivered is no longer this worker's to settle if its caller has asked for it
@@ -199,17 +215,29 @@ class Deliverer:
         return bool(endpoints and self._tasks)
 
     async def _begin(self, due: _Due) -> None:
+        if due.attempts > len(RETRY_AFTER_S):
+            # The worker that made the last attempt died by it.
+            await self._settle(due, None)
+            return
         of_account = sum(each.account_id == due.account_id for each in self._tasks.values())
         if of_account < _AT_ONCE - len(self._tasks):
             # By the clock of this moment: the search for all that is due may have taken long.
-            claimed = due._replace(next_at_ms=self._runtime.at_ms() + _LEASE_MS)
+            lease_ms = max(_LEASE_MS, _pause_s(due.attempts + 1) * 1000)
+            claimed = due._replace(
+                attempts=due.attempts + 1, next_at_ms=self._runtime.at_ms() + lease_ms
+            )
             if await self._claim(due, claimed):
                 task = asyncio.create_task(self._deliver(claimed))
                 self._tasks[task] = claimed
                 task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _claim(self, due: _Due, claimed: _Due) -> bool:
-        lease = {"seen_ms": due.next_at_ms, "lease_ms": claimed.next_at_ms, **_key(due)}
+        lease = {
+            "seen_ms": due.next_at_ms,
+            "lease_ms": claimed.next_at_ms,
+            "made": claimed.attempts,
+            **_key(due),
+        }
         return bool(await self._database.write(lambda tx: tx.execute(_CLAIM, **lease)))
 
     async def _deliver(self, due: _Due) -> None:
@@ -265,14 +293,12 @@ class Deliverer:
     async def _settle(self, due: _Due, status: int | None) -> None:
         now_ms = self._runtime.at_ms()
         is_delivered = status is not None and 200 <= status < 300
-        is_over = is_delivered or status == 0 or due.attempts >= len(RETRY_AFTER_S)
-        delay_s = 0.0
-        if not is_over:
-            delay_s = RETRY_AFTER_S[due.attempts] * random.uniform(0.8, 1.2)  # noqa: S311
+        is_over = is_delivered or status == 0 or due.attempts > len(RETRY_AFTER_S)
+        pause_s = 0 if is_over else _pause_s(due.attempts)
+        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311
         settled = {
             "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
-            # Counted now, and not when it was claimed: a worker that ends may have sent nothing.
-            "made": due.attempts + 1,
+            "made": due.attempts,
             "new_status": status or None,
             "retry_ms": now_ms + int(delay_s * 1000),
             "at_ms": now_ms if is_over else None,
@@ -283,10 +309,28 @@ class Deliverer:
         await self._database.write(lambda tx: tx.execute(_SETTLE, **settled))
 
     async def close(self) -> None:
-        """Ends what is under way: it is delivered again by another worker, or after a start."""
-        for task in self._tasks:
+        """Ends what is under way: it is delivered again by another worker, or after a start. Its
+        attempt does not count: the receiver may have been sent nothing."""
+        under_way = dict(self._tasks)
+        for task in under_way:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*under_way, return_exceptions=True)
+        now_ms = self._runtime.at_ms()
+        cut = [
+            {"now_ms": now_ms, "lease_ms": due.next_at_ms, **_key(due)}
+            for task, due in under_way.items()
+            if task.cancelled()
+        ]
+        try:
+            if cut:
+                await self._database.write(lambda tx: tx.execute_many(_GIVE_BACK, cut))
+        except StoreError as error:
+            logger.error("webhooks under way count as tried: %s", error)
+
+
+def _pause_s(attempts: int) -> int:
+    """Between an attempt and the next one; 0 after the last."""
+    return (*RETRY_AFTER_S, 0)[attempts - 1]
 
 
 def _key(due: _Due) -> dict[str, object]:

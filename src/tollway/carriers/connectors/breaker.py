@@ -1,12 +1,13 @@
 """A circuit breaker: a carrier that does not answer must not slow down the rest of the gateway.
 
-After several messages in a row without an answer nothing is sent for a while. Then one message is
-let through as a probe: if it is answered, the others follow; if not, the pause starts over.
+After several messages in a row without an answer, or refused because the carrier's gateway does not
+accept the link, nothing is sent for a while. Then one message is let through as a probe: if it is
+answered, the others follow; if not, the pause starts over.
 Besides, the number of messages in flight is limited, so that a slow carrier delays a bounded number
 of calls.
 
-Only a missing answer counts: one that cannot be used is an answer, and so is one by which the
-message was turned away; a message that was cancelled says nothing. Look-ups of pending waybills are
+Nothing else counts: an answer that cannot be used is one, and so is one by which a single message
+was turned away; a message that was cancelled says nothing. Look-ups of pending waybills are
 neither counted nor the probe, since one that is never answered would keep the carrier shut.
 """
 
@@ -104,8 +105,8 @@ class Breaker:
     def _check(self, *, is_shut: bool) -> None:
         if is_shut:
             raise NotSentError(
-                "Carrier {wp_code} has not answered {failures} times in a row: nothing is sent "
-                "to it for a while.",
+                "Carrier {wp_code} has not answered, or has refused the link, {failures} times in "
+                "a row: nothing is sent to it for a while.",
                 wp_code=self._wp_code,
                 failures=self._failures_max,
             )

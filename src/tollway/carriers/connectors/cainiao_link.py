@@ -24,6 +24,7 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
+    LinkRefusedError,
     NoLookUpError,
     OrderRef,
     OutcomeUnknownError,
@@ -41,6 +42,8 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+# Those of them that are about the link, and not about one message: the signature, the sender.
+LINK_REFUSED = frozenset({"S02", "S03"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
@@ -253,6 +256,11 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 
 
 def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
+        return LinkRefusedError(
+            "The LINK gateway refused the link with {code}: check its secret and provider.",
+            code=code,
+        )
     if code in NOT_PASSED_ON:
         return TurnedAwayError(
             "The LINK gateway refused the message with {code}: check the link.", code=code

@@ -2,7 +2,8 @@
 
     ConnectorError
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
-     │    └── TurnedAwayError  the same, but there was an answer
+     │    ├── TurnedAwayError   the same, but there was an answer
+     │    └── LinkRefusedError  the same, and so it would be for every message
      └── OutcomeUnknownError  it may have been done or not; only look_up can tell
           └── AnswerUnusableError  the same, but the carrier did answer
                └── NoLookUpError   the protocol cannot ask: the operator has to decide
@@ -86,6 +87,11 @@ class NotSentError(ConnectorError):
 class TurnedAwayError(NotSentError):
     """The carrier's gateway answered that it has not passed the message on. It is not silent: the
     breaker does not count this."""
+
+
+class LinkRefusedError(NotSentError):
+    """The carrier's gateway does not know the sender, or not by this secret: it would refuse every
+    message. The breaker counts this, so that few calls hold credits for nothing."""
 
 
 class OutcomeUnknownError(ConnectorError):

@@ -19,6 +19,7 @@ from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.cainiao_link import (
     CANCEL,
     ISSUE,
+    LINK_REFUSED,
     NOT_PASSED_ON,
     UPDATE,
     digest,
@@ -31,6 +32,7 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
+    LinkRefusedError,
     OrderRef,
     OutcomeUnknownError,
     TurnedAwayError,
@@ -205,6 +207,11 @@ def _issued(answer: Answer) -> Issued:
 
 
 def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
+        return LinkRefusedError(
+            "The carrier's gateway refused the link with {code}: check its secret and provider.",
+            code=code,
+        )
     if code in NOT_PASSED_ON:
         return TurnedAwayError(
             "The carrier's gateway refused the message with {code}: check the link.", code=code

@@ -81,6 +81,7 @@ def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> It
                 claimed_at_s,
                 claimed_at_s + _VALID_DAYS[days % 3] * 86_400,
                 _APP_KEY,
+                claimed_at_s * 1000,
             ),
         )
 

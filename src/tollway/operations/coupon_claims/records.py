@@ -8,7 +8,7 @@ import msgspec
 
 from tollway.contract.envelope import encode_data
 from tollway.intake.record_check import RecordCheck, check_not_ahead
-from tollway.intake.record_fields import Id, Name, Number, Seconds, Yuan, fen_of
+from tollway.intake.record_fields import Id, Milliseconds, Name, Number, Seconds, Yuan, fen_of
 from tollway.intake.record_problems import RecordError
 from tollway.operations.coupon_claims.counts import HOUR_S, Hour
 from tollway.operations.coupon_claims.operation import CouponRecord
@@ -22,7 +22,8 @@ _OWN = b'"couponCode":"","beginTime":"","endTime":""'
 
 
 class ClaimRecord(msgspec.Struct, frozen=True):
-    """One line of a file. `coupon_type` may be left out for food delivery, which has but one."""
+    """One line of a file. `coupon_type` may be left out for food delivery, which has but one;
+    without `updated_at` a claim counts as of when it was received."""
 
     coupon_code: Id
     sid: Id
@@ -35,6 +36,7 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     end_time: Seconds
     app_key: Id
     coupon_type: Name | None = None
+    updated_at: Milliseconds | None = None
 
 
 class ClaimRow(NamedTuple):
@@ -51,6 +53,7 @@ class ClaimRow(NamedTuple):
     begin_at_s: int
     end_at_s: int
     app_key: str
+    updated_ms: int
 
     @property
     def place(self) -> tuple[str, int, int, str]:
@@ -58,21 +61,35 @@ class ClaimRow(NamedTuple):
         return self[:4]
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """What the claim says, whenever it was said."""
+        return self[:-1]
+
+    @property
     def hour(self) -> Hour:
         """The bucket it is counted in."""
         return self.sid, self.claim_type, -self.newest_first // HOUR_S
 
 
+class UndatedClaim(ClaimRow):
+    """A claim that did not say when it was made: its time is that of its receipt."""
+
+    __slots__ = ()
+
+
 _check = RecordCheck(ClaimRecord)
 
 
-def checked_claim(values: dict[str, object]) -> ClaimRow:
+def checked_claim(values: dict[str, object], received_s: int) -> ClaimRow:
     """The claim as it is stored; raises RecordError if it is wrong."""
     record = _check(values)
     check_not_ahead("claim_time", record.claim_time)
+    if record.updated_at is not None:
+        check_not_ahead("updated_at", record.updated_at / 1000)
+    row_type = UndatedClaim if record.updated_at is None else ClaimRow
     if record.end_time < record.begin_time:
         raise RecordError("end_time", "it is before begin_time", "a time that is not")
-    return ClaimRow(
+    return row_type(
         record.sid,
         record.type,
         -record.claim_time,
@@ -84,12 +101,15 @@ def checked_claim(values: dict[str, object]) -> ClaimRow:
         record.begin_time,
         record.end_time,
         record.app_key,
+        received_s * 1000 if record.updated_at is None else record.updated_at,
     )
 
 
 def ready_claim(row: ClaimRow) -> bytes:
     """What follows the time of a claim in an answer."""
-    sid, _, _, code, name, coupon_type, money_fen, min_use_fen, begin_at_s, end_at_s, app_key = row
+    sid, _, _, code, name, coupon_type, money_fen, min_use_fen, begin_at_s, end_at_s, app_key, _ = (
+        row
+    )
     before, after = _around_own(sid, name, coupon_type, money_fen, min_use_fen, app_key)
     own = (encode_data(code), begin_at_s, end_at_s)
     return before + b'"couponCode":%b,"beginTime":"%d","endTime":"%d"' % own + after

@@ -15,6 +15,7 @@ from tollway.store.schema import MONTHS, DividedBy, metadata
 
 # `newest_first` is the time of the claim in seconds, negated: so the order of the key is the order
 # of listing (newest first, then code), and a page is one run of neighbours in either engine.
+# `updated_ms` is when this version of the claim was made, or else received.
 # `ready` is the claim as it is answered, encoded, but for its time, which depends on a setting.
 coupon_claim = Table(
     "coupon_claim",
@@ -30,6 +31,7 @@ coupon_claim = Table(
     Column("begin_at_s", BigInteger, nullable=False),
     Column("end_at_s", BigInteger, nullable=False),
     Column("app_key", String, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
     Column("ready", LargeBinary, nullable=False),
     CheckConstraint("claim_type IN (4, 6)", name="coupon_claim_type"),
     Index("coupon_claim_code", "coupon_code", unique=True),

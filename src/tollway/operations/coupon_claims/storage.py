@@ -1,18 +1,24 @@
 """Storing coupon claims, and removing old ones.
 
-A coupon's code identifies its claim for ever. A later record of the same code replaces the earlier
-one, and moves it if it has another sid, type or time of claim. The counts by hour change in the
-same transaction, because totals and pages are computed from them.
+A coupon's code identifies its claim for ever. Of two versions the one updated later stays, and of
+two of the same time the one that came later. A version moves the claim if it has another sid, type
+or time of claim. The counts by hour change in the same transaction, because totals and pages are
+computed from them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from zlib import crc32
 
 from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
 from tollway.operations.coupon_claims.counts import forget_empty, recount
-from tollway.operations.coupon_claims.records import ClaimRow, checked_claim, ready_claim
+from tollway.operations.coupon_claims.records import (
+    ClaimRow,
+    UndatedClaim,
+    checked_claim,
+    ready_claim,
+)
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.store.database import KnownRowError, Transaction
 from tollway.store.many_rows import upserts
@@ -70,12 +76,15 @@ class ClaimLoader:
         self.check_lines = None
         self._expects_new = True
 
-    def check(self, values: dict[str, object]) -> ClaimRow:
-        return checked_claim(values)
+    def check(self, values: dict[str, object], received_s: int) -> ClaimRow:
+        return checked_claim(values, received_s)
 
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
-        # Of several records of one code the last one counts.
+        """Stores the claims that are new or not older than the stored ones; returns how many of
+        them say something else."""
         newest = {row.coupon_code: row for row in records}
+        if len(newest) < len(records):
+            newest = _newest_of(records)
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where claims are divided by month, no index tells at once whether one is known.
         if self._expects_new and not transaction.is_shared:
@@ -84,11 +93,10 @@ class ClaimLoader:
         await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))
         self._expects_new = not stored
-        changed = [row for code, row in newest.items() if stored.get(code) != row]
         # In the order of the key, which halves the engine's work.
-        changed.sort()
-        moves = [(stored.get(row.coupon_code), row) for row in changed]
-        moves = [(old, row) for old, row in moves if old is None or old.place != row.place]
+        later = sorted(_later_among(newest, stored) if stored else newest.values())
+        pairs = [(stored.get(row.coupon_code), row) for row in later]
+        moves = [(old, row) for old, row in pairs if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
         come = [row for _, row in moves]
         if left:
@@ -98,10 +106,34 @@ class ClaimLoader:
         # conflict, since it would be counted twice.
         await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in come])
         moved = set(come)
-        stayed = [(*row, ready_claim(row)) for row in changed if row not in moved]
+        stayed = [(*row, ready_claim(row)) for row in later if row not in moved]
         await transaction.put_rows(upserts(coupon_claim), stayed)
         await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
-        return len(changed)
+        return sum([old is None or old.content != row.content for old, row in pairs])
+
+
+def _newest_of(records: Sequence[ClaimRow]) -> dict[str, ClaimRow]:
+    newest: dict[str, ClaimRow] = {}
+    for row in records:
+        rival = newest.setdefault(row.coupon_code, row)
+        if rival.updated_ms <= row.updated_ms:
+            newest[row.coupon_code] = row
+    return newest
+
+
+def _later_among(newest: Mapping[str, ClaimRow], stored: Mapping[str, ClaimRow]) -> list[ClaimRow]:
+    return [row for code, row in newest.items() if _is_later(row, stored.get(code))]
+
+
+def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
+    """Whether a version is to be stored. One that says the same as before is, for its time: another
+    from between the two then comes too late. But a file without times that is loaded again is all
+    claims that say the same, and would be written once more."""
+    if old is None:
+        return True
+    if row.content != old.content:
+        return row.updated_ms >= old.updated_ms
+    return row.updated_ms > old.updated_ms and not isinstance(row, UndatedClaim)
 
 
 async def _put_new(transaction: Transaction, claims: Sequence[ClaimRow]) -> int:

@@ -43,7 +43,11 @@ class OrdersChangedRequest(msgspec.Struct, frozen=True):
     owner_id: Annotated[str, Field(_SN, "Shop owner id.")]
     cursor: Annotated[
         str | None,
-        Field(_SN, "The next_cursor of the answer before; all orders if left out."),
+        Field(
+            _SN,
+            "The next_cursor of the answer before; all orders if left out.",
+            other_spelling="next_cursor",
+        ),
     ] = None
     pageSize: Annotated[int, Field(Whole(1, _PAGE_MAX), "Orders per page; 100 if left out.")] = (
         _PAGE_MAX

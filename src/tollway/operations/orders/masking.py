@@ -264,7 +264,14 @@ _BETWEEN = (
 # Possessive, so that it never goes back: a number that is too short costs a look at six digits.
 _LONG_NUMBER = re.compile(f"[{_NUMBER}](?:[{_BETWEEN}]{{0,8}}+[{_NUMBER}]){{6,}}+")
 
+# A mobile number in the groups in which it is spoken, with anything between them: commas are no
+# part of a long number, because lists of short ones have them.
+_DIGIT = "0-9０-９"
+_MOBILE = re.compile(
+    f"(?<![{_DIGIT}])[1１][3-9３-９][{_DIGIT}](?:[^{_DIGIT}]{{1,2}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"
+)
+
 
 def masked_remark(remark: str) -> str:
     """The text without its numbers of seven digits or more, which can be phones."""
-    return _LONG_NUMBER.sub(_HIDDEN, remark)
+    return _MOBILE.sub(_HIDDEN, _LONG_NUMBER.sub(_HIDDEN, remark))

@@ -157,7 +157,7 @@ class OrderLoader:
         rows = iter(rows_of([each for each in records if each is not None], self._sealer))
         return [None if each is None else next(rows) for each in records]
 
-    def check(self, values: dict[str, object]) -> OrderRow:
+    def check(self, values: dict[str, object], _received_s: int) -> OrderRow:
         # Sealed here and not when stored, so that no other writer waits for it.
         return row_of(checked_record(values), self._sealer)
 

@@ -36,7 +36,7 @@ class FigureLoader:
     owner_of = None
     check_lines = None
 
-    def check(self, values: dict[str, object]) -> FigureRow:
+    def check(self, values: dict[str, object], _received_s: int) -> FigureRow:
         return row_of(checked_figure(values))
 
     async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:

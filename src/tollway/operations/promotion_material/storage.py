@@ -38,7 +38,7 @@ class MaterialLoader:
     owner_of = None
     check_lines = None
 
-    def check(self, values: dict[str, object]) -> MaterialRecord:
+    def check(self, values: dict[str, object], _received_s: int) -> MaterialRecord:
         return checked_material(values)
 
     async def store(self, transaction: Transaction, records: Sequence[MaterialRecord]) -> int:

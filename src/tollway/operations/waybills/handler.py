@@ -47,8 +47,9 @@ from tollway.store.schema.consent import owner
 # As many as a message stays readable with.
 _CARRIERS_NAMED_MAX = 20
 _NO_NUMBERS = Phrase(
-    "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
-    "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
+    "The carrier's waybill numbers are used up: choose another carrier, or ask the operator for "
+    "more.",
+    "该快递公司的电子面单号已用完：请更换快递公司，或请运营方补充单号。",
 )
 _NO_PARENT = Phrase(
     "this shop has no such waybill of this carrier, or it is one of a further parcel",

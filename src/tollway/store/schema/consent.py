@@ -32,7 +32,11 @@ consent = Table(
     Column("granted_at_s", BigInteger, nullable=False),
     Column("expires_at_s", BigInteger),
     Column("revoked_at_s", BigInteger),
+    # The last time that it was given again while it held.
+    Column("extended_at_s", BigInteger),
+    Column("extended_by", String),
     CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
+    CheckConstraint("extended_by IN ('owner', 'operator')", name="consent_extended_by"),
     Index("consent_id", "id", unique=True),
     Index("consent_account", "account_id", "granted_at_s", "id"),
     Index("consent_granted", "granted_at_s", "id"),
@@ -59,7 +63,8 @@ consent_use = Table(
 
 # The last time that a shop had its receivers erased, and how many rows lost theirs so far.
 # `waiting` is how many waybills a carrier still needs, once all the rest is erased. Orders with a
-# later change number than `last_change` came in after it was asked for, and stay.
+# later change number than `last_change` came in after it was asked for, and stay. A call that began
+# before `read_before_ms` may have read its orders while they had receivers.
 receiver_erasure = Table(
     "receiver_erasure",
     metadata,
@@ -73,5 +78,6 @@ receiver_erasure = Table(
     Column("waybills", BigInteger, nullable=False),
     Column("answers", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
+    Column("read_before_ms", BigInteger),
     sqlite_with_rowid=False,
 )

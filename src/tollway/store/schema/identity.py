@@ -67,7 +67,8 @@ partial_index(
     where=IN_FORCE,
 )
 
-# A link signs a person in once; only its hash is stored.
+# A link signs a person in once, or lets an owner (`person_id` as in `shop 7001`) choose a password;
+# only its hash is stored.
 sign_in_link = Table(
     "sign_in_link",
     metadata,

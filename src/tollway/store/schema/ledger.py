@@ -314,6 +314,23 @@ usage_cursor = Table(
     sqlite_with_rowid=False,
 )
 
+# Sums of the entries of a balance up to the same number, by day of UTC, kind and operation, and the
+# numbers of the first and the last of them.
+entry_day = Table(
+    "entry_day",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("day", BigInteger, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("entries", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("first_number", BigInteger, nullable=False),
+    Column("last_number", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Every act of an operator, in a chain of hashes: numbered without a gap, `hash` is over the row and
 # the hash before; `before` and `after` are JSON. Triggers of the database refuse to change or
 # delete a row.

@@ -35,6 +35,7 @@ logger = logging.getLogger("tollway.store")
 _LOG_MAX_BYTES = 128 * 1024 * 1024
 # An interruption between two statements ends none.
 _INTERRUPT_AGAIN_S = 0.02
+_MOMENT_MS = 2000
 
 
 T = TypeVar("T")
@@ -204,9 +205,11 @@ def back_up_file(path: str, destination: str) -> None:
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
-    """Executes one statement, if it can be written and no other program writes at this moment."""
+    """Executes one statement, if it can be written and no other program writes for longer than a
+    moment: a gateway commits many times a second."""
     try:
         with our_errors(), closing(apsw.Connection(path)) as connection:
+            connection.set_busy_timeout(_MOMENT_MS)
             connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
     except (StoreBusyError, StoreUnavailableError):
         return False

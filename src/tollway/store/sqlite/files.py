@@ -3,10 +3,11 @@
 import fcntl
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TextIO
 
 import apsw
 
@@ -118,20 +119,48 @@ class ServingLock:
     def __init__(self, database_path: str) -> None:
         # Beside the file itself: it may be served behind a link as well.
         self._path = Path(f"{Path(database_path).resolve()}.lock")
-        self._file = self._path.open("a+", encoding="ascii")
+        is_new = not self._path.exists()
+        self._file = self._locked(database_path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise StoreError(
-                f"{database_path} is already being served by process {holder}: "
-                "stop that one first, or use another database."
-            ) from None
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+            self._file.truncate(0)
+            self._file.write(str(os.getpid()))
+            self._file.flush()
+        except OSError:
+            with suppress(OSError):
+                # What it could not write it tries to write again.
+                (self.remove if is_new else self.release)()
+            raise
+
+    def _locked(self, database_path: str) -> TextIO:
+        while True:
+            file = self._path.open("a+", encoding="ascii")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                file.close()
+                raise StoreError(
+                    f"{database_path} is already being served by process {holder}: "
+                    "stop that one first, or use another database."
+                ) from None
+            if _is_at(file, self._path):
+                return file
+            # Its holder has removed it meanwhile: a lock on that file keeps no other process out.
+            file.close()
 
     def release(self) -> None:
         self._file.close()
+
+    def remove(self) -> None:
+        """Like `release`, and leaves no file: for where no database came to be."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

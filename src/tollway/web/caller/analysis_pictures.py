@@ -140,7 +140,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
     title = say(measure.title) + (f" ({measure.unit})" if measure.unit else "")
     return Chart(
         title,
-        lines(labels, series, title, marked=len(labels) - 1),
+        lines(labels, series, title, say, marked=len(labels) - 1),
         Table(columns, rows, Empty("")),
         [(each.kind, each.name) for each in series] if shown[1:] else [],
     )

@@ -153,7 +153,8 @@ async def alert_act(context: Context) -> Response:
         context.whole_number("below", context.say("Report below")),
     )
     if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
-        raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
+        wrong = PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
+        raise wrong.at("below")
     own = account_id(context.person)
     if (await own_account(context)).closed_at_s is not None:
         raise PageError(409, "This account is closed", "It can only be read.")

@@ -108,7 +108,7 @@ async def ask_act(context: Context) -> Response:
             404,
             "No shop or user with this id is known here",
             "Check the id, or ask the operator to add it.",
-        ) from None
+        ).at("owner") from None
     wanted = GrantRequest(account.id, owner.kind, owner.id, need.scope)
     link = context.services.consent_links.make(wanted, context.now_s, is_sandbox=False)
     note = say(

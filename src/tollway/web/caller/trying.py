@@ -159,9 +159,8 @@ def _typed(context: Context, operation: Operation) -> dict[str, Any]:
             try:
                 values[name] = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError):
-                raise PageError(
-                    400, "This is not JSON", "Check the field {field}.", field=name
-                ) from None
+                wrong = PageError(400, "This is not JSON", "Check the field {field}.", field=name)
+                raise wrong.at(name) from None
     return values
 
 
@@ -238,7 +237,8 @@ async def _send(
     dry_run = f"{OF_PAGES}1" if is_dry_run else ""
     headers = {"x-tollway-outcome": outcome, "x-tollway-dry-run": dry_run}
     if not outcome.isascii() or not outcome.isprintable():
-        raise PageError(400, "There is no such outcome", "Enter a reason such as THROTTLED.")
+        wrong = PageError(400, "There is no such outcome", "Enter a reason such as THROTTLED.")
+        raise wrong.at(_OUTCOME)
     async with context.web.aside():
         return await context.services.calls(
             context.runtime,

@@ -1,19 +1,30 @@
-"""The list of accounts, with a search, and opening one."""
+"""The list of accounts, with filters and several orders, and opening one."""
 
 from starlette.responses import Response
 
-from tollway.ledger.accounts import Account, credits_of, open_account, search_accounts
+from tollway.ledger.account_pages import (
+    BY_NAME,
+    FEWEST_CREDITS,
+    NEWEST,
+    AccountFilter,
+    ListedAccount,
+    accounts_page,
+)
+from tollway.ledger.accounts import open_account
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Table
 from tollway.web.operator.accounts import ONE, PATH, state_of
 
 
 async def show_accounts(context: Context) -> Response:
-    say, text, after = context.say, context.query("q"), context.query("after")
-    found = await search_accounts(context.database, text, after, PAGE_ROWS + 1)
-    left = await credits_of(context.database, [each.id for each in found[:PAGE_ROWS]])
-    rows = [_account_row(context, each, left.get(each.id)) for each in found[:PAGE_ROWS]]
-    more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
+    say, after = context.say, context.query("after")
+    chosen = {name: context.query(name) for name in ("q", "state", "order")}
+    wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
+    found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
+    more = ""
+    if len(found) > PAGE_ROWS:
+        more = address(PATH, **chosen, after=found[PAGE_ROWS - 1].position(wanted.order))
+    is_filtered = bool(wanted.text or wanted.state)
     table = Table(
         [
             Column(say("Account")),
@@ -22,16 +33,16 @@ async def show_accounts(context: Context) -> Response:
             Column(say("Opened")),
             Column(say("Id")),
         ],
-        rows,
+        [_account_row(context, each) for each in found[:PAGE_ROWS]],
         Empty(
             say("No account matches.")
-            if text
+            if is_filtered
             else say("There are no accounts yet: open the first above."),
-            command="" if text else "tollway account open NAME",
+            command="" if is_filtered else "tollway account open NAME",
         ),
-        filters=Filters(PATH, [Field("q", say("Name or id"), "search", text)]),
+        filters=_filters(context, wanted),
         older=more,
-        newest=address(PATH, q=text) if after else "",
+        newest=address(PATH, **chosen) if after else "",
         is_by_name=True,
     )
     opening = Form(
@@ -44,11 +55,30 @@ async def show_accounts(context: Context) -> Response:
     return context.page(say("Accounts"), [opening, table])
 
 
-def _account_row(context: Context, account: Account, credit: int | None) -> list[Cell]:
+def _filters(context: Context, wanted: AccountFilter) -> Filters:
+    say = context.say
+    states = [("", say("all")), ("open", say("open")), ("closed", say("closed"))]
+    orders = [
+        (BY_NAME, say("name")),
+        (NEWEST, say("newest first")),
+        (FEWEST_CREDITS, say("fewest credits first")),
+    ]
+    return Filters(
+        PATH,
+        [
+            Field("q", say("Name or id"), "search", wanted.text),
+            Field("state", say("State"), "select", wanted.state, states),
+            Field("order", say("Sorted by"), "select", wanted.order, orders),
+        ],
+    )
+
+
+def _account_row(context: Context, listed: ListedAccount) -> list[Cell]:
+    account = listed.account
     return [
         Cell(account.name, href=address(ONE, id=account.id)),
         state_of(context, account),
-        context.number(credit),
+        context.number(listed.credits),
         context.time(account.opened_at_s),
         Cell(account.id, "code"),
     ]

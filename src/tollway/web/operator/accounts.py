@@ -123,6 +123,8 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             Link(say("Requests"), address("/operator/requests", account=account.id)),
             Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
             Link(say("Clients"), address(f"{ONE}/clients", id=account.id)),
+            Link(say("Consents"), address("/operator/consents", q=account.id)),
+            Link(say("Trail"), address("/operator/trail", of=f"account {account.id}")),
         ],
     )
 

@@ -118,7 +118,7 @@ async def _rejected(context: Context) -> Alarms:
 
 
 async def _runs(context: Context) -> Alarms:
-    """Sources that went silent, an audit that failed, and a backup that is missing."""
+    """Sources that went silent, an audit that failed or is missing, and a missing backup."""
     say, found = context.say, []
     runs = await last_runs(context.database)
     long_ago_s = context.now_s - DAY_S
@@ -131,13 +131,16 @@ async def _runs(context: Context) -> Alarms:
     if audited is not None and not audited.is_good:
         text = say("The last audit failed")
         found.append(_alarm(text, "bad", say("Audit"), "/operator/audit"))
-    if not context.database.is_shared:
-        copied = runs.get(BACKUP)
-        ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
-        since_s = copied.at_s if copied else oldest_s
-        if since_s is not None and since_s < long_ago_s:
-            text = say("There was no backup for a day")
-            found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
+    ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
+    # A gateway without accounts has nothing to lose yet.
+    began_s = context.now_s if oldest_s is None else oldest_s
+    if (audited.at_s if audited else began_s) < long_ago_s:
+        text = say("There was no audit for a day")
+        found.append(_alarm(text, "soon", say("Audit"), "/operator/audit"))
+    copied = runs.get(BACKUP)
+    if not context.database.is_shared and (copied.at_s if copied else began_s) < long_ago_s:
+        text = say("There was no backup for a day")
+        found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
     return found
 
 

@@ -64,7 +64,7 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
         facts += [
             (say("Protocol"), Cell(link.protocol, "mono")),
             (say("Time to answer"), Cell(f"{grouped(link.deadline_ms)} ms")),
-            (say("Changed"), context.time(link.changed_at_s)),
+            (say("Connection changed"), context.time(link.changed_at_s)),
         ]
     blocks: list[Block] = [*first, Facts(facts, say("Details"))]
     blocks.append(carrier_form(context, carrier))
@@ -101,7 +101,8 @@ async def add_act(context: Context) -> Response:
     provinces = written_list(form.get("provinces", ""))
     kind = AreaKind(form["area"]) if form.get("area") in {e.value for e in AreaKind} else None
     if kind is None or bool(provinces) is (kind is AreaKind.ALL):
-        raise PageError(400, "Where does it deliver?", "Name provinces, or choose everywhere.")
+        wrong = PageError(400, "Where does it deliver?", "Name provinces, or choose everywhere.")
+        raise wrong.at("provinces")
     added = await add_carrier(
         context.database,
         form.get("code", "").strip(),
@@ -170,7 +171,7 @@ async def _refuse_internal(context: Context, url: str) -> None:
             "This address cannot be used",
             "It leads to an internal machine: connect it at the terminal, or list its host in "
             "webhook_internal_hosts.",
-        )
+        ).at("url")
 
 
 async def connect_act(context: Context) -> Response:
@@ -233,7 +234,7 @@ async def subscriptions_act(context: Context) -> Response:
         return await _carrier_page(context, carrier, Notice(problem, "bad"))
     table = plain_table(
         context,
-        sentences("Branch", "Left", "Allocated", "Cancelled", "Printed", "Picks up at"),
+        sentences("Branch", "Left", "Allocated", "Numbers cancelled", "Printed", "Picks up at"),
         [
             [
                 Cell(each.branch_code, "mono"),
@@ -241,7 +242,7 @@ async def subscriptions_act(context: Context) -> Response:
                     context.number(count)
                     for count in (each.quantity, each.allocated, each.cancelled, each.printed)
                 ),
-                Cell("; ".join(each.addresses)),
+                Cell(say("; ").join(each.addresses)),
             ]
             for each in found
         ],
@@ -253,7 +254,9 @@ async def subscriptions_act(context: Context) -> Response:
 
 async def _routing(context: Context, code: str) -> list[Block]:
     say, routes = context.say, await list_routes(context.database, code)
-    titles = sentences("Province", "City", "District", "Route code", "Consolidation", "Code")
+    titles = sentences(
+        "Province", "City", "District", "Route code", "Consolidation", "Consolidation code"
+    )
     table = plain_table(
         context,
         titles,
@@ -316,7 +319,7 @@ async def routes_act(context: Context) -> Response:
         stored=grouped(change.stored),
         rejected=grouped(len(problems)),
     )
-    text = " ".join([text, "; ".join(problems[:_PROBLEMS_SHOWN])]).strip()
+    text = say(" ").join([text, say("; ").join(problems[:_PROBLEMS_SHOWN])]).strip()
     return await _carrier_page(context, carrier, Notice(text, "soon" if problems else "good"))
 
 

@@ -65,7 +65,7 @@ async def _waybills(context: Context) -> Block:
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
     table = plain_table(
         context,
-        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
         [_waybill_row(context, each) for each in found[:PAGE_ROWS]],
         "",
         say("Waybills"),
@@ -150,7 +150,7 @@ def shown_area(context: Context, area: ServiceArea) -> str:
 def carrier_form(context: Context, carrier: Carrier | None) -> Form:
     """The form that adds a carrier, or changes one."""
     say, area = context.say, carrier.area if carrier else ServiceArea()
-    code = Field("code", say("Code"), is_required=True, length_max=32, placeholder="YTO")
+    code = Field("code", say("Carrier code"), is_required=True, length_max=32, placeholder="YTO")
     areas = [
         (AreaKind.ALL.value, say("everywhere")),
         (AreaKind.ONLY.value, say("only to these provinces")),
@@ -234,19 +234,20 @@ async def numbers_act(context: Context) -> Response:
         loaded=grouped(result.loaded),
         rejected=grouped(result.rejected),
     )
-    shown = " ".join([text, "; ".join(rejected[:_REJECTED_SHOWN])]).strip()
+    shown = say(" ").join([text, say("; ").join(rejected[:_REJECTED_SHOWN])]).strip()
     return await _carriers_page(context, Notice(shown, "soon" if rejected else "good"))
 
 
 def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
     href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
+    shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     return [
         context.time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
         Cell(waybill.number or "–", "mono", href if waybill.number else ""),
         shown_state(context, waybill),
         Cell(waybill.order_sn, "mono"),
-        Cell(waybill.owner_id, "mono"),
+        Cell(waybill.owner_id, "mono", shop),
     ]
 
 

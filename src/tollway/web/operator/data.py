@@ -103,7 +103,9 @@ async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table
                 Cell(say("Change secret"), href=rotate),
             ]
         )
-    titles = sentences("Source", "For shops", "For channels", "Last push", "Secret changed", "Act")
+    titles = sentences(
+        "Data source", "For shops", "For channels", "Last push", "Secret changed", "Act"
+    )
     none = say("No source is known yet: add one below.")
     table = plain_table(context, titles, rows, "tollway source add NAME", say("Sources"), none)
     return replace(table, older=part.next, newest=part.first, is_by_name=True)

@@ -9,6 +9,7 @@ from sqlalchemy import Integer, bindparam, func, select
 from starlette.responses import Response
 
 from tollway.ledger.accounts import names_of
+from tollway.ledger.request_log import ANY_REFUSAL
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database, Row
@@ -34,6 +35,7 @@ from tollway.web.operator.attention import attention
 from tollway.web.wording import exact_time, grouped, named_reason
 
 PATH = "/operator"
+REQUESTS = f"{PATH}/requests"
 _LIVE_S = 5
 _TOP = 8
 # Of fewer calls, percentiles say nothing.
@@ -138,6 +140,7 @@ def _figures(
         for _, operation, _, spent in hours
         if str(operation) not in BY_NAME or BY_NAME[str(operation)].balance_unit == "credits"
     )
+    since = _an_hour_ago(context, now_s)
     not_charged = refused.total()
     share = 100 * not_charged / (not_charged + last_hour) if not_charged + last_hour else 0
     return Figures(
@@ -151,19 +154,24 @@ def _figures(
             Figure(
                 say("Charged in the last hour"),
                 grouped(last_hour),
-                href="/operator/requests?reason=SUCCESS",
+                href=address(REQUESTS, reason="SUCCESS", since=since),
             ),
             Figure(
                 say("Refused in the last hour"),
                 grouped(not_charged) + ("+" if not_charged >= _COUNTED_MAX else ""),
                 note=say("{share} % of all calls", share=f"{share:.1f}"),
                 tone="bad" if share > 20 else "",
-                href="/operator/requests",
+                href=address(REQUESTS, reason=ANY_REFUSAL, since=since),
             ),
             _latency_figure(context, taken),
             Figure(say("Credits taken in 24 h"), grouped(credit)),
         ]
     )
+
+
+def _an_hour_ago(context: Context, now_s: int) -> str:
+    """As the filter of the log takes it."""
+    return datetime.fromtimestamp(now_s - HOUR_S, context.web.zone).strftime("%Y-%m-%dT%H:%M")
 
 
 def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
@@ -232,14 +240,14 @@ async def _top(context: Context, now_s: int) -> Table:
 
 def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     say = context.say
-    since = datetime.fromtimestamp(now_s - HOUR_S, context.web.zone).strftime("%Y-%m-%dT%H:%M")
+    since = _an_hour_ago(context, now_s)
     most = max(refused.values(), default=1)
     rows = [
         [
             Cell(
                 named_reason(say, reason),
                 "code",
-                address("/operator/requests", reason=reason, since=since),
+                address(REQUESTS, reason=reason, since=since),
             ),
             context.number(count),
             Cell("", share=round(100 * count / most)),

@@ -44,7 +44,7 @@ FRAME = Frame(
         RailLink("/docs", "API reference", "reference"),
     ),
     search="/operator/search",
-    search_hint=sentence("Search requests, accounts and shops"),
+    search_hint=sentence("Search requests, accounts, shops and waybills"),
     sign_out="/operator/sign-out",
 )
 

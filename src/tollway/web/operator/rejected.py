@@ -37,7 +37,7 @@ async def rejects_table(context: Context) -> Table:
     found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
     rows = [_reject_row(context, each) for each in found[:PAGE_ROWS]]
     last = found[PAGE_ROWS - 1] if len(found) > PAGE_ROWS else None
-    titles = sentences("Received", "Source", "Kind", "Reason", "Record")
+    titles = sentences("Received", "Data source", "Kind", "Reason", "Record")
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(

@@ -4,6 +4,8 @@ import re
 
 from starlette.responses import Response
 
+from tollway.carriers import CarrierError
+from tollway.carriers.waybills import Waybill, find_by_number
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
@@ -49,8 +51,8 @@ async def show_request(context: Context) -> Response:
 
 
 async def search(context: Context) -> Response:
-    """Where a text leads: a receipt, an account, a shop or user, or the list of accounts that
-    match."""
+    """Where a text leads: a receipt, an account, a shop or user, a waybill, or the list of accounts
+    that match."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):
@@ -61,5 +63,15 @@ async def search(context: Context) -> Response:
         for kind in OwnerKind:
             if await credential_of(context.database, kind, text) is not None:
                 return context.go("/operator/shop", kind=kind, shop=text)
+        if (waybill := await _waybill(context, text)) is not None:
+            return context.go("/operator/waybill", number=text, carrier=waybill.wp_code)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)
+
+
+async def _waybill(context: Context, number: str) -> Waybill | None:
+    """The waybill with this number, if there is one and no other carrier has the same."""
+    try:
+        return (await find_by_number(context.database, number)).waybill
+    except CarrierError:
+        return None

@@ -17,14 +17,14 @@ from tollway.consent.owners import (
 )
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.usage import DAY_S
-from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.orders.storage import last_change_of
+from tollway.web.account_parts import CONSENTED
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
-from tollway.web.operator.tables import known_account, record
+from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import counted, sentence
 
@@ -101,20 +101,27 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
         ),
     ]
     if scopes := _scopes(shop.kind):
-        blocks.append(_consent_form(context, scopes, named))
+        titled = [(scope, say(title)) for scope, title in scopes.items()]
+        blocks.append(_consent_form(context, titled, named))
     return context.page(
-        shop.name, blocks, crumbs=[Link(say("Shops"), PATH)], live_s=5 if is_erasing else 0
+        shop.name,
+        blocks,
+        crumbs=[Link(say("Shops"), PATH)],
+        actions=[Link(say("Requests"), address("/operator/requests", shop=shop.id))],
+        live_s=5 if is_erasing else 0,
     )
 
 
-def _consent_form(context: Context, scopes: Sequence[str], named: Mapping[str, str]) -> Form:
+def _consent_form(
+    context: Context, scopes: Sequence[tuple[str, str]], named: Mapping[str, str]
+) -> Form:
     say = context.say
     return Form(
         f"{SHOP}/consent",
         say("Give consent"),
         [
             Field("account", say("Account"), is_required=True, length_max=100),
-            Field("scope", say("What"), "select", choices=[(e, e) for e in scopes]),
+            Field("scope", say("What"), "select", choices=scopes),
             Field(
                 "days",
                 say("Days"),
@@ -130,16 +137,18 @@ def _consent_form(context: Context, scopes: Sequence[str], named: Mapping[str, s
     )
 
 
-def _scopes(kind: str) -> list[str]:
-    needs = [each.consent for each in OPERATIONS if each.consent is not None]
-    return sorted({each.scope for each in needs if each.whose == kind})
+def _scopes(kind: str) -> dict[str, str]:
+    """What a shop or user can allow, and the title of the operation that it is for."""
+    return {scope: title for (whose, scope), (_, title) in CONSENTED.items() if whose == kind}
 
 
 async def consent_act(context: Context) -> Response:
     say, shop, scope = context.say, await _wanted(context), context.form.get("scope", "")
     days = context.optional_number("days", say("Days")) or context.services.settings.consent_days
-    if scope not in _scopes(shop.kind) or not 1 <= days <= _DAYS_MAX:
-        raise PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+    scopes = _scopes(shop.kind)
+    if scope not in scopes or not 1 <= days <= _DAYS_MAX:
+        wrong = PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+        raise wrong.at("days" if scope in scopes else "scope")
     account = await known_account(context, context.form.get("account", "").strip())
     asked = context.ask_once(
         counted(
@@ -149,7 +158,7 @@ async def consent_act(context: Context) -> Response:
             sentence("{account} may use the data of {shop} for {count} days: {what}."),
             account=account.name,
             shop=shop.name,
-            what=scope,
+            what=say(scopes[scope]),
         ),
         say("Give consent"),
     )
@@ -168,12 +177,14 @@ async def consent_act(context: Context) -> Response:
 async def _password_link(context: Context, shop: Owner) -> Secret:
     say, found = context.say, await credential_of(context.database, shop.kind, shop.id)
     assert found is not None
-    made = context.services.password_links.make(found, context.now_s)
-    await record(context, "shop password link", f"{shop.kind} {shop.id}")
+    made = await context.services.password_links.make(context.database, context.runtime, found)
     return Secret(
         say("Send this link to {name}", name=shop.name),
         made.url,
-        say("It lets the owner choose a new password, once. It is not shown again."),
+        say(
+            "It lets the owner choose a new password, once. It is not shown again, and the ones "
+            "before it have ended."
+        ),
     )
 
 

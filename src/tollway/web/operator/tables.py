@@ -44,7 +44,7 @@ async def known_account(context: Context, wanted: str) -> Account:
             "There is no such account",
             "No account has the name or id {account}: look it up under Accounts.",
             account=wanted,
-        ) from None
+        ).at("account") from None
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:

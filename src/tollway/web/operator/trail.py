@@ -9,7 +9,7 @@ from tollway.ledger.accounts import names_of
 from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.blocks import Cell, Column, Empty, Link, Table
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
@@ -48,11 +48,23 @@ FIELDS = frozenset(
     sentences(
         *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
         *("cancelled", "carrier", "channel", "changed", "client id", "closed"),
-        *("credits per day", "deadline ms", "ended", "expires", "file", "from", "gone"),
-        *("granted by", "in all", "is closed", "keep days", "kind", "label", "limits", "loaded"),
+        *("credits per day", "deadline ms", "ended", "expires", "extended", "extended by"),
+        *(
+            "file",
+            "from",
+            "gone",
+            "granted by",
+            "in all",
+            "is closed",
+            "keep days",
+            "kind",
+            "label",
+            "limits",
+            "loaded",
+        ),
         *("login", "name", "networks", "note", "number", "number format", "operation"),
         *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
-        *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+        *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
         *("url", "wp code"),
@@ -60,7 +72,7 @@ FIELDS = frozenset(
 )
 _TOKEN_KINDS = {"test": sentence("sandbox")}
 # Those whose values are words of the pages.
-_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by")
+_SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 
 
 async def show_trail(context: Context) -> Response:
@@ -95,9 +107,18 @@ async def show_trail(context: Context) -> Response:
         rows,
         Empty(say("No act is recorded yet.")),
         older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",
-        newest=TRAIL if of or before else "",
+        newest=address(TRAIL, of=of) if before else "",
     )
-    return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
+    lead, actions = say("Every act of an operator, never changed."), []
+    if of:
+        # Of which only a part is shown, and how to see all of it, or the account itself.
+        account_id = of.removeprefix(_OF_ACCOUNT)
+        named = await names_of(context.database, [account_id])
+        lead = _subject(context, of, named)
+        actions = [Link(say("All acts"), TRAIL)]
+        if account_id in named and account_id != of:
+            actions.append(Link(say("Show account"), address("/operator/account", id=account_id)))
+    return context.page(say("Trail"), [table], lead=lead, actions=actions)
 
 
 def _subject(context: Context, text: str, names: Mapping[str, str]) -> str:

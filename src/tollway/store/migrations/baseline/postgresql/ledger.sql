@@ -307,8 +307,11 @@ CREATE TABLE consent (
     granted_at_s BIGINT NOT NULL,
     expires_at_s BIGINT,
     revoked_at_s BIGINT,
+    extended_at_s BIGINT,
+    extended_by VARCHAR COLLATE "C",
     PRIMARY KEY (owner_kind, owner_id, id),
-    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
+    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator')),
+    CONSTRAINT consent_extended_by CHECK (extended_by IN ('owner', 'operator'))
 );
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
@@ -338,6 +341,7 @@ CREATE TABLE receiver_erasure (
     waybills BIGINT NOT NULL,
     answers BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
+    read_before_ms BIGINT,
     PRIMARY KEY (owner_id)
 );
 
@@ -468,4 +472,18 @@ CREATE TABLE usage_cursor (
     number BIGINT NOT NULL,
     skipped BIGINT NOT NULL,
     PRIMARY KEY (account_id, unit)
+);
+
+-- Sums of the entries of a balance up to the same number, by day of UTC, kind and operation.
+CREATE TABLE entry_day (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    day BIGINT NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    entries BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    first_number BIGINT NOT NULL,
+    last_number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit, day, kind, operation)
 );

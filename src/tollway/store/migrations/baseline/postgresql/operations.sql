@@ -52,7 +52,7 @@ CREATE TABLE product_day_parts (
 -- Coupon claims ------------------------------------------------------------------------------
 
 -- `newest_first` is the time of the claim in seconds, negated, so that a page in the order of
--- listing is one run of neighbours.
+-- listing is one run of neighbours. Of two versions of a claim the one updated later stays.
 CREATE TABLE coupon_claim (
     sid VARCHAR COLLATE "C" NOT NULL,
     claim_type INTEGER NOT NULL,
@@ -65,6 +65,7 @@ CREATE TABLE coupon_claim (
     begin_at_s BIGINT NOT NULL,
     end_at_s BIGINT NOT NULL,
     app_key VARCHAR COLLATE "C" NOT NULL,
+    updated_ms BIGINT NOT NULL,
     ready BYTEA NOT NULL,
     PRIMARY KEY (sid, claim_type, newest_first, coupon_code),
     CONSTRAINT coupon_claim_type CHECK (claim_type IN (4, 6))

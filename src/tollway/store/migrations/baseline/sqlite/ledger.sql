@@ -298,8 +298,11 @@ CREATE TABLE consent (
     granted_at_s BIGINT NOT NULL,
     expires_at_s BIGINT,
     revoked_at_s BIGINT,
+    extended_at_s BIGINT,
+    extended_by VARCHAR,
     PRIMARY KEY (owner_kind, owner_id, id),
-    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
+    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator')),
+    CONSTRAINT consent_extended_by CHECK (extended_by IN ('owner', 'operator'))
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
@@ -330,6 +333,7 @@ CREATE TABLE receiver_erasure (
     waybills BIGINT NOT NULL,
     answers BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
+    read_before_ms BIGINT,
     PRIMARY KEY (owner_id)
 ) WITHOUT ROWID;
 
@@ -457,4 +461,18 @@ CREATE TABLE usage_cursor (
     number BIGINT NOT NULL,
     skipped BIGINT NOT NULL,
     PRIMARY KEY (account_id, unit)
+) WITHOUT ROWID;
+
+-- Sums of the entries of a balance up to the same number, by day of UTC, kind and operation.
+CREATE TABLE entry_day (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    day BIGINT NOT NULL,
+    kind VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,
+    entries BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    first_number BIGINT NOT NULL,
+    last_number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit, day, kind, operation)
 ) WITHOUT ROWID;

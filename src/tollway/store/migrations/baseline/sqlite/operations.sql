@@ -53,7 +53,7 @@ CREATE TABLE product_day_parts (
 -- Coupon claims ------------------------------------------------------------------------------
 
 -- `newest_first` is the time of the claim in seconds, negated, so that a page in the order of
--- listing is one run of neighbours.
+-- listing is one run of neighbours. Of two versions of a claim the one updated later stays.
 CREATE TABLE coupon_claim (
     sid VARCHAR NOT NULL,
     claim_type INTEGER NOT NULL,
@@ -66,6 +66,7 @@ CREATE TABLE coupon_claim (
     begin_at_s BIGINT NOT NULL,
     end_at_s BIGINT NOT NULL,
     app_key VARCHAR NOT NULL,
+    updated_ms BIGINT NOT NULL,
     ready BLOB NOT NULL,
     PRIMARY KEY (sid, claim_type, newest_first, coupon_code),
     CONSTRAINT coupon_claim_type CHECK (claim_type IN (4, 6))

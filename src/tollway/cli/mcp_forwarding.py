@@ -1,0 +1,119 @@
+"""The work of `tollway mcp`: what comes over stdio is answered with what the gateway answers.
+
+The client of the protocol takes a lost connection for the end of the session, and prints a trace
+for what is no message of the protocol. So both become refusals here before it sees them.
+"""
+
+import json
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp import MCPError
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from tollway import __version__
+
+_TIMEOUT_S = 60
+_STREAM = "text/event-stream"
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
+_LOST = "No answer from the gateway ({error})."
+_IN_DOUBT = (
+    " The call may have been done and charged: look at the account's requests before it is "
+    "repeated."
+)
+_OTHER = "The address gives something else than tools: HTTP status {status}."
+
+
+class NoToolsError(Exception):
+    """The session could not begin; the text is one sentence."""
+
+
+async def forward(url: str, headers: dict[str, str]) -> None:
+    """Serves until the input ends; raises NoToolsError."""
+    try:
+        async with (
+            _Http(headers=headers, timeout=_TIMEOUT_S) as http,
+            Client(streamable_http_client(url, http_client=http)) as remote,
+            stdio_server() as (incoming, outgoing),
+        ):
+            server = _server(remote)
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    except Exception as error:
+        raise NoToolsError(_text_of(error)) from error
+
+
+def _text_of(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error.message if isinstance(error, MCPError) else f"{error}."
+
+
+def _server(remote: Client) -> Server[Any]:
+    async def tools(_context: Any, _params: Any) -> Any:
+        return await remote.list_tools()
+
+    async def call(_context: Any, params: Any) -> Any:
+        try:
+            return await remote.call_tool(params.name, params.arguments)
+        except MCPError as error:
+            said = error.message + (_IN_DOUBT if error.code == types.CONNECTION_CLOSED else "")
+            text = types.TextContent(type="text", text=said)
+            return types.CallToolResult(content=[text], is_error=True)
+
+    return Server(
+        "tollway",
+        version=__version__,
+        instructions=remote.instructions,
+        on_list_tools=tools,
+        on_call_tool=call,
+    )
+
+
+class _Http(httpx2.AsyncClient):
+    """Answers every request: with a refusal, if the gateway does not answer it as one of tools."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **options)
+            if response.status_code == 202 or _kind(response) == _STREAM:
+                return response
+            content = await response.aread()
+        except httpx2.TransportError as error:
+            code = types.INTERNAL_ERROR if isinstance(error, _UNSENT) else types.CONNECTION_CLOSED
+            return _refusal(request, code, _LOST.format(error=str(error) or type(error).__name__))
+        if _is_message(content):
+            return response
+        said = _said(content, response.status_code)
+        return _refusal(request, types.INTERNAL_ERROR, said)
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _is_message(content: bytes) -> bool:
+    try:
+        return "jsonrpc" in json.loads(content)
+    except (ValueError, TypeError):
+        return False
+
+
+def _said(content: bytes, status: int) -> str:
+    """What the gateway says, or its envelope, where it is asked for something else."""
+    try:
+        values = json.loads(content)
+    except ValueError:
+        values = None
+    known = values if isinstance(values, dict) else {}
+    return str(known.get("error") or known.get("msg") or _OTHER.format(status=status))
+
+
+def _refusal(request: httpx2.Request, code: int, text: str) -> httpx2.Response:
+    # The client puts in the id of its request.
+    content = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}
+    return httpx2.Response(503, json=content, request=request)

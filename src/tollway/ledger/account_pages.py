@@ -1,0 +1,120 @@
+"""The list of accounts, page by page: filtered, and in the order that its reader wants."""
+
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    String,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+)
+
+from tollway.ledger.accounts import Account
+from tollway.store.database import Reader
+from tollway.store.query import Query, contains_pattern
+from tollway.store.schema.ledger import account, balance
+
+BY_NAME, NEWEST, FEWEST_CREDITS = "", "newest", "credits"
+_NUMBER_MAX = 2**62
+
+
+class AccountFilter(NamedTuple):
+    """Which accounts are wanted: those whose name contains a text or with this id, open or closed
+    ones or both."""
+
+    text: str = ""
+    state: str = ""
+    order: str = BY_NAME
+
+
+class ListedAccount(msgspec.Struct, frozen=True):
+    """An account with its credits; None if it never had any."""
+
+    account: Account
+    credits: int | None
+
+    def position(self, order: str) -> str:
+        """Where the next page begins, if this account is the last of one."""
+        if order == NEWEST:
+            return f"{self.account.opened_at_s}:{self.account.id}"
+        if order == FEWEST_CREDITS:
+            return f"{self.credits or 0}:{self.account.id}"
+        return self.account.name
+
+
+_number = bindparam("after_number", type_=BigInteger)
+_text = bindparam("after_text", type_=String)
+_credits = func.coalesce(balance.c.amount, 0)
+
+
+def _page(order: tuple[ColumnElement[object], ...], is_after: ColumnElement[bool]) -> Query:
+    has_state = or_(
+        and_(account.c.closed_at_s.is_(None), bindparam("takes_open", type_=Integer) == 1),
+        and_(account.c.closed_at_s.is_not(None), bindparam("takes_closed", type_=Integer) == 1),
+    )
+    is_named = or_(
+        func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
+        account.c.id == bindparam("wanted"),
+    )
+    of_credits = and_(balance.c.account_id == account.c.id, balance.c.unit == "credits")
+    return Query(
+        select(
+            account.c.id,
+            account.c.name,
+            account.c.opened_at_s,
+            account.c.closed_at_s,
+            balance.c.amount,
+        )
+        .select_from(account.outerjoin(balance, of_credits))
+        .where(is_named, has_state, is_after)
+        .order_by(*order)
+        .limit(bindparam("most", type_=Integer))
+    )
+
+
+_PAGES = {
+    BY_NAME: _page((account.c.name,), account.c.name > _text),
+    NEWEST: _page(
+        (account.c.opened_at_s.desc(), account.c.id),
+        or_(
+            account.c.opened_at_s < _number,
+            and_(account.c.opened_at_s == _number, account.c.id > _text),
+        ),
+    ),
+    FEWEST_CREDITS: _page(
+        (_credits, account.c.id),
+        or_(_credits > _number, and_(_credits == _number, account.c.id > _text)),
+    ),
+}
+
+
+async def accounts_page(
+    reader: Reader, wanted: AccountFilter, after: str, most: int
+) -> list[ListedAccount]:
+    """The first accounts, or those after a position."""
+    order = wanted.order if wanted.order in _PAGES else BY_NAME
+    values: dict[str, str | int] = {"after_text": after}
+    if order != BY_NAME:
+        number, _, account_id = after.partition(":")
+        is_number = number.isascii() and number.isdecimal() and len(number) < 19
+        first = _NUMBER_MAX if order == NEWEST else -1
+        values = {
+            "after_number": int(number) if is_number else first,
+            "after_text": account_id if is_number else "",
+        }
+    rows = await reader.fetch_all(
+        _PAGES[order],
+        pattern=contains_pattern(wanted.text),
+        wanted=wanted.text,
+        takes_open=int(wanted.state != "closed"),
+        takes_closed=int(wanted.state != "open"),
+        most=most,
+        **values,
+    )
+    return [ListedAccount(Account(*row[:4]), row[4]) for row in rows]

@@ -1,0 +1,56 @@
+"""Sums of a balance's entries by day, kind and operation, made with the sums of usage.
+
+A statement reads them instead of all entries. Days are those of UTC, whatever the time zone; of a
+day that a statement cuts in two the entries are read, which are found by their numbers: entries are
+numbered as they are committed, which is nearly but not quite the order of their times.
+"""
+
+from collections.abc import Iterable
+
+from sqlalchemy import bindparam
+
+from tollway.store.database import Row, Transaction
+from tollway.store.many_rows import ManyRows
+from tollway.store.query import Query, insert
+from tollway.store.schema.ledger import entry_day
+
+DAY_MS = 86_400_000
+_Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind, operation
+
+_new = insert(entry_day).values({column.name: bindparam(column.name) for column in entry_day.c})
+# Later entries have higher numbers, so the first number stays.
+_ADD = ManyRows(
+    entry_day,
+    Query(
+        lambda: _new.on_conflict_do_update(
+            index_elements=list(entry_day.primary_key.columns),
+            set_={
+                "entries": entry_day.c.entries + _new.excluded.entries,
+                "amount": entry_day.c.amount + _new.excluded.amount,
+                "last_number": _new.excluded.last_number,
+            },
+        )
+    ),
+)
+
+
+class EntryDays:
+    """Sums of entries that are to be added to the stored ones."""
+
+    def __init__(self) -> None:
+        self._sums: dict[_Key, list[int]] = {}
+
+    def count(self, account_id: str, unit: str, entries: Iterable[Row]) -> None:
+        """Counts entries of a balance: number, kind, amount, time and operation of each, in the
+        order of their numbers."""
+        for number, kind, amount, at_ms, operation in entries:
+            key = (account_id, unit, at_ms // DAY_MS, kind, operation or "")
+            counted = self._sums.setdefault(key, [0, 0, number, number])
+            counted[0] += 1
+            counted[1] += amount
+            counted[3] = number
+
+    async def put(self, transaction: Transaction) -> None:
+        # A fixed lock order prevents deadlocks.
+        rows = [(*key, *counted) for key, counted in sorted(self._sums.items())]
+        await transaction.put_rows(_ADD, rows)

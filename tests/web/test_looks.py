@@ -1,0 +1,189 @@
+"""How pages look in Chromium: readable for all, no wider than their window, whole on paper."""
+
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+from tests.support.chromium import IN_CHROMIUM, aside, sign_in
+from tests.support.consent import PASSWORD, allow, ask, new_asker, new_person
+from tests.support.gateway import Gateway
+from tests.support.ledger import new_caller
+from tests.support.stores import Store
+from tests.web.test_caller import new_member
+
+_AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+_VIOLATIONS = """async () => (await axe.run({
+  resultTypes: ["violations"], preload: false, rules: {"color-contrast": {enabled: false}}
+})).violations"""
+_VIOLATIONS_OF_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+_SHOW = """async ([url, shown]) => {
+  const root = new DOMParser().parseFromString(shown, "text/html").documentElement;
+  const styles = [...root.querySelectorAll("link[rel=stylesheet]")].map(
+    link => new Promise((loaded, failed) => { link.onload = loaded; link.onerror = failed; })
+  );
+  history.replaceState(null, "", url);
+  document.replaceChild(document.adoptNode(root), document.documentElement);
+  await Promise.all(styles);
+}"""
+
+# Of a phone, a tablet, a small and a large screen; the first is what WCAG asks for.
+_WIDTHS = (320, 375, 768, 1024, 1440)
+# What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded.
+_TOO_WIDE = """() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  return [document.documentElement, ...document.querySelectorAll(".card")]
+    .filter(each => each.scrollWidth > each.clientWidth + 1)
+    .map(each => `${each.tagName} ${each.className} ${each.scrollWidth - each.clientWidth} px`);
+}"""
+
+# Texts of charts that are scaled down too far to be read, in px.
+_TOO_SMALL = """() => [...document.querySelectorAll("svg.chart text")]
+  .filter(each => each.checkVisibility())
+  .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)
+  .filter(size => size < 9)"""
+
+pytestmark = IN_CHROMIUM
+
+
+def _wrong_at_widths(page: Page) -> list[str]:
+    """What is too wide for a window, and what is too small in it."""
+    found = []
+    for width in _WIDTHS:
+        page.set_viewport_size({"width": width, "height": 844})
+        found += [f"{width}: {each}" for each in page.evaluate(_TOO_WIDE)]
+        found += [f"{width}: chart {each} px" for each in page.evaluate(_TOO_SMALL)[:1]]
+    return found
+
+
+def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    member = aside(lambda: new_member(store, caller.account_id))
+    request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
+    gateway.get(token=caller.token, query={"product_id": "1"})
+    # Without motion: colours are changed at once.
+    page = sign_in(new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), store)
+    page.goto(f"/account/enter?link={member.link}")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/account")
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    question_to_owner = ask(gateway, asker, person.id).data["authorize_url"]
+    aside(lambda: allow(store, new_asker(store), person))
+    page.goto("/owner")
+    page.get_by_label("Login").fill(person.login)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("allowed").wait_for()
+    other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
+    analysis = (
+        f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
+        f"&other={other.isoformat()}&data=sandbox"
+    )
+    # What a page has become on a phone is shown again on a screen: axe is loaded once for all.
+    seen = page.context.new_page()
+    seen.goto("/")
+    seen.evaluate(_AXE)
+    colours = ("light", "dark")
+    wrong: dict[str, Any] = {}
+    looks: list[str] = []
+    for path in (
+        *(
+            "/",
+            "/owner",
+            question_to_owner,
+            "/operator",
+            "/operator/accounts",
+            "/operator/requests",
+        ),
+        *(f"/operator/account?id={caller.account_id}", f"/operator/request?id={request_id}"),
+        *("/operator/shops", "/operator/carriers", "/operator/data", "/operator/prices"),
+        *("/operator/nodes", "/operator/audit", "/operator/backup", "/operator/trail"),
+        *("/operator/settings", "/operator/operators", "/operator/consents"),
+        f"/operator/account/clients?id={caller.account_id}",
+        *("/account", "/account/requests", f"/account/request?id={request_id}"),
+        *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
+        "/account/members",
+        *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
+    ):
+        page.goto(path)
+        seen.evaluate(_SHOW, [page.url, page.content()])
+        found = seen.evaluate(_VIOLATIONS)
+        # The other colours can only be wrong in contrast.
+        for each in colours:
+            seen.emulate_media(color_scheme=each)
+            passed, low = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
+            looks += passed
+            found += low
+        colours = colours[::-1]
+        found += [{"id": each, "nodes": []} for each in _wrong_at_widths(page)]
+        if found:
+            wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
+    for path in ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox"):
+        page.goto(path)
+        if wide := _wrong_at_widths(page):
+            wrong[path] = wide
+    assert wrong == {}
+    # A single element that is hard to read would be found.
+    seen.emulate_media(color_scheme="light")
+    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
+        "color-contrast"
+    ]
+    # So would a field without a label, and what is too wide for a window.
+    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
+    page.goto("/account")
+    page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")
+    assert [each[:9] for each in _wrong_at_widths(page)] == ["320: HTML", "375: HTML"]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(analysis)
+    assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1
+
+
+def _on_paper(page: Page, selector: str) -> str:
+    """What stands for an element when the page is printed."""
+    seen = "each => getComputedStyle(each, '::after').content.replaceAll('\"', '')"
+    return str(page.locator(selector).first.evaluate(seen))
+
+
+def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    aside(lambda: allow(store, asker, person))
+    assert ask(gateway, asker, aside(lambda: new_person(store)).id).code == 302
+    paid = ask(gateway, asker, person.id)
+    assert paid.code == 0
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto(f"/operator/requests?account={asker.account_id}")
+    page.emulate_media(media="print")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
+    assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
+    assert not page.locator(".filters").is_visible()
+    # With all of its columns on a sheet of A4.
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.goto("/operator/requests")
+    assert page.evaluate(_TOO_WIDE) == []
+    page.goto("/operator/requests?code=0")
+    assert page.locator(".filters").is_visible()
+
+
+def test_the_bar_is_whole_when_text_is_twice_as_large(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), store)
+    page.evaluate("""() => {
+      const all = [...document.querySelectorAll(".bar, .bar *")];
+      const sizes = all.map((each) => 2 * parseFloat(getComputedStyle(each).fontSize));
+      all.forEach((each, index) => { each.style.fontSize = `${sizes[index]}px`; });
+    }""")
+    whole = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(whole) == 0
+    # The search is still wide enough to be used.
+    assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
