@@ -1,5 +1,6 @@
 """The operator's look at one call."""
 
+import asyncio
 import re
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.store.database import Database
@@ -82,3 +84,42 @@ def test_an_unknown_id_is_a_sentence_and_status_1(
     assert (answer.status, answer.out) == (1, "")
     assert answer.err.startswith("There is no receipt none: ")
     assert "90 days" in answer.err
+
+
+def test_a_call_is_refunded_once_and_its_receipt_says_so(
+    tollway: Command, ledger_store: Store, account_id: str
+) -> None:
+    charge_calls(ledger_store, account_id, 2)
+    refund = ("credit", "add", "acme", "1", "--calls", "product_analysis", "--refund")
+    assert tollway(*refund, "r1").out == "Account acme now has 1,499 calls of product_analysis.\n"
+    assert "1 of it was refunded since" in lines_of(tollway("receipt", "r1").out)["why"]
+    assert lines_of(tollway("receipt", "r0").out)["why"] == "The call succeeded and was charged."
+    entries = tollway("ledger", "show", "--request", "r1", "--json").json
+    assert sorted((each["kind"], each["amount"]) for each in entries) == [
+        ("charge", -1),
+        ("top_up", 1),
+    ]
+    assert tollway("audit").status == 0
+    for arguments, problem in (
+        ((*refund, "r1"), "Request r1 was refunded already."),
+        ((*refund, "r9"), "was charged no calls:product_analysis for request r9."),
+        (("credit", "add", "acme", "1", "--refund", "r0"), "charged no credits for request r0."),
+        (("credit", "add", "acme", "2", *refund[4:], "r0"), "a refund is 1 to 1."),
+        (("credit", "add", "acme", "-1", *refund[4:], "r0"), "a refund is 1 to 1."),
+    ):
+        answer = tollway(*arguments)
+        assert (answer.status, answer.out) == (1, "") and problem in answer.err, answer
+
+
+def test_of_refunds_of_one_call_at_once_one_is_made(ledger_store: Store, account_id: str) -> None:
+    charge_calls(ledger_store, account_id, 1)
+
+    async def work(database: Database) -> list[object]:
+        asked = (top_up(database, RUNTIME, account_id, CALLS, 1, refund_of="r0") for _ in range(8))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    made = ledger_store.do(work)
+    refused = [each for each in made if isinstance(each, LedgerError)]
+    assert (len(made) - len(refused), len(refused)) == (1, 7)
+    balance = "SELECT amount FROM balance WHERE account_id = '{}'"
+    assert ledger_store.run(balance.format(account_id)) == [(1500,)]

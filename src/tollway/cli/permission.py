@@ -178,10 +178,15 @@ async def add_credit(
         option("Add calls of this operation instead of credits.", metavar="OPERATION"),
     ] = None,
     note: Annotated[str, option("What the entry in the ledger says.")] = "",
+    refund: Annotated[
+        str | None,
+        option("The call with this X-Request-Id is refunded, once.", metavar="ID"),
+    ] = None,
 ) -> Output:
     """Add credits to an account, or calls of an operation; 1 credit is 1 fen."""
     unit = "credits" if calls is None else _unit_of_calls(calls)
-    entry = await top_up(await session.open(), session.runtime, account, unit, amount, note)
+    database = await session.open()
+    entry = await top_up(database, session.runtime, account, unit, amount, note, refund_of=refund)
     left = counted(entry.balance_after, "credit")
     if calls is not None:
         left = f"{counted(entry.balance_after, 'call')} of {calls}"

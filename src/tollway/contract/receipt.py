@@ -103,6 +103,10 @@ DOUBTFUL = Phrase(
     "{field} 不在行政区划名录中：请核对地址。",
 )
 CHARGED = Phrase("The call succeeded and was charged.", "调用成功，已扣费。")
+REFUNDED = Phrase(
+    "The call succeeded and was charged; {amount} of it was refunded since.",
+    "调用成功，已扣费；其中 {amount} 已退还。",
+)
 HELD = Phrase(
     "The outcome is not known yet: what the call costs is set aside until it is.",
     "结果尚未确定：费用已预留，待结果确定后扣费或退回。",

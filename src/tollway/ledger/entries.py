@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, bindparam, select
 
 from tollway.contract.language import Sentence
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import find_account
+from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
 from tollway.store.database import Database, Reader, Row, Transaction
@@ -137,9 +137,11 @@ async def top_up(
     note: str = "",
     *,
     once: str = "",
+    refund_of: str | None = None,
 ) -> Entry:
     """Adds to a balance; a negative amount corrects it, never below zero. The same `once` is taken
-    but once: a form that is sent twice is entered once."""
+    but once: a form that is sent twice is entered once. A refund names the request that it is for:
+    no more than that was charged, and one for each."""
     if amount == 0 or abs(amount) > AMOUNT_MAX:
         raise LedgerError("An amount is a whole number up to {most:,}, and not 0.", most=AMOUNT_MAX)
 
@@ -160,6 +162,8 @@ async def top_up(
         # The row of the balance is locked by now, so that of two at once one sees the other.
         if once and await _is_entered(transaction, found.id, once):
             raise LedgerError("This was entered already: the ledger has it.")
+        if refund_of is not None:
+            await _check_refund(transaction, found, unit, amount, refund_of)
         added = Entry(
             account_id=found.id,
             unit=unit,
@@ -168,6 +172,7 @@ async def top_up(
             amount=amount,
             balance_after=row[0],
             at_ms=runtime.at_ms(),
+            request_id=refund_of,
             note=note or None,
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
@@ -183,6 +188,7 @@ async def top_up(
                 "amount": added.balance_after,
                 "note": added.note,
                 **({"once": once} if once else {}),
+                **({"refund_of": refund_of} if refund_of else {}),
             },
         )
         return added
@@ -199,6 +205,31 @@ async def _change_balance(
     return await transaction.fetch_one(
         _TAKE_BACK, of_account=account_id, of_unit=unit, total=-amount, count=1
     )
+
+
+async def _check_refund(
+    reader: Reader, account: Account, unit: str, amount: int, request_id: str
+) -> None:
+    entries = await entries_of_request(reader, request_id)
+    own = {
+        each.kind: each for each in entries if (each.account_id, each.unit) == (account.id, unit)
+    }
+    charge = own.get("charge")
+    if charge is None:
+        raise LedgerError(
+            "Account {account} was charged no {unit} for request {request_id}.",
+            account=account.name,
+            unit=Sentence(unit),
+            request_id=request_id,
+        )
+    if "top_up" in own:
+        raise LedgerError("Request {request_id} was refunded already.", request_id=request_id)
+    if not 0 < amount <= -charge.amount:
+        raise LedgerError(
+            "Request {request_id} cost {cost}: a refund is 1 to {cost}.",
+            request_id=request_id,
+            cost=-charge.amount,
+        )
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:

@@ -15,6 +15,7 @@ from tollway.contract.receipt import (
     DOUBTFUL,
     FREE_REASONS,
     HELD,
+    REFUNDED,
     REFUSED,
     RELEASED,
     FreeReason,
@@ -59,7 +60,10 @@ def receipt_of(traces: Traces, language: str) -> Receipt:
 
 
 def _charged(traces: Traces, charge: Entry, language: str) -> Receipt:
-    note, held = traces.note, traces.hold
+    note, held, refund = traces.note, traces.hold, traces.entries.get("top_up")
+    why = (CHARGED if held is None else CAPTURED).fill(language, {})
+    if refund is not None:
+        why = REFUNDED.fill(language, {"amount": refund.amount})
     return Receipt(
         charge.request_id or "",
         charge.account_id,
@@ -69,7 +73,7 @@ def _charged(traces: Traces, charge: Entry, language: str) -> Receipt:
         Outcome.CHARGED,
         0 if note is None else note.code,
         "SUCCESS" if note is None else note.reason,
-        (CHARGED if held is None else CAPTURED).fill(language, {}),
+        why,
         **_money(charge),
         hold=None if held is None else _shown(held, traces.entries),
     )

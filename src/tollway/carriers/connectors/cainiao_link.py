@@ -256,7 +256,13 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 
 
 def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
+        return LinkRefusedError(
+            "The LINK gateway refused the link with {code}: check its secret and provider.",
+            code=code,
+        )
     if code in NOT_PASSED_ON:
-        kind = LinkRefusedError if code in LINK_REFUSED else TurnedAwayError
-        return kind("The LINK gateway refused the message with {code}: check the link.", code=code)
+        return TurnedAwayError(
+            "The LINK gateway refused the message with {code}: check the link.", code=code
+        )
     return OutcomeUnknownError("The LINK gateway has no answer of the carrier: {code}.", code=code)

@@ -207,9 +207,13 @@ def _issued(answer: Answer) -> Issued:
 
 
 def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
+        return LinkRefusedError(
+            "The carrier's gateway refused the link with {code}: check its secret and provider.",
+            code=code,
+        )
     if code in NOT_PASSED_ON:
-        kind = LinkRefusedError if code in LINK_REFUSED else TurnedAwayError
-        return kind(
+        return TurnedAwayError(
             "The carrier's gateway refused the message with {code}: check the link.", code=code
         )
     return OutcomeUnknownError("The carrier's gateway has no answer of the carrier.")

@@ -64,7 +64,7 @@ FIELDS = frozenset(
         ),
         *("login", "name", "networks", "note", "number", "number format", "operation"),
         *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
-        *("rate limit", "read", "record", "records", "rejected", "removed", "revoked"),
+        *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
         *("url", "wp code"),
