@@ -48,6 +48,8 @@ def test_every_code_of_an_operation_has_an_example(operation: Operation) -> None
     successes = {"DRY_RUN"} if operation.is_file else {"SUCCESS", "DRY_RUN"}
     assert set(examples) == {*successes, *(reason.name for reason in operation.reasons)}
     assert all("{" not in example["msg"] for example in examples.values())
+    # One that is blank is missing, so no answer says that a parameter is empty.
+    assert all("is not valid: it is empty" not in each["msg"] for each in examples.values())
     # A name that was mistyped, and what it was taken for.
     if unknown := examples.get("PARAMETER_UNKNOWN"):
         words = unknown["msg"].replace(",", "").split()

@@ -21,6 +21,7 @@ from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
+from tollway.gateway import openapi
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
 from tollway.store.query import JointQuery, Query
@@ -63,6 +64,7 @@ def warm_up(folder: str) -> None:
     schema_parts()
     _compile_queries()
     _compile_templates()
+    _describe_operations()
     # OpenSSL prepares a cipher when it is first used.
     Sealer({1: bytes(KEY_BYTES)}, 1).seal(b"", b"")
     # Every fork would empty these when it ends, and so copy them.
@@ -99,3 +101,19 @@ def _compile_templates() -> None:
     templates = Web(sessions=None, zone=_ZONE)._templates  # type: ignore[arg-type]
     for name in templates.list_templates():
         templates.get_template(name)
+
+
+def _describe_operations() -> None:
+    """A gateway describes all of them before it shows its first page, each time the same."""
+    describe = openapi.describe_operation
+    kept: dict[tuple[object, ...], Any] = {}
+
+    def describe_once(operation: Any, payload: Any, dry_run: Any, mapped: bool) -> Any:
+        key = (id(operation), str(payload), str(dry_run), mapped)
+        if key not in kept:
+            kept[key] = describe(operation, payload, dry_run, mapped)
+        return kept[key]
+
+    openapi.describe_operation = describe_once
+    for mapped in (False, True):
+        openapi.openapi(WITH_COMPANIONS, "", mapped=mapped)

@@ -41,14 +41,22 @@ _TOO_WIDE = """() => {
     .map(each => `${each.tagName} ${each.className} ${each.scrollWidth - each.clientWidth} px`);
 }"""
 
+# Texts of charts that are scaled down too far to be read, in px.
+_TOO_SMALL = """() => [...document.querySelectorAll("svg.chart text")]
+  .filter(each => each.checkVisibility())
+  .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)
+  .filter(size => size < 9)"""
+
 pytestmark = IN_CHROMIUM
 
 
-def _too_wide(page: Page) -> list[str]:
+def _wrong_at_widths(page: Page) -> list[str]:
+    """What is too wide for a window, and what is too small in it."""
     found = []
     for width in _WIDTHS:
         page.set_viewport_size({"width": width, "height": 844})
         found += [f"{width}: {each}" for each in page.evaluate(_TOO_WIDE)]
+        found += [f"{width}: chart {each} px" for each in page.evaluate(_TOO_SMALL)[:1]]
     return found
 
 
@@ -113,12 +121,12 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
             looks += passed
             found += low
         colours = colours[::-1]
-        found += [{"id": each, "nodes": []} for each in _too_wide(page)]
+        found += [{"id": each, "nodes": []} for each in _wrong_at_widths(page)]
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
     for path in ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox"):
         page.goto(path)
-        if wide := _too_wide(page):
+        if wide := _wrong_at_widths(page):
             wrong[path] = wide
     assert wrong == {}
     # A single element that is hard to read would be found.
@@ -132,7 +140,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
     page.goto("/account")
     page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")
-    assert [each[:9] for each in _too_wide(page)] == ["320: HTML", "375: HTML"]
+    assert [each[:9] for each in _wrong_at_widths(page)] == ["320: HTML", "375: HTML"]
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(analysis)
     assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1

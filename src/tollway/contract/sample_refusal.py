@@ -4,6 +4,7 @@ the reference, and in the sandbox."""
 from typing import Any
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.fields import Field, Unfit
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OWNER_KINDS, Operation
 from tollway.contract.reasons import Reason, Refusal
@@ -24,6 +25,16 @@ def sample_data(reason: Reason, base: str, at_s: int) -> dict[str, Any]:
     if reason is not Reason.NOT_AUTHORIZED:
         return {}
     return {"authorize_url": f"{base}/authorize?link=…", "expires_at": at_s + _DAY_S}
+
+
+def _problem(field: Field) -> Phrase:
+    """What is wrong with a value of another type than the field's."""
+    try:
+        field.kind.read({})
+    except Unfit as unfit:
+        return unfit.problem
+    # That of an installed operation may take an object.
+    return Phrase("it is in another form", "格式不符")
 
 
 def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
@@ -69,6 +80,8 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         names = [each.name for each in fields]
         for end, known in _WINDOWS.items():
             values[end] = next((each for each in known if each in names), values[end])
+        if reason is Reason.PARAMETER_INVALID:
+            values["problem"] = _problem(doubled.field)
         if reason is Reason.PARAMETER_UNKNOWN:
             values["field"] = f"{doubled.name}s"
         if reason is Reason.FILTER_NEEDS_ENHANCED:
