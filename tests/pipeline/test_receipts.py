@@ -168,6 +168,23 @@ def test_a_closed_operation_and_a_missing_consent_have_receipts(
         (302, "NOT_AUTHORIZED"),
         (203, "OPERATION_CLOSED"),
     ]
+    owners = [(each["owner_kind"], each["owner_id"]) for each in receipts]
+    assert owners == [("shop", SHOP.id), (None, None)]
+
+
+def test_the_receipt_of_a_refused_call_names_the_shop_that_it_asked_for(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world)
+    sent = good_request(ORDERS, today)
+    unknown = ask(served, ORDERS, caller.token, {**sent, "owner_id": "no such shop"})
+    unread = ask(served, ORDERS, caller.token, {**sent, "page": "x"})
+    paid = ask(served, ORDERS, caller.token, sent)
+    receipts = [receipt_of(served, caller.token, each) for each in (unknown, unread, paid)]
+    assert [each["code"] for each in receipts] == [103, 100, 0]
+    owners = [(each["owner_kind"], each["owner_id"]) for each in receipts]
+    # What cannot be read names none.
+    assert owners == [("shop", "no such shop"), (None, None), ("shop", SHOP.id)]
 
 
 def test_the_reason_is_given_in_chinese_too(served: Gateway, world: Store, today: date) -> None:

@@ -105,6 +105,27 @@ def test_a_part_that_raises_is_undone_alone(store: Store) -> None:
     store.do(work)
 
 
+def test_a_first_part_that_raises_is_undone_and_the_work_goes_on(store: Store) -> None:
+    async def work(database: OpenDatabase) -> None:
+        async def parts(transaction: Transaction) -> None:
+            with pytest.raises(LookupError):
+                async with transaction.first_part():
+                    await adds("inside", then=LookupError())(transaction)
+            await transaction.execute(ADD, product_id="after")
+
+        async def fails(transaction: Transaction) -> None:
+            await parts(transaction)
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            await database.write(fails)
+        assert await stored(database) == 0
+        await database.write(parts)
+        assert await stored(database) == 1
+
+    store.do(work)
+
+
 def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> None:
     async def work(database: OpenDatabase) -> None:
         await asyncio.gather(*(database.write(adds(f"n{number}")) for number in range(100)))

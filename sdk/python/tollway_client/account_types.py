@@ -252,6 +252,10 @@ class Receipt(Payload):
     """The waybill that it asked for; null if none."""
     is_test: bool = False
     """Whether it was made with a test token."""
+    owner_kind: Optional[str] = None
+    """shop or user; null if it named none."""
+    owner_id: Optional[str] = None
+    """Whose data it asked for, also if that was refused; null if it named none."""
 
 
 @dataclass(frozen=True)

@@ -227,6 +227,10 @@ export interface Receipt {
   waybill?: ReceiptWaybill | null;
   /** Whether it was made with a test token. */
   is_test?: boolean;
+  /** shop or user; null if it named none. */
+  owner_kind?: string | null;
+  /** Whose data it asked for, also if that was refused; null if it named none. */
+  owner_id?: string | null;
 }
 
 /** What a token is limited to; None where it is not. */

@@ -80,6 +80,8 @@ _RECEIPT = Receipt(
     balance_after=999,
     token_id=TOKEN_ID,
     consent=ReceiptConsent("shop", _OWNER_ID, "con_2b5d8f3h6k9m"),
+    owner_kind="shop",
+    owner_id=_OWNER_ID,
 )
 _WAYBILL = WaybillState(
     object_id=OBJECT_ID,

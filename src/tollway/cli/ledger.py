@@ -285,6 +285,8 @@ def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
     if found.consent is not None:
         used = found.consent
         rows.append(("consent", f"{used.consent_id} of {used.owner_kind} {used.owner_id}"))
+    elif found.owner_kind is not None:
+        rows.append(("asked for", f"{found.owner_kind} {found.owner_id}"))
     if found.hold is not None:
         rows.append(("hold", _hold(found.hold, session)))
     if found.waybill is not None:

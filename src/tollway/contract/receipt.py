@@ -93,6 +93,9 @@ class Receipt(msgspec.Struct, frozen=True):
     hold: ReceiptHold | None = None
     waybill: ReceiptWaybill | None = None
     is_test: bool = False
+    # Whose data it asked for, also if that was refused.
+    owner_kind: str | None = None
+    owner_id: str | None = None
 
 
 DOUBTFUL = Phrase(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from time import time
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, cast
 
 import msgspec
 
@@ -21,6 +21,8 @@ from tollway.store.sealing import Sealer
 CHUNK_RECORDS = 2000
 # Records are kept whole until their chunk is done, and can be large.
 _CHUNK_BYTES = 8 * 1024 * 1024
+# What is made of so many records stays near the processor until they are done.
+_CHECKED_AT_ONCE = 200
 # Each owner is one lock in the transaction; a server with the usual settings has 64 for each.
 _OWNERS_AT_ONCE = 64
 
@@ -49,11 +51,22 @@ class Loader(Protocol):
         """Stores records; returns how many rows changed."""
 
 
+class Batch(Protocol):
+    """Checked records, arranged for `store` as far as it goes without a database."""
+
+    @classmethod
+    def of(cls, records: Sequence[Any]) -> Self: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
 class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
 
-    `record_types` are the records that a file can have, whose fields are its columns. `row_type` is
-    the type of a checked record, where a large file is read in a second process.
+    `record_types` are the records that a file can have, whose fields are its columns. `batch_type`
+    is what the records of a chunk are sent as, where a large file is read in a second process.
     """
 
     name: str
@@ -65,7 +78,7 @@ class RecordKind(msgspec.Struct, frozen=True):
     # For whom a source must speak to push it: a shop or a channel, and the field that names it.
     spoken_for: tuple[str, str] = ("shop", "owner_id")
     chunk_records: int = CHUNK_RECORDS
-    row_type: type | None = None
+    batch_type: type[Batch] | None = None
     record_types: tuple[type[msgspec.Struct], ...] = ()
 
 
@@ -87,12 +100,16 @@ class LoadResult(msgspec.Struct):
 
 
 class CheckedChunk(msgspec.Struct):
-    """Records that were read and checked together: the good ones, those set aside, and how far
-    into the file they reach."""
+    """Records that were read and checked together: the good ones, perhaps as a batch, those set
+    aside, and how far into the file they reach."""
 
-    good: list[Any]
+    good: Any
     rejects: list[Reject]
     at_byte: int = 0
+
+    @property
+    def read(self) -> int:
+        return len(self.good) + len(self.rejects)
 
 
 async def load(
@@ -105,7 +122,7 @@ async def load(
     """Stores every good record; `progress` hears the result so far and the byte reached."""
     result = LoadResult()
     for chunk in chunks:
-        result.read += len(chunk.good) + len(chunk.rejects)
+        result.read += chunk.read
         result.rejected += len(chunk.rejects)
         for reject in chunk.rejects:
             set_aside(reject)
@@ -125,17 +142,34 @@ def checked_chunks(
     """Checks records, and gives many together; `text_of` writes down a bad one."""
     # One time for all: within a file the order of its records counts.
     received_s = int(time())
-    for some in _together(records, chunk_records):
-        checked = CheckedChunk([], [], some[-1].at_byte)
-        for raw, good in zip(some, _certainly_good(loader, some), strict=True):
-            if good is not None:
-                checked.good.append(good)
-                continue
-            try:
-                checked.good.append(_check(loader, raw, received_s))
-            except ValueError as error:
-                checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
+    checked, size = CheckedChunk([], []), 0
+    for some in _together(records, min(_CHECKED_AT_ONCE, chunk_records)):
+        _add_checked(checked, loader, some, received_s, text_of)
+        checked.at_byte = some[-1].at_byte
+        size += sum([len(raw.source) for raw in some])
+        if checked.read >= chunk_records or size >= _CHUNK_BYTES:
+            yield checked
+            checked, size = CheckedChunk([], []), 0
+    if checked.read:
         yield checked
+
+
+def _add_checked(
+    checked: CheckedChunk,
+    loader: Loader,
+    some: Sequence[RawRecord],
+    received_s: int,
+    text_of: Callable[[RawRecord], str],
+) -> None:
+    certain = _certainly_good(loader, some)
+    if all(each is not None for each in certain):
+        checked.good += certain
+        return
+    for raw, good in zip(some, certain, strict=True):
+        try:
+            checked.good.append(_check(loader, raw, received_s) if good is None else good)
+        except ValueError as error:
+            checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
 
 
 def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecord]]:
@@ -152,9 +186,11 @@ def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecor
 
 
 def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
-    if loader.check_lines is None or some[0].unread_json is None:
+    # Those of a file are all JSON, or none is.
+    if loader.check_lines is None or not isinstance(some[0].source, bytes):
         return [None] * len(some)
-    return loader.check_lines([raw.unread_json or b"" for raw in some])
+    # Of one that was read already, as no record, there is nothing to check.
+    return loader.check_lines([b"" if raw.read else cast(bytes, raw.source) for raw in some])
 
 
 def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
@@ -163,7 +199,7 @@ def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
     return loader.check(raw.values, received_s)
 
 
-async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
+async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:
     """Stores checked records; returns how many rows changed.
 
     In one transaction; but records of many owners on a shared database in several, because all
@@ -182,7 +218,7 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
     return changed
 
 
-async def _store(loader: Loader, records: Sequence[Any], transaction: Transaction) -> int:
+async def _store(loader: Loader, records: Any, transaction: Transaction) -> int:
     changed = await loader.store(transaction, records)
     if not changed:
         # Unchanged records are acknowledged too.

@@ -13,7 +13,7 @@ import msgspec
 
 from tollway.contract.language import Sentence
 from tollway.intake.files import read_records
-from tollway.intake.loading import CheckedChunk, RecordKind, Reject, checked_chunks
+from tollway.intake.loading import Batch, CheckedChunk, RecordKind, Reject, checked_chunks
 from tollway.intake.raw_records import IntakeError
 from tollway.intake.second_process import SecondProcess
 from tollway.store.open import open_sealer
@@ -43,10 +43,10 @@ def file_chunks(
     cheapest before a database is opened, which starts threads.
     """
     is_large = path.is_file() and path.stat().st_size >= _LARGE_BYTES
-    if kind.row_type is None or not is_large:
+    if kind.batch_type is None or not is_large:
         return _read(kind, path, database_url, key_file)
     reader = SecondProcess(_sent, kind, path, database_url, key_file, is_held=True)
-    return _received(reader, kind.row_type, path.name)
+    return _received(reader, kind.batch_type, path.name)
 
 
 def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[CheckedChunk]:
@@ -56,10 +56,10 @@ def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Ite
     yield from checked_chunks(loader, read_records(path), kind.chunk_records)
 
 
-def _received(reader: SecondProcess, row_type: type, name: str) -> Iterator[CheckedChunk]:
+def _received(reader: SecondProcess, batch_type: type[Batch], name: str) -> Iterator[CheckedChunk]:
     """The next chunk comes and is decoded in a thread, while the one before it is stored."""
     pieces = reader.pieces()
-    rows = msgspec.msgpack.Decoder(list[row_type])  # type: ignore[valid-type]
+    batches = msgspec.msgpack.Decoder(batch_type)
 
     def receive() -> CheckedChunk | None:
         piece = next(pieces, None)
@@ -68,7 +68,7 @@ def _received(reader: SecondProcess, row_type: type, name: str) -> Iterator[Chec
         chunk = _decoder.decode(piece)
         if chunk.problem is not None:
             raise IntakeError.of(chunk.problem)
-        return CheckedChunk(rows.decode(chunk.good), chunk.rejects, chunk.at_byte)
+        return CheckedChunk(batches.decode(chunk.good), chunk.rejects, chunk.at_byte)
 
     try:
         with ThreadPoolExecutor(1, "tollway-receive") as pool:
@@ -84,9 +84,10 @@ def _received(reader: SecondProcess, row_type: type, name: str) -> Iterator[Chec
 
 def _sent(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[bytes]:
     """Runs in the second process: chunk after chunk, and a problem at the end."""
+    assert kind.batch_type is not None, "otherwise there is one process"
     try:
         for chunk in _read(kind, path, database_url, key_file):
-            good = msgspec.Raw(_encoder.encode(chunk.good))
+            good = msgspec.Raw(_encoder.encode(kind.batch_type.of(chunk.good)))
             yield _encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte))
     except IntakeError as error:
         yield _encoder.encode(_SentChunk(msgspec.Raw(b"\xc0"), [], 0, error.sentence))

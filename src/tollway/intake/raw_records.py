@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
@@ -19,31 +21,17 @@ class IntakeError(SentenceError):
     """A file cannot be loaded at all; the text is for the operator."""
 
 
-class RawRecord:
+class RawRecord(msgspec.Struct, gc=False):
     """One record as it stands in the file; `at_byte` tells progress.
 
     What is `read` of it is its values, or why it has none. JSON is read when it is asked for: most
     of it is checked without.
     """
 
-    __slots__ = ("_read", "at_byte", "line", "source")
-
-    def __init__(
-        self,
-        line: int,
-        source: bytes | str,
-        at_byte: int,
-        read: tuple[dict[str, object] | None, str] | None = None,
-    ) -> None:
-        self.line = line
-        self.source = source
-        self.at_byte = at_byte
-        self._read = read
-
-    @property
-    def unread_json(self) -> bytes | None:
-        """The record as JSON, if it was not read yet."""
-        return self.source if self._read is None and isinstance(self.source, bytes) else None
+    line: int
+    source: bytes | str
+    at_byte: int
+    read: tuple[dict[str, object] | None, str] | None = None
 
     @property
     def values(self) -> dict[str, object] | None:
@@ -63,12 +51,12 @@ class RawRecord:
         return self.values
 
     def _reading(self) -> tuple[dict[str, object] | None, str]:
-        if self._read is None:
+        if self.read is None:
             try:
-                self._read = read_object(self._as_bytes()), ""
+                self.read = read_object(self._as_bytes()), ""
             except NotObjectError as error:
-                self._read = None, str(error)
-        return self._read
+                self.read = None, str(error)
+        return self.read
 
     def text(self) -> str:
         """The record as it was written; what is not UTF-8 is shown by its bytes' numbers."""

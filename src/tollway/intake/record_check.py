@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from time import time
 from typing import Any, Generic, TypeVar, cast
@@ -113,15 +114,16 @@ def _amount(text: str) -> object:
 
 
 class JsonCheck(Generic[R]):
-    """The same check of records as JSON, read and checked at once, in a third of the time.
+    """The same check of records as JSON, many at once, in a quarter of the time.
 
     It answers for a record that is as it should be: every field known, in its own type and range.
-    Of any other it returns None, and `RecordCheck` decides.
+    For any other it has None, and `RecordCheck` decides.
     """
 
     def __init__(self, record_type: type[R]) -> None:
         assert not any(_lists_of(record_type)), "entries of a list can have unknown fields"
         self._amounts = _names_of(record_type, inspect.DecimalType)
+        self._amounts_of = [attrgetter(name) for name in self._amounts]
         self._ids = _getter(_ids_of(record_type))
         exact = msgspec.defstruct(
             record_type.__name__,
@@ -134,24 +136,45 @@ class JsonCheck(Generic[R]):
         )
         self._decoder = msgspec.json.Decoder(cast(type[R], exact), float_hook=_amount)
 
-    def __call__(self, raw: bytes) -> R | None:
-        # Most records have no backslash, for which one character is looked for.
-        if b"\\" in raw and _NUL in raw:
-            return None
-        try:
-            record = self._decoder.decode(raw)
-        except (ValueError, RecursionError):
-            return None
-        for text in self._ids(record):
-            if text is not None and text != text.strip():
-                return None
+    def __call__(self, lines: Sequence[bytes]) -> list[R | None]:
+        """Looks at all records together, which takes less time, and at each where one is odd."""
+        records = self._decoded(lines)
+        good = [each for each in records if each is not None]
+        ids = list(filter(None, chain.from_iterable(map(self._ids, good))))
+        is_plain = ids == list(map(str.strip, ids)) and not _has_nul(b"\n".join(lines))
+        if is_plain and all(set(map(type, map(of, good))) <= {Decimal} for of in self._amounts_of):
+            return records
+        return [
+            record if record is not None and self._is_good(record, raw) else None
+            for record, raw in zip(records, lines, strict=True)
+        ]
+
+    def _decoded(self, lines: Sequence[bytes]) -> list[R | None]:
+        records: list[R | None] = []
+        decoding = map(self._decoder.decode, lines)
+        while len(records) < len(lines):
+            # Up to one that cannot be decoded; it goes on after that.
+            try:
+                records.extend(decoding)
+            except (ValueError, RecursionError):
+                records.append(None)
+        return records
+
+    def _is_good(self, record: R, raw: bytes) -> bool:
+        if _has_nul(raw) or any(text and text != text.strip() for text in self._ids(record)):
+            return False
         for name in self._amounts:
             yuan = getattr(record, name)
             if type(yuan) is int and is_amount(yuan, Decimal(yuan)):
                 msgspec.structs.force_setattr(record, name, Decimal(yuan))
             elif type(yuan) is not Decimal:
-                return None
-        return record
+                return False
+        return True
+
+
+def _has_nul(raw: bytes) -> bool:
+    # Most records have no backslash, for which one character is looked for.
+    return b"\\" in raw and _NUL in raw
 
 
 def is_ahead(at_s: float) -> bool:

@@ -92,4 +92,4 @@ def _is_utf8(piece: bytes) -> bool:
 def _count_non_ascii(piece: bytes, encoding: str) -> tuple[int, int]:
     """How many non-ASCII characters there are, and how many of them could not be decoded."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(piece)
-    return sum(not character.isascii() for character in text), text.count("\ufffd")
+    return len(text) - len(text.encode("ascii", "ignore")), text.count("\ufffd")

@@ -113,6 +113,8 @@ def _noted(note: RefusedCall, language: str) -> Receipt:
         replay_of=note.replay_of,
         client_request_id=note.client_request_id,
         is_test=bool(note.is_test),
+        owner_kind=note.owner_kind,
+        owner_id=note.owner_id,
     )
 
 
@@ -193,9 +195,12 @@ async def find_receipt(
     row = await database.fetch_one(_HOLD, wanted=request_id, of_account=of_account)
     held = None if row is None else Hold(*row)
     receipt = receipt_of(Traces(note, entries, held), language)
+    used = await _consent(database, receipt, held)
     return msgspec.structs.replace(
         receipt,
-        consent=await _consent(database, receipt, held),
+        consent=used,
+        owner_kind=receipt.owner_kind if used is None else used.owner_kind,
+        owner_id=receipt.owner_id if used is None else used.owner_id,
         waybill=await _waybill(database, receipt, language),
     )
 

@@ -81,6 +81,9 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     is_test: int = 0
     # How many more of the same kind there were in its minute that have no row.
     more: int = 0
+    # Whose data it asked for, known or not, if it named a shop or user.
+    owner_kind: str | None = None
+    owner_id: str | None = None
 
 
 _ADD = Query(

@@ -90,7 +90,19 @@ def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:
         call.replay_of,
         call.client_ids.request_id or None,
         int(call.caller.is_test),
+        0,
+        *_owner_of(call),
     )
+
+
+def _owner_of(call: Call) -> tuple[str | None, str | None]:
+    """The shop or user that a call named; it may have been refused before it was read."""
+    need = call.operation.consent if hasattr(call, "operation") else None
+    request = getattr(call, "request", None)
+    owner_id = None if need is None else getattr(request, need.field, None)
+    if need is None or owner_id is None:
+        return None, None
+    return need.whose.value, str(owner_id)
 
 
 def _why_not(call: Call) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Table
 
-from tollway.store.many_rows import ManyRows
+from tollway.store.many_rows import ManyRows, Rows
 from tollway.store.query import Query
 
 Row = tuple[Any, ...]
@@ -91,7 +91,7 @@ class Transaction(Reader, Protocol):
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         """Runs a query once per row and returns how many rows it changed in all."""
 
-    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    async def insert_rows(self, table: Table, rows: Rows) -> None:
         """Stores new rows, in the order of the table's columns. If one is known, an embedded
         database raises KnownRowError, and a savepoint must undo the rows before it; on a shared one
         that is a conflict with another writer."""
@@ -115,6 +115,10 @@ class Transaction(Reader, Protocol):
 
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
+
+    def first_part(self) -> AbstractAsyncContextManager[None]:
+        """The same for the part that the work begins with, before which it changes nothing: to undo
+        that, an embedded database need not copy every page before it changes."""
 
 
 class Database(Reader, Protocol):

@@ -13,8 +13,37 @@ from sqlalchemy import Table, bindparam
 
 from tollway.store.query import Query, upsert
 
-# How many parameters a statement has: beyond this, more rows in it save nothing.
-_PARAMETERS = 512
+# How many parameters a statement has. More rows in it save nothing, and the texts of many would not
+# fit into the memory that SQLite has at hand for small values.
+_PARAMETERS = 192
+
+
+class FlatRows:
+    """Rows of one table, end to end in one list: a statement gets a slice of it."""
+
+    def __init__(self, values: list[Any], columns: int) -> None:
+        self.values = values
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.values) // self.columns
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        values = iter(self.values)
+        return zip(*[values] * self.columns, strict=True)
+
+    def some(self, start: int, end: int) -> list[Any]:
+        """The values of some rows."""
+        return self.values[start * self.columns : end * self.columns]
+
+    def column(self, number: int) -> list[Any]:
+        return self.values[number :: self.columns]
+
+    def set_column(self, number: int, column: Sequence[Any]) -> None:
+        self.values[number :: self.columns] = column
+
+
+Rows = Sequence[tuple[Any, ...]] | FlatRows
 
 
 class ManyRows:
@@ -56,9 +85,7 @@ class ManyRows:
         rest = tail.partition(")")[2]
         return f"{head} SELECT * FROM unnest({arrays}){rest}"  # noqa: S608 - of our own tables
 
-    def batched(
-        self, rows: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[str, Iterable[tuple[Any, ...]]]]:
+    def batched(self, rows: Rows) -> Iterator[tuple[str, Iterable[Sequence[Any]]]]:
         """Statements of SQLite, and the parameters of each, time by time.
 
         The rows that are left over take statements of half as many rows, then of a quarter, and so
@@ -69,17 +96,19 @@ class ManyRows:
             end = start + (len(rows) - start) // size * size
             if end > start:
                 starts = range(start, end, size)
-                many = (_joined(rows[at : at + size]) for at in starts)
+                many = (_joined(rows, at, at + size) for at in starts)
                 yield self._of_rows(size), many
             start, size = end, size // 2
 
 
-def _joined(rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _joined(rows: Rows, start: int, end: int) -> Sequence[Any]:
+    if isinstance(rows, FlatRows):
+        return rows.some(start, end)
     # A list takes in a plain tuple at once; `chain` would go through its values.
     values: list[Any] = []
-    for row in rows:
+    for row in rows[start:end]:
         values += row
-    return tuple(values)
+    return values
 
 
 @cache

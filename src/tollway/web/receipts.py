@@ -242,4 +242,8 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
             page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
         shown = context.owner(consent.owner_kind, consent.owner_id)
         facts.append((say("Consent of"), Cell(shown, href=page)))
+    elif receipt.owner_kind and receipt.owner_id:
+        facts.append(
+            (say("Shop or user"), Cell(context.owner(receipt.owner_kind, receipt.owner_id)))
+        )
     return facts

@@ -139,7 +139,7 @@ def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
 async def _put_new(transaction: Transaction, claims: Sequence[ClaimRow]) -> int:
     """Stores claims of which none may be stored yet, which takes less than to look each of them
     up."""
-    async with transaction.savepoint():
+    async with transaction.first_part():
         await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in claims])
     await recount(transaction, left=(), come=[row.hour for row in claims])
     return len(claims)

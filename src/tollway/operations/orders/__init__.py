@@ -2,6 +2,7 @@
 
 from tollway.intake.loading import RecordKind
 from tollway.operations.demo_data import DemoPart
+from tollway.operations.orders.batch import OrderBatch
 from tollway.operations.orders.companions import COMPANIONS
 from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.export import EXPORTS
@@ -47,7 +48,7 @@ SUBJECT = Subject(
         is_sealed=True,
         is_pushed=True,
         chunk_records=CHUNK_ORDERS,
-        row_type=OrderRow,
+        batch_type=OrderBatch,
         record_types=(OrderRecord,),
     ),
     ready=ReadyRecords(shop_order, _ready, ("remark", "ready")),

@@ -6,7 +6,7 @@ The shop's version changes with them, so that old ones are noticed.
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
@@ -31,6 +31,7 @@ from tollway.store.query import Query, insert
 _VERSION_BITS = 62
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
+Place = tuple[int, int | None, str | None]  # newest first, tag, name of the tag
 
 
 class Counted(Protocol):
@@ -45,6 +46,8 @@ class Counted(Protocol):
     @property
     def remark_tag_name(self) -> str | None: ...
 
+
+_place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
 _insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in order_count.c})
 _COUNT_UP = ManyRows(
@@ -105,20 +108,25 @@ DELETE FROM order_count WHERE (owner_id, facet, hours, bucket) IN (
 _DAYS_TOTAL, _FORGET_DAYS = Query(lambda: text(_TOTAL_TEXT)), Query(lambda: text(_FORGET_TEXT))
 
 
-def counted(orders: Collection[Counted]) -> Counter[Bucket]:
+def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
-    hours: Counter[tuple[str, str, int]] = Counter()
     # Mostly sorted by their owner: then hours alone are counted, which takes half the time.
-    for owner, some in groupby(orders, attrgetter("owner_id")):
-        its_orders = list(some)
-        of_all = Counter([-order.newest_first // HOUR_MS for order in its_orders])
+    by_owner = groupby(orders, attrgetter("owner_id"))
+    return counted_places((owner, list(map(_place_of, its))) for owner, its in by_owner)
+
+
+def counted_places(shops: Iterable[tuple[str, Sequence[Place]]]) -> Counter[Bucket]:
+    """The same of the places of shops' orders."""
+    hours: Counter[tuple[str, str, int]] = Counter()
+    for owner, places in shops:
+        of_all = Counter([-newest_first // HOUR_MS for newest_first, _, _ in places])
         hours.update({(owner, ALL, hour): count for hour, count in of_all.items()})
         # Few orders have a tag.
         hours.update(
-            (owner, facet, -order.newest_first // HOUR_MS)
-            for order in its_orders
-            if order.remark_tag is not None or order.remark_tag_name is not None
-            for facet in facets_of(order.remark_tag, order.remark_tag_name)
+            (owner, facet, -newest_first // HOUR_MS)
+            for newest_first, tag, tag_name in places
+            if tag is not None or tag_name is not None
+            for facet in facets_of(tag, tag_name)
             if facet != ALL
         )
     counts: dict[Bucket, int] = {}

@@ -1,6 +1,6 @@
 """The orders of the demo world, made up in `made_orders.py`, and their rows in the database."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import date
 from functools import partial
 from itertools import chain, count, repeat
@@ -216,12 +216,13 @@ class _FirstOrders(OrderLoader):
     """Where no order is stored yet: these are made once each, numbered, and in the order of the
     key."""
 
-    async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
-        await transaction.insert_rows(shop_order, records)
-        last = {row.owner_id: row.change_no for row in records}
+    async def store(self, transaction: Transaction, records: Iterable[OrderRow]) -> int:
+        rows = list(records)
+        await transaction.insert_rows(shop_order, rows)
+        last = {row.owner_id: row.change_no for row in rows}
         await transaction.put_rows(upserts(order_change), sorted(last.items()))
-        await recount(transaction, counted(records))
-        return len(records)
+        await recount(transaction, counted(rows))
+        return len(rows)
 
 
 class Size(NamedTuple):

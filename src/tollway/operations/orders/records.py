@@ -23,8 +23,8 @@ from tollway.operations.orders.masking import (
 from tollway.operations.orders.operation import OrderEntry
 from tollway.store.sealing import Sealer
 
-# What ends an entry whose price is 0.
-_NO_PRICE = b"0}"
+# Where the price of an entry is whose price is 0.
+_PRICE_AT = -len(b"0}")
 assert OrderEntry.__struct_fields__[-1] == "withholding_money"
 
 
@@ -93,7 +93,7 @@ class Receiver(NamedTuple):
 
 NO_RECEIVER = Receiver("", "", "")
 
-packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
+packed: Callable[[tuple[str, str, str, str | None]], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
@@ -101,12 +101,17 @@ _check = RecordCheck(OrderRecord)
 _check_json = JsonCheck(OrderRecord)
 
 
-def good_record(raw: bytes) -> OrderRecord | None:
-    """The record that this JSON is, if it is certain to be good."""
-    record = _check_json(raw)
-    if record is None or is_ahead(max(record.updated_at, record.confirm_time) / 1000):
-        return None
-    return record
+def good_records(lines: Sequence[bytes]) -> list[OrderRecord | None]:
+    """The record that each line of JSON is, if it is certain to be good."""
+    records = _check_json(lines)
+    times = [max(each.updated_at, each.confirm_time) for each in records if each is not None]
+    if not is_ahead(max(times, default=0) / 1000):
+        return records
+    return [None if each is None or _is_ahead(each) else each for each in records]
+
+
+def _is_ahead(record: OrderRecord) -> bool:
+    return is_ahead(max(record.updated_at, record.confirm_time) / 1000)
 
 
 def checked_record(values: dict[str, object]) -> OrderRecord:
@@ -160,10 +165,13 @@ def _row(record: OrderRecord, sealed: bytes) -> OrderRow:
     return tuple.__new__(OrderRow, row)
 
 
-def receiver_of(record: OrderRecord) -> Receiver:
-    """What is sealed of a record."""
-    return Receiver(
-        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
+def receiver_of(record: OrderRecord) -> tuple[str, str, str, str | None]:
+    """What is sealed of a record: a `Receiver`, as a plain tuple, which is made in less time."""
+    return (
+        record.receiver_name,
+        record.receiver_phone,
+        record.receiver_address,
+        record.remark or None,
     )
 
 
@@ -181,6 +189,7 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes
     # No field of a receiver is empty unless it is erased.
     name, phone, address = record.receiver_name, record.receiver_phone, record.receiver_address
     address = masked_address(address) if address else ""
+    tag = record.remark_tag
     # Without their names, which would take twice as long; in the order of the fields.
     entry = OrderEntry(
         masked_name(name) if name else "",
@@ -201,11 +210,11 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes
         record.goods_count,
         pay_fen / 100,
         record.order_status,
-        None if record.remark_tag is None else str(record.remark_tag),
+        None if tag is None else str(tag),
         record.remark_tag_name,
         0,
     )
-    return encode_data(entry).removesuffix(_NO_PRICE)
+    return encode_data(entry)[:_PRICE_AT]
 
 
 def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:

@@ -4,13 +4,13 @@ Of two versions of an order the one updated last stays. The counts by hour and d
 same transaction, because totals and pages are computed from them.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby, islice
+from itertools import islice
 from operator import attrgetter
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     ARRAY,
@@ -25,8 +25,15 @@ from sqlalchemy import (
     values,
 )
 
-from tollway.operations.orders.counts import Bucket, counted, recount
-from tollway.operations.orders.records import OrderRow, checked_record, good_record, row_of, rows_of
+from tollway.operations.orders.batch import OrderBatch
+from tollway.operations.orders.counts import Bucket, counted, counted_places, recount
+from tollway.operations.orders.records import (
+    OrderRow,
+    checked_record,
+    good_records,
+    row_of,
+    rows_of,
+)
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.store.database import KnownRowError, Row, Transaction
 from tollway.store.many_rows import upserts
@@ -146,7 +153,7 @@ class OrderLoader:
         self._expects_new = True
 
     def check_lines(self, lines: Sequence[bytes]) -> list[OrderRow | None]:
-        records = list(map(good_record, lines))
+        records = good_records(lines)
         rows = iter(rows_of([each for each in records if each is not None], self._sealer))
         return [None if each is None else next(rows) for each in records]
 
@@ -154,23 +161,27 @@ class OrderLoader:
         # Sealed here and not when stored, so that no other writer waits for it.
         return row_of(checked_record(values), self._sealer)
 
-    async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
+    async def store(self, transaction: Transaction, records: Iterable[OrderRow]) -> int:
         """Stores the orders that are new or newer than the stored ones; returns how many."""
-        newest = {(row.owner_id, row.order_sn): row for row in records}
-        if len(newest) < len(records):
-            newest = _newest_of(records)
-        await _lock_owners(transaction, {owner for owner, _ in newest})
+        batch = _arranged(records)
+        await _lock_owners(transaction, [owner for owner, _ in batch.owners])
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where orders are divided by month, no index tells at once whether one is known.
         if self._expects_new and not transaction.is_shared:
             with suppress(KnownRowError):
-                return await _put_new(transaction, newest)
-        stored = await stored_among(transaction, newest)
+                return await _put_new(transaction, batch)
+        orders = {(row.owner_id, row.order_sn): row for row in batch}
+        stored = await stored_among(transaction, orders)
         self._expects_new = not stored
-        return await _put_newer(transaction, newest, stored)
+        return await _put_newer(transaction, orders, stored)
 
 
-def _newest_of(records: Sequence[OrderRow]) -> dict[Key, OrderRow]:
+def _arranged(records: Iterable[OrderRow]) -> OrderBatch:
+    batch = records if isinstance(records, OrderBatch) else OrderBatch.of(list(records))
+    return batch if batch.is_arranged else OrderBatch.of(list(_newest_of(batch).values()))
+
+
+def _newest_of(records: Iterable[OrderRow]) -> dict[Key, OrderRow]:
     """Of several versions of one order the one updated last; of equal ones the first."""
     newest: dict[Key, OrderRow] = {}
     for row in records:
@@ -186,7 +197,6 @@ async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
     await transaction.lock_names(f"orders of {owner}" for owner in owners)
 
 
-_CHANGE_AT = OrderRow._fields.index("change_no")
 _LAST_CHANGE = Query(
     lambda: select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
 )
@@ -199,47 +209,31 @@ async def last_change_of(transaction: Transaction, owner_id: str) -> int:
     return found[0] if found else 0
 
 
-async def numbered(transaction: Transaction, rows: Iterable[OrderRow]) -> list[tuple[Any, ...]]:
-    """The orders, those of a shop together, with their change numbers, in the order of commits: a
-    shop is locked by now.
+async def _insert(transaction: Transaction, batch: OrderBatch) -> None:
+    """Inserts orders with their change numbers, in the order of commits: a shop is locked by now.
 
     They go by the clock too, so that a restored database gives no number again that a caller has
     seen, and a cursor from before the restore still comes before what is stored after it.
     """
-    last: dict[str, int] = {}
-    changed: list[tuple[Any, ...]] = []
-    for owner, its_rows in groupby(rows, _owner_of):
+    last: list[tuple[str, int]] = []
+    numbers: list[int] = []
+    for owner, orders in batch.owners:
         found = await transaction.fetch_one(_LAST_CHANGE, owner=owner)
         before = max(found[0] if found else 0, time_ns() // 1000)
-        # Not `_replace` or `_make`, which take three times as long.
-        changed += [
-            (*row[:_CHANGE_AT], number, *row[_CHANGE_AT + 1 :])
-            for number, row in enumerate(its_rows, before + 1)
-        ]
-        last[owner] = changed[-1][_CHANGE_AT]
-    await transaction.put_rows(upserts(order_change), sorted(last.items()))
-    return changed
+        numbers += range(before + 1, before + orders + 1)
+        last.append((owner, before + orders))
+    await transaction.put_rows(upserts(order_change), last)
+    batch.number(numbers)
+    await transaction.insert_rows(shop_order, batch.rows)
 
 
-def _by_key(orders: Iterable[OrderRow]) -> list[OrderRow]:
-    """In the order of the key. Sorted shop by shop: within one, most files go by time already, and
-    that is turned round at once."""
-    by_owner: defaultdict[str, list[OrderRow]] = defaultdict(list)
-    for row in orders:
-        by_owner[row.owner_id].append(row)
-    return [row for owner in sorted(by_owner) for row in sorted(by_owner[owner])]
-
-
-async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
+async def _put_new(transaction: Transaction, batch: OrderBatch) -> int:
     """Stores orders of which none may be stored yet. Looking each of them up first would take
     longer, and, where the engine maps the file, read ever more of it into memory."""
-    # In the order of the key, which halves the engine's work.
-    coming = _by_key(orders.values())
-    rows = await numbered(transaction, coming)
-    async with transaction.savepoint():
-        await transaction.insert_rows(shop_order, rows)
-    await recount(transaction, counted(coming))
-    return len(coming)
+    async with transaction.first_part():
+        await _insert(transaction, batch)
+    await recount(transaction, counted_places(batch.places()))
+    return len(batch)
 
 
 async def remove_old(transaction: Transaction, most: int, *, owner_id: str, before_ms: int) -> int:
@@ -259,11 +253,11 @@ async def _put_newer(
     transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, StoredOrder]
 ) -> int:
     """Stores those orders that are newer than the stored ones."""
-    coming = _by_key(
+    coming = [
         row
         for key, row in orders.items()
         if (old := stored.get(key)) is None or old.updated_ms < row.updated_ms
-    )
+    ]
     leaving = [
         old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
     ]
@@ -271,7 +265,7 @@ async def _put_newer(
     if places:
         async with transaction.with_new_plan():
             await transaction.execute_many(_REMOVE, places)
-    await transaction.insert_rows(shop_order, await numbered(transaction, coming))
+    await _insert(transaction, OrderBatch.of(coming))
     counts = counted(coming)
     counts.subtract(counted(leaving))
     await recount(transaction, counts, _moved(coming, stored))

@@ -9,7 +9,7 @@ import asyncpg
 from sqlalchemy import Table
 
 from tollway.store.database import Row, RowValues, StoreUnavailableError
-from tollway.store.many_rows import ManyRows, inserts
+from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
@@ -65,7 +65,7 @@ class PostgresqlTransaction:
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
 
-    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    async def insert_rows(self, table: Table, rows: Rows) -> None:
         statements = inserts(table)
         if rows:
             with self._noting_failure():
@@ -125,6 +125,8 @@ class PostgresqlTransaction:
             raise
         with self._noting_failure():
             await part.commit()
+
+    first_part = savepoint
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:

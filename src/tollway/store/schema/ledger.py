@@ -271,6 +271,9 @@ refused_call = Table(
     Column("is_test", Integer, nullable=False),
     # How many more calls of its kind there were in its minute, which have no row.
     Column("more", BigInteger, nullable=False, server_default=text("0")),
+    # Whose data it asked for, if it named a shop or user.
+    Column("owner_kind", String),
+    Column("owner_id", String),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,

@@ -1,8 +1,7 @@
 """Opening an SQLite file, running one query on it, and saying what went wrong in our words."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import apsw
 
@@ -13,7 +12,7 @@ from tollway.store.database import (
     StoreBusyError,
     StoreUnavailableError,
 )
-from tollway.store.many_rows import ManyRows
+from tollway.store.many_rows import ManyRows, Rows
 from tollway.store.query import Query, Steps
 
 # WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
@@ -37,6 +36,12 @@ PRAGMA cache_size = -65536;
 PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 """
+
+# SQLite counts what memory it uses, under a lock each time, and nothing here asks for it. It can be
+# set only while SQLite is not in use.
+apsw.shutdown()
+apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
+apsw.initialize()
 
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
@@ -150,7 +155,7 @@ class Connection:
         after: int = self.raw.total_changes()
         return after - before
 
-    def put_rows(self, statements: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
+    def put_rows(self, statements: ManyRows, rows: Rows) -> int:
         """Stores many rows; raises KnownRowError if a new one is known."""
         before: int = self.raw.total_changes()
         try:

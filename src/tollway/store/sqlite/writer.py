@@ -28,7 +28,7 @@ from tollway.store.database import (
     Timings,
     Transaction,
 )
-from tollway.store.many_rows import ManyRows, inserts
+from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
@@ -86,7 +86,7 @@ class SqliteTransaction:
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         return self._run(self._connection.execute_many, query, rows)
 
-    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    async def insert_rows(self, table: Table, rows: Rows) -> None:
         self._run(self._connection.put_rows, inserts(table), rows)
 
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -114,6 +114,15 @@ class SqliteTransaction:
             self._run(self._connection.run, "ROLLBACK TO part; RELEASE part")
             raise
         self._run(self._connection.run, "RELEASE part")
+
+    @asynccontextmanager
+    async def first_part(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            # There is nothing else to undo, and nothing was read before that must still be so.
+            self._run(self._connection.run, "ROLLBACK; BEGIN IMMEDIATE")
+            raise
 
 
 class _Task(NamedTuple):

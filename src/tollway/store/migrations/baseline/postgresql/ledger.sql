@@ -267,7 +267,9 @@ CREATE TABLE refused_call (
     replay_of VARCHAR COLLATE "C",
     client_request_id VARCHAR COLLATE "C",
     is_test INTEGER NOT NULL,
-    more BIGINT DEFAULT 0 NOT NULL
+    more BIGINT DEFAULT 0 NOT NULL,
+    owner_kind VARCHAR COLLATE "C",
+    owner_id VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 

@@ -258,6 +258,8 @@ CREATE TABLE refused_call (
     client_request_id VARCHAR,
     is_test INTEGER NOT NULL,
     more BIGINT DEFAULT 0 NOT NULL,
+    owner_kind VARCHAR,
+    owner_id VARCHAR,
     PRIMARY KEY (account_id, request_id)
 ) WITHOUT ROWID;
 CREATE INDEX refused_call_at ON refused_call (at_ms);
