@@ -111,6 +111,16 @@ def test_a_call_is_refunded_once_and_its_receipt_says_so(
         assert (answer.status, answer.out) == (1, "") and problem in answer.err, answer
 
 
+def test_a_refund_whose_charge_is_dropped_makes_no_receipt(
+    tollway: Command, ledger_store: Store, account_id: str
+) -> None:
+    charge_calls(ledger_store, account_id, 1)
+    tollway("credit", "add", "acme", "1", "--calls", "product_analysis", "--refund", "r0")
+    ledger_store.run("DELETE FROM entry WHERE request_id = 'r0' AND kind = 'charge'")
+    answer = tollway("receipt", "r0")
+    assert (answer.status, answer.err.startswith("There is no receipt r0: ")) == (1, True)
+
+
 def test_of_refunds_of_one_call_at_once_one_is_made(ledger_store: Store, account_id: str) -> None:
     charge_calls(ledger_store, account_id, 1)
 

@@ -33,11 +33,11 @@ class Reads:
         uses = [use_of(grant, name, at_ms, "orders") for name, at_ms in times_ms.items()]
         self._store.do(lambda database: database.write(lambda tx: add_uses(tx, uses)))
 
-    def charge(self, request_id: str, at_ms: int) -> None:
+    def charge(self, request_id: str, at_ms: int, kind: str = "charge") -> None:
         """Adds the entry of a request's charge."""
 
         async def work(transaction: Transaction) -> None:
-            entry = ("acc", "credits", 1, "charge", -1, 0, at_ms, "orders", request_id, "t", None)
+            entry = ("acc", "credits", 1, kind, -1, 0, at_ms, "orders", request_id, "t", None)
             await add_entries(transaction, [entry])
 
         self._store.do(lambda database: database.write(work))
@@ -133,6 +133,12 @@ def test_a_read_stays_as_long_as_the_entry_of_its_charge_and_so_do_later_ones(
     reads.charge("c", 3)
     assert (reads.remove(), reads.left()) == (2, "cd")
     assert (reads.remove(), reads.left()) == (0, "cd")
+
+
+def test_a_read_does_not_stay_for_the_refund_of_its_call(reads: Reads) -> None:
+    reads.add(GRANT, a=1)
+    reads.charge("a", 3, "top_up")
+    assert (reads.remove(), reads.left()) == (1, "")
 
 
 @pytest.mark.parametrize("at_ms", [BEFORE_MS, BEFORE_MS + 1])

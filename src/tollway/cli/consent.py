@@ -132,7 +132,8 @@ async def erase_receivers(
         if not yes:
             confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
         asked = await ask_erasure(database, session.runtime, shop, last_change_of)
-    erased = await erase(database, sealer, session.runtime, asked)
+    lag_s = session.settings.read_lag_s
+    erased = await erase(database, sealer, session.runtime, asked, lag_s)
     return Output(erased, *_erased_lines(erased))
 
 

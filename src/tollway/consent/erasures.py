@@ -32,8 +32,8 @@ class ErasureUnderWayError(LedgerError):
 class Erasure(msgspec.Struct, frozen=True):
     """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
     it is how many waybills a carrier still needs. Orders with a later change number than
-    `last_change` came in after it was asked for. Calls that began before `read_before_ms`, which is
-    None until the orders are erased, may have read receivers."""
+    `last_change` came in after it was asked for. Calls that began before `read_before_ms` may have
+    read receivers; until the orders are erased it is that of the erasure before, or None."""
 
     owner_id: str
     asked_at_s: int
@@ -104,7 +104,9 @@ async def ask_erasure(
             )
         last_change = await last_change_of(transaction, shop_id)
         asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
-        asked = Erasure(shop_id, asked_at_s, runtime.by, last_change)
+        # What was read before the last erasure, and is kept, still is not given again.
+        read_before_ms = None if before is None else before.read_before_ms
+        asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
         await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
         await record_act(transaction, runtime, ACT, f"shop {shop_id}")
         return asked

@@ -26,6 +26,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.rejects import record_context
 from tollway.intake.sources import list_sources
+from tollway.ledger.request_log import first_id
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.orders.records import OrderRow, erased_order
@@ -94,7 +95,7 @@ _answer = (idempotency_key.c.account_id, idempotency_key.c.key)
 
 def _has_receivers(of: Columns) -> ColumnElement[bool]:
     was_read = exists().where(
-        of.at_ms <= bindparam("read_before_ms", type_=BigInteger),
+        of.request_id < bindparam("read_before", type_=String),
         consent.c.owner_kind == OwnerKind.SHOP.value,
         consent.c.owner_id == _of_shop,
         consent_use.c.owner_kind == consent.c.owner_kind,
@@ -138,15 +139,20 @@ _DROP_REJECTED = Query(
 )
 
 
-async def erase(database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure) -> Erasure:
-    """Erases what can be erased now, and ends the erasure if that is all."""
+async def erase(
+    database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure, read_lag_s: int
+) -> Erasure:
+    """Erases what can be erased now, and ends the erasure if that is all. Calls may read a replica
+    that is so far behind."""
     work = _Erasing(database, sealer, erasure)
     read_before_ms = erasure.read_before_ms or 0
     if erasure.waiting is None:
         await work.orders()
-        # What is read from now on has no receivers, or those of later orders.
+        # What is read from now on has no receivers, or those of later orders. The settings of this
+        # process need not name the replica that gateways elsewhere read.
         now_ms = await common_ms(database, runtime.at_ms())
-        read_before_ms = now_ms + _AHEAD_S * 1000
+        behind_s = read_lag_s if database.is_shared else 0
+        read_before_ms = now_ms + (_AHEAD_S + behind_s) * 1000
         await orders_erased(database, erasure, read_before_ms)
         await work.rejected()
     waiting = await work.waybills()
@@ -200,7 +206,7 @@ class _Erasing:
                 (erased_answer(self._sealer, *key), *key, bytes(sealed)) for *key, sealed in rows
             ]
 
-        values = {"erased_bytes": erased_bytes, "read_before_ms": read_before_ms}
+        values = {"erased_bytes": erased_bytes, "read_before": first_id(read_before_ms + 1)}
         async for rows in _ANSWERS.read(self._database, **self._stored(), **values):
             await self._put("answers", _ERASE_ANSWER, make, rows)
 

@@ -64,6 +64,7 @@ class Upkeep:
         self._readiness = readiness
         self._is_first = is_first
         self._zone = settings.zone
+        self._read_lag_s = settings.read_lag_s
         self._sealer = resources.vault.sealer
         self._erase_again_s: dict[tuple[str, int], float] = {}
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
@@ -159,7 +160,7 @@ class Upkeep:
         # Loaded when there is one: most gateways never need it.
         from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
 
-        await erase(self._database, self._sealer, Runtime(), erasure)
+        await erase(self._database, self._sealer, Runtime(), erasure, self._read_lag_s)
 
     async def measure(self) -> None:
         """What monitoring asks for and no other work finds out."""

@@ -50,7 +50,10 @@ _OLDEST = Query(
         select(
             consent_use.c.request_id,
             consent_use.c.at_ms,
-            exists().where(entry.c.request_id == consent_use.c.request_id),
+            # The refund of a call may stay longer.
+            exists().where(
+                entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge"
+            ),
         )
         .where(*_of_grant)
         .order_by(consent_use.c.request_id)

@@ -9,9 +9,10 @@ nothing were stored, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import Integer, String, and_, bindparam, exists, func, or_, select, tuple_
+from sqlalchemy import Integer, String, and_, bindparam, func, or_, select, tuple_
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
+from tollway.ledger.request_log import time_of
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
@@ -42,16 +43,17 @@ _of_key = (
     idempotency_key.c.account_id == bindparam("of_account"),
     idempotency_key.c.key == bindparam("of_key"),
 )
-_is_erased = exists().where(
-    receiver_erasure.c.owner_id == bindparam("of_shop", type_=String),
-    receiver_erasure.c.read_before_ms >= idempotency_key.c.at_ms,
+_read_before_ms = (
+    select(receiver_erasure.c.read_before_ms)
+    .where(receiver_erasure.c.owner_id == bindparam("of_shop", type_=String))
+    .scalar_subquery()
 )
 _FIND = Query(
     lambda: select(
         idempotency_key.c.request_id,
         idempotency_key.c.fingerprint,
         idempotency_key.c.sealed,
-        _is_erased,
+        _read_before_ms,
     ).where(*_of_key, idempotency_key.c.at_ms > bindparam("older_ms"))
 )
 _is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
@@ -105,7 +107,12 @@ async def find_kept(
     row = await reader.fetch_one(
         _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS, of_shop=shop_id
     )
-    return None if row is None else KeptAnswer(*row)
+    if row is None:
+        return None
+    request_id, fingerprint, sealed, read_before_ms = row
+    # By when its call began, and not by when it was kept: it may have waited for a lock since.
+    is_erased = read_before_ms is not None and time_of(request_id) <= read_before_ms
+    return KeptAnswer(request_id, fingerprint, sealed, is_erased)
 
 
 async def kept_keys(

@@ -187,6 +187,9 @@ async def find_receipt(
     """The receipt of a call, of this account only or of any; None if there is none."""
     found = await entries_of_request(database, request_id)
     entries = {each.kind: each for each in found if account_id in (None, each.account_id)}
+    if not entries.keys() & {"charge", "hold"}:
+        # The refund of a call may stay longer than its charge, and says too little without it.
+        entries = {}
     known = account_id or next((each.account_id for each in entries.values()), None)
     note = await _note(database, known, request_id)
     of_account = note.account_id if note else next((e.account_id for e in entries.values()), None)

@@ -331,6 +331,7 @@ class Pipeline:
         enveloper = self._to_operation.enveloper
         try:
             self._replay.check_same(call, kept)
+            kept = await self._replay.find_again(call, kept)
             # If counting fails, so does the call. The stored answer may be on the primary alone, if
             # its commit's wait for the standby timed out. The commit that counts this call is later
             # in the log, so it also waits for all that was before.

@@ -43,13 +43,23 @@ class Replay:
             partial(_seal, answers.sealer, answer_context(account_id, key)),
             None,
         )
-        grant = call.grant
-        shop_id = grant.owner_id if grant and grant.owner_kind == OwnerKind.SHOP else None
-        kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000), shop_id)
+        kept = await self._find(call, key)
         if kept is not None and not kept.is_reserved_for(idempotency_key):
             raise AlreadyAnswered(kept)
         await self._check_affordable(call)
         call.idempotency_key = idempotency_key
+
+    async def find_again(self, call: Call, kept: KeptAnswer) -> KeptAnswer:
+        """A stored answer. One that the charge has found is looked up again: the charge does not
+        ask whether its call may have read what was erased since."""
+        key = call.idempotency_key
+        return kept if key is None else await self._find(call, key.key) or kept
+
+    @staticmethod
+    async def _find(call: Call, key: str) -> KeptAnswer | None:
+        database, account_id, grant = call.side.answers.database, call.caller.account_id, call.grant
+        shop_id = grant.owner_id if grant and grant.owner_kind == OwnerKind.SHOP else None
+        return await find_kept(database, account_id, key, int(call.at_s * 1000), shop_id)
 
     def check_same(self, call: Call, kept: KeptAnswer) -> None:
         """Refuses a call that asks for something else than the stored answer was given to."""
