@@ -168,6 +168,27 @@ def test_the_first_error_of_all_is_noticed(tmp_path: Path) -> None:
 
 
 @with_promtool
+def test_one_database_that_is_well_hides_no_other(tmp_path: Path) -> None:
+    alerts = (
+        "TollwayNumbersLow",
+        "TollwayBackupMissing",
+        "TollwayAuditMissing",
+        "TollwayAuditFailed",
+    )
+    tests = []
+    for alert in alerts:
+        series, values = FIRING[alert]
+        name, _, labels = series.rstrip("}").partition("{")
+        labels = labels or 'job="tollway"'
+        its = [f'{name}{{{labels}, instance="{each}"}}' for each in "ab"]
+        firing = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})'
+        one = {"labels": "{}", "value": 1}
+        tests.append(_test({its[0]: values, its[1]: QUIET[series]}, firing, one, within="1h"))
+    done = _promtool(tmp_path, tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
 def test_no_alert_fires_when_all_is_well(tmp_path: Path) -> None:
     done = _promtool(tmp_path, [_test(QUIET, "ALERTS")])
     assert done.returncode == 0, done.stdout + done.stderr

@@ -416,7 +416,16 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
 
 
 @pytest.mark.sqlite
-def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway) -> None:
+@pytest.mark.parametrize(
+    "instead",
+    [
+        b"",
+        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+        b'HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 17\r\n\r\n{"error": "late"}',
+    ],
+    ids=["none", "502", "504"],
+)
+def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: bytes) -> None:
     caller = all_operations_caller(agents.store)
     between = LateAnswers(f"{agents.base_url}/")
 
@@ -429,7 +438,7 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway) -> None:
             with between.held("tools/call") as held:
                 asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
                 await asyncio.to_thread(held.wait)
-                held.lose()
+                held.lose(instead)
                 lost = await asked
             return lost, await client.call_tool("orders", {"owner_id": SHOP.id})
 

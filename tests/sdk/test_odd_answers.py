@@ -191,7 +191,9 @@ def _materials() -> list[str]:
         "promotion_extend": {**extend, "youjia_coupon_info": {"item_id": "", "url": ""}},
     }
     first = [{**record, "nick": str(n), "remain_count": 50} for n in range(10)]
-    second = [{**first[9], "remain_count": 49}, {**record, "nick": "10", "remain_count": 50}]
+    # The last differs from the one before it in its stock at first alone.
+    fresh = {**record, "nick": "10", "remain_count": 50}
+    second = [{**first[9], "remain_count": 49}, fresh, {**fresh, "total_count": 200}]
     return [
         json.dumps(
             {
@@ -222,7 +224,7 @@ def test_a_material_of_which_some_were_claimed_meanwhile_is_given_once(run: Run)
     print(found);
     """
     assert [found] == run(script, pages=_materials(), slot=_SLOT)
-    assert found == [str(n) for n in range(11)]
+    assert found == [*(str(n) for n in range(11)), "10"]
 
 
 def test_javascript_does_the_same(run: Run) -> None:

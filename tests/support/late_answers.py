@@ -17,7 +17,7 @@ class HeldAnswer:
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._texts = [text.encode() for text in texts]
         self._is_asked = False
-        self._is_lost = False
+        self._instead: bytes | None = None
         self._has_come = Event()
         self.let_go = Event()
 
@@ -28,15 +28,15 @@ class HeldAnswer:
         self._is_asked = True
         return True
 
-    def keep_back(self) -> bool:
-        """Whether the answer goes on at last."""
+    def keep_back(self) -> bytes | None:
+        """What is sent in place of the answer; None if the answer goes on at last."""
         self._has_come.set()
         self.let_go.wait()
-        return not self._is_lost
+        return self._instead
 
-    def lose(self) -> None:
-        """It never arrives: its connection breaks."""
-        self._is_lost = True
+    def lose(self, instead: bytes = b"") -> None:
+        """It never arrives: its connection breaks, after what comes in place of it."""
+        self._instead = instead
         self.let_go.set()
 
     def wait(self) -> None:
@@ -112,7 +112,8 @@ class _Link:
         with suppress(OSError), self._client:
             while piece := self._server.recv(_PIECE):
                 if self._keeps_back is not None:
-                    if not self._keeps_back.keep_back():
+                    if (instead := self._keeps_back.keep_back()) is not None:
+                        self._client.sendall(instead)
                         break
                     self._keeps_back = None
                 self._client.sendall(piece)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, repeat
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.support.stores import Store
 from tests.support.webhooks import Received, Receiver
 from tollway.ledger.accounts import close_account
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreUnavailableError
 from tollway.store.open import open_sealer
 from tollway.webhooks.addresses import Addresses
 from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
@@ -172,6 +172,69 @@ def test_an_attempt_that_the_end_of_the_worker_cuts_short_does_not_count(
     assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 1)]
 
 
+def test_a_claim_that_the_end_of_the_worker_cuts_short_does_not_count(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id)
+
+    class _Claiming(Deliverer):
+        """Its claim is committed after it was stopped: a commit that has begun goes on."""
+
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        commit: asyncio.Task[bool]
+
+        async def _claim(self, *claim: Any) -> bool:
+            async def commit() -> bool:
+                self.begun.set()
+                await self.go_on.wait()
+                return await super(_Claiming, self)._claim(*claim)
+
+            self.commit = asyncio.create_task(commit())
+            return await asyncio.shield(self.commit)
+
+    async def work(database: Database) -> None:
+        deliverer = _Claiming(database, worker.sealer, Addresses(["127.0.0.1"]), RUNTIME)
+        running = asyncio.create_task(deliverer.deliver_due())
+        await deliverer.begun.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        closing = asyncio.create_task(deliverer.close())
+        deliverer.go_on.set()
+        assert await deliverer.commit
+        await closing
+
+    own_store.do(work)
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 0)]
+    worker.deliver()
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("delivered", 1)]
+
+
+def test_a_last_attempt_whose_outcome_is_not_stored_is_made_once_more(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id)
+    own_store.run(f"UPDATE webhook_delivery SET attempts = {len(RETRY_AFTER_S)}")
+
+    class _Cut(Deliverer):
+        async def _settle(self, *_: object) -> None:
+            raise StoreUnavailableError("the database is away")
+
+    async def work(database: Database) -> None:
+        deliverer = _Cut(database, worker.sealer, Addresses(["127.0.0.1"]), RUNTIME)
+        await deliverer.deliver_due()
+        await asyncio.gather(*deliverer._tasks)
+        await deliverer.close()
+
+    own_store.do(work)
+    assert len(receiver.received) == 1
+    own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("delivered",)]
+    assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
+
+
 def test_one_that_ends_its_worker_each_time_is_given_up_in_the_end(
     own_store: Store, receiver: Receiver
 ) -> None:
@@ -189,7 +252,7 @@ def test_one_that_ends_its_worker_each_time_is_given_up_in_the_end(
         await _Dying(database, worker.sealer, Addresses(["127.0.0.1"]), runtime).deliver_due()
 
     began_s, seen = now_s[0], []
-    for _ in range(len(RETRY_AFTER_S) + 1):
+    for _ in range(len(RETRY_AFTER_S) + 2):
         own_store.do(die)
         ((attempts, next_at_ms),) = own_store.run(
             "SELECT attempts, next_at_ms FROM webhook_delivery WHERE number = 1"
@@ -197,13 +260,13 @@ def test_one_that_ends_its_worker_each_time_is_given_up_in_the_end(
         seen.append(attempts)
         # Until then no other worker takes it.
         now_s[0] = next_at_ms // 1000 + 1
-    # As many attempts as if no answer had come, and over the same three days.
-    assert seen == list(range(1, len(RETRY_AFTER_S) + 2))
+    # One attempt more than if no answer had come, and over the same three days.
+    assert seen == list(range(1, len(RETRY_AFTER_S) + 3))
     assert sum(RETRY_AFTER_S) <= now_s[0] - began_s < sum(RETRY_AFTER_S) + 300
     # It is given up unsent, and the next of its subject has its turn.
     worker.deliver(times=2, runtime=runtime)
     assert own_store.run("SELECT state, attempts FROM webhook_delivery ORDER BY number") == [
-        ("failed", len(RETRY_AFTER_S) + 1),
+        ("failed", len(RETRY_AFTER_S) + 2),
         ("delivered", 1),
     ]
     assert len(receiver.received) == 1

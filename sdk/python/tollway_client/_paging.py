@@ -160,16 +160,16 @@ def material_pages(ask: Callable[..., "Call[Any]"], **filters: Any) -> "Pages[An
     while True:
         answer = yield from ask(**filters, page_num=page, page_size=10)
         found = answer.affiliate_sc_optimus_promotion_response.result_list.map_data
-        if new := _unseen(found, _without_counts, seen):
+        if new := _unseen(found, _without_what_is_left, seen):
             yield Page(new)
         if len(found) < 10:
             return
         page += 1
 
 
-def _without_counts(material: Any) -> str:
+def _without_what_is_left(material: Any) -> str:
     """What stays the same of a material, which has no id, while some of it are claimed."""
-    return repr(replace(material, total_count=0, remain_count=0))
+    return repr(replace(material, remain_count=0))
 
 
 def file_pages(

@@ -144,8 +144,8 @@ async function* claimsOnce(
 }
 
 /** What stays the same of a material, which has no id, while some of it are claimed. */
-function withoutCounts(material: Material): string {
-  return JSON.stringify({ ...material, total_count: 0, remain_count: 0 });
+function withoutWhatIsLeft(material: Material): string {
+  return JSON.stringify({ ...material, remain_count: 0 });
 }
 
 /** All material of a promotion id that is on display. */
@@ -157,7 +157,7 @@ export async function* materialPages(
   for (let page = 1; ; page += 1) {
     const answer = await ask({ ...filters, page_num: page, page_size: MATERIAL_A_PAGE });
     const found = answer.affiliate_sc_optimus_promotion_response.result_list.map_data;
-    const records = unseen(found, withoutCounts, seen);
+    const records = unseen(found, withoutWhatIsLeft, seen);
     if (records.length > 0) yield { records };
     if (found.length < MATERIAL_A_PAGE) return;
   }

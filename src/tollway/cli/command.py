@@ -126,8 +126,8 @@ class Session:
         return self._loaded[1]
 
     async def page_address(self) -> PageAddress:
-        """Where people reach the gateway: as it is set, where the demo world was served last, or
-        where a gateway of this machine serves now."""
+        """Where people reach the gateway: as it is set, where the demo world was served last, or,
+        as a guess, where a gateway of this machine serves now."""
         chosen = {each.name for each in self.origins if each.source != "default"}
         if chosen & {"host", "port", "public_url"}:
             return PageAddress(self.settings.public_address)
@@ -139,10 +139,11 @@ class Session:
         alive = {each.name for each in await all_nodes(database) if each.is_alive(now_ms)}
         # Of one machine all are named alike, but for their ports.
         machine, _, port = alive.pop().rpartition(":") if len(alive) == 1 else ("", "", "")
-        if machine == socket.gethostname() and port.isdecimal():
-            return PageAddress(replace(self.settings, port=int(port)).address)
+        is_here = machine == socket.gethostname() and port.isdecimal()
+        # Of that one its port alone is known, and not its host, or the name that people use.
+        near = replace(self.settings, port=int(port)) if is_here else self.settings
         return PageAddress(
-            self.settings.public_address,
+            near.public_address,
             "This address is a guess: set public_url to the one that people reach the gateway "
             "under, as in https://gateway.example.",
         )

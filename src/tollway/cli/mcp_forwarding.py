@@ -87,8 +87,11 @@ class _Http(httpx2.AsyncClient):
             return _refusal(request, code, _LOST.format(error=str(error) or type(error).__name__))
         if _is_message(content):
             return response
-        said = _said(content, response.status_code)
-        return _refusal(request, types.INTERNAL_ERROR, said)
+        said, status = _said(content), response.status_code
+        # Of a proxy that lost the answer: the gateway refuses with 503, and says why.
+        is_lost = status >= 500 and not (status == 503 and said)
+        code = types.CONNECTION_CLOSED if is_lost else types.INTERNAL_ERROR
+        return _refusal(request, code, said or _OTHER.format(status=status))
 
 
 def _kind(response: httpx2.Response) -> str:
@@ -103,14 +106,14 @@ def _is_message(content: bytes) -> bool:
         return False
 
 
-def _said(content: bytes, status: int) -> str:
-    """What the gateway says, or its envelope, where it is asked for something else."""
+def _said(content: bytes) -> str:
+    """What the gateway says, or its envelope, where it is asked for something else; or nothing."""
     try:
         values = json.loads(content)
     except ValueError:
         values = None
     known = values if isinstance(values, dict) else {}
-    return str(known.get("error") or known.get("msg") or _OTHER.format(status=status))
+    return str(known.get("error") or known.get("msg") or "")
 
 
 def _refusal(request: httpx2.Request, code: int, text: str) -> httpx2.Response:

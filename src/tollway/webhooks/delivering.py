@@ -3,7 +3,8 @@
 A worker claims a delivery by counting an attempt and moving the next one ahead, by a minute or by
 the usual pause, if that is longer. If the worker dies, another one tries again then; the receiver
 recognises a repetition by its id. A delivery by which each worker dies is so given up in the end
-like any other; a worker that stops in order takes its attempts back.
+like any other, after one more attempt: the last may have arrived, and not been settled. A worker
+that stops in order takes its attempts back.
 
 Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
 sends a limited number at once; an account never has more of them under way than are left for
@@ -191,6 +192,7 @@ class Deliverer:
         self._addresses = addresses
         self._runtime = runtime
         self._tasks: dict[asyncio.Task[None], _Due] = {}
+        self._claiming: tuple[asyncio.Task[bool], _Due] | None = None
 
     async def deliver_due(self) -> None:
         """Delivers until nothing more is due; does not wait for the last answers."""
@@ -215,8 +217,8 @@ class Deliverer:
         return bool(endpoints and self._tasks)
 
     async def _begin(self, due: _Due) -> None:
-        if due.attempts > len(RETRY_AFTER_S):
-            # The worker that made the last attempt died by it.
+        if due.attempts > len(RETRY_AFTER_S) + 1:
+            # The worker that made the last attempt died by it, and so did the one after it.
             await self._settle(due, None)
             return
         of_account = sum(each.account_id == due.account_id for each in self._tasks.values())
@@ -226,7 +228,12 @@ class Deliverer:
             claimed = due._replace(
                 attempts=due.attempts + 1, next_at_ms=self._runtime.at_ms() + lease_ms
             )
-            if await self._claim(due, claimed):
+            claim = asyncio.create_task(self._claim(due, claimed))
+            self._claiming = claim, claimed
+            # Shielded: it may be committed though this ends meanwhile, so `close` waits for it.
+            is_claimed = await asyncio.shield(claim)
+            self._claiming = None
+            if is_claimed:
                 task = asyncio.create_task(self._deliver(claimed))
                 self._tasks[task] = claimed
                 task.add_done_callback(lambda done: self._tasks.pop(done, None))
@@ -315,22 +322,23 @@ class Deliverer:
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+        cut = [due for task, due in under_way.items() if task.cancelled()]
+        if self._claiming is not None:
+            claim, due = self._claiming
+            await asyncio.gather(claim, return_exceptions=True)
+            cut.append(due)
         now_ms = self._runtime.at_ms()
-        cut = [
-            {"now_ms": now_ms, "lease_ms": due.next_at_ms, **_key(due)}
-            for task, due in under_way.items()
-            if task.cancelled()
-        ]
+        leases = [{"now_ms": now_ms, "lease_ms": due.next_at_ms, **_key(due)} for due in cut]
         try:
-            if cut:
-                await self._database.write(lambda tx: tx.execute_many(_GIVE_BACK, cut))
+            if leases:
+                await self._database.write(lambda tx: tx.execute_many(_GIVE_BACK, leases))
         except StoreError as error:
             logger.error("webhooks under way count as tried: %s", error)
 
 
 def _pause_s(attempts: int) -> int:
     """Between an attempt and the next one; 0 after the last."""
-    return (*RETRY_AFTER_S, 0)[attempts - 1]
+    return RETRY_AFTER_S[attempts - 1] if attempts <= len(RETRY_AFTER_S) else 0
 
 
 def _key(due: _Due) -> dict[str, object]:
