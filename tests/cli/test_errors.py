@@ -165,6 +165,15 @@ def test_another_schema_is_refused(tollway: Command, ledger_store: Store, workpl
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
 
 
+def test_a_part_that_the_database_lacks_is_named(tollway: Command, ledger_store: Store) -> None:
+    ledger_store.run("DROP TABLE entry_day")
+    answer = tollway("audit")
+    assert_one_sentence(answer, 1, "entry_day", "of a development version")
+    if not ledger_store.is_shared:
+        answer = tollway("migrate")
+        assert_one_sentence(answer, 1, "entry_day", "of a development version")
+
+
 def test_a_database_that_another_program_holds_is_waited_for_and_then_reported(
     tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,7 +113,7 @@ def test_a_file_with_a_changed_schema_is_neither_served_nor_swept_nor_passes_the
     assert tollway("retention", "apply").status == 0
     ledger_store.run(CHANGED[difference])
     serve = process("serve", "--port", str(free_port()))
-    for refused in (serve, tollway("retention", "apply")):
+    for refused in (serve, tollway("retention", "apply"), tollway("migrate")):
         assert refused.status == 1
         assert difference in refused.err and "changed by another program" in refused.err
     failed = tollway("audit")

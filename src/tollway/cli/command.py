@@ -250,6 +250,22 @@ def run(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
         return asyncio.run(whole())
     except StoreError as error:
         raise _explained(error, session) from None
+    except Exception as error:
+        if not _lacks_part(error):
+            raise
+        raise StoreError(
+            f"The database {without_password(session.settings.database)} lacks a part that is "
+            f"needed ({error}): it was changed by another program, or is of a development "
+            "version. Undo that, or restore a backup."
+        ) from error
+
+
+def _lacks_part(error: Exception) -> bool:
+    """Whether a driver says so; by the names of its errors, because neither need be loaded."""
+    name = type(error).__name__
+    if name == "SQLError":
+        return str(error).startswith("no such ")
+    return name in ("UndefinedTableError", "UndefinedColumnError", "UndefinedFunctionError")
 
 
 def _signature(work: Callable[..., Any], has_database: bool) -> inspect.Signature:

@@ -40,6 +40,7 @@ async def migrate(session: Session) -> Output:
             "which can serve on it: nothing was done."
         )
     elif before == after:
+        await check_unchanged(database)
         sentence = f"The database is up to date, at schema {after}."
     else:
         sentence = f"The schema went from {before} to {after}."

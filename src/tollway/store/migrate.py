@@ -107,8 +107,8 @@ async def check_unchanged(database: Migratable) -> None:
         return
     if strange := await database.strange_parts():
         raise SchemaError(
-            f"The database was changed by another program: {'; '.join(strange)}. Undo that, or "
-            "restore a backup."
+            "The database was changed by another program, or is of a development version: "
+            f"{'; '.join(strange)}. Undo that, or restore a backup."
         )
 
 

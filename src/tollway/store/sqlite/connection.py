@@ -37,12 +37,6 @@ PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 """
 
-# SQLite counts what memory it uses, under a lock each time, and nothing here asks for it. It can be
-# set only while SQLite is not in use.
-apsw.shutdown()
-apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
-apsw.initialize()
-
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
