@@ -422,8 +422,9 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
         b"",
         b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
         b'HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 17\r\n\r\n{"error": "late"}',
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nlate",
     ],
-    ids=["none", "502", "504"],
+    ids=["none", "502", "504", "damaged"],
 )
 def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: bytes) -> None:
     caller = all_operations_caller(agents.store)

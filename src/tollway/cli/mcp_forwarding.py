@@ -82,7 +82,7 @@ class _Http(httpx2.AsyncClient):
             if response.status_code == 202 or _kind(response) == _STREAM:
                 return response
             content = await response.aread()
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             code = types.INTERNAL_ERROR if isinstance(error, _UNSENT) else types.CONNECTION_CLOSED
             return _refusal(request, code, _LOST.format(error=str(error) or type(error).__name__))
         if _is_message(content):
