@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.support.chromium import IN_CHROMIUM, aside, sign_in
-from tests.support.consent import PASSWORD, allow, ask, new_asker, new_person
+from tests.support.consent import PASSWORD, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
@@ -77,6 +77,14 @@ def _note_long_act(store: Store) -> None:
     store.do(work)
 
 
+def _enter_as_owner(page: Page, person: Person) -> None:
+    page.goto("/owner")
+    page.get_by_label("Login").fill(person.login)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("allowed").wait_for()
+
+
 def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
@@ -93,11 +101,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
     question_to_owner = ask(gateway, asker, person.id).data["authorize_url"]
     aside(lambda: allow(store, new_asker(store), person))
-    page.goto("/owner")
-    page.get_by_label("Login").fill(person.login)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_text("allowed").wait_for()
+    _enter_as_owner(page, person)
     other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
     analysis = (
         f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
