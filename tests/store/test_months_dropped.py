@@ -113,7 +113,7 @@ def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:
     for table in ("entry", "consent_use"):
         make_month(store, table, OLD_MS)
     put_entries(store, [NOW_MS, OLD_MS])
-    store.run("UPDATE entry SET request_id = at_ms")
+    store.run("UPDATE entry SET request_id = at_ms, kind = 'charge'")
     put_reads(store, [OLD_MS])
 
     async def apply(database: Database) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:
     assert len(store.run("SELECT FROM entry")) == 2
     store.run(f"UPDATE entry SET at_ms = {OLD_MS - 1}")
     assert store.do(apply) == (2, 1)
-    assert store.run("SELECT number, top_up FROM archived_balance") == [(2, 2)]
+    assert store.run("SELECT number, charge FROM archived_balance") == [(2, 2)]
 
 
 def test_who_has_been_reading_for_long_is_not_disturbed(

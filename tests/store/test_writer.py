@@ -1,6 +1,7 @@
 """The writer: each piece of work is a transaction, and one that fails harms no other."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -124,6 +125,32 @@ def test_a_first_part_that_raises_is_undone_and_the_work_goes_on(store: Store) -
         assert await stored(database) == 1
 
     store.do(work)
+
+
+@pytest.mark.sqlite
+def test_a_failure_that_nobody_waits_for_any_more_is_not_reported(store: Store) -> None:
+    reported: list[dict[str, object]] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def work(database: OpenDatabase) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: reported.append(found))
+
+        async def fails(_: Transaction) -> None:
+            begun.set()
+            assert go_on.wait(DEADLINE_S)
+            raise LookupError
+
+        waiting = asyncio.ensure_future(database.write(fails))
+        await asyncio.to_thread(begun.wait, DEADLINE_S)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        go_on.set()
+        del waiting
+        await database.write(adds("next"))
+        gc.collect()
+
+    store.do(work)
+    assert reported == []
 
 
 def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> None:

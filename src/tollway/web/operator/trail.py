@@ -88,12 +88,11 @@ async def show_trail(context: Context) -> Response:
         [
             context.number(each.number),
             context.time(each.at_ms / 1000),
-            Cell(_named(context, each.by), "time", address(TRAIL, of=each.by), each.by),
+            Cell(_named(context, each.by), "", address(TRAIL, of=each.by), each.by),
             Cell(say(each.act), "time", title=each.act),
             Cell(
                 _subject(context, each.subject, names),
-                # The name of an account may be long.
-                "" if each.subject.startswith(_OF_ACCOUNT) else "code",
+                "" if each.subject.startswith(_OF_ACCOUNT) else "mono",
                 address(TRAIL, of=each.subject),
                 each.subject,
             ),
