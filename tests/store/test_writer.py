@@ -128,7 +128,7 @@ def test_a_first_part_that_raises_is_undone_and_the_work_goes_on(store: Store) -
 
 
 @pytest.mark.sqlite
-def test_a_failure_that_nobody_waits_for_any_more_is_not_reported(store: Store) -> None:
+def test_a_failure_whose_caller_no_longer_waits_is_not_reported(store: Store) -> None:
     reported: list[dict[str, object]] = []
     begun, go_on = threading.Event(), threading.Event()
 

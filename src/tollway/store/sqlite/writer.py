@@ -170,7 +170,7 @@ class Writer:
             raise StoreUnavailableError("the database is closed")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        # Or a failure that nobody waits for any more would be reported as overlooked.
+        # Or a failure would be reported as overlooked if its caller no longer waits.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._tasks.put(_Task(work, loop, answer, may_be_lost))
         # Shielded, because a commit that has begun must be seen to its end: its money is spent.
