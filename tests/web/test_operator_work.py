@@ -493,17 +493,6 @@ def test_consents_are_found_by_shop_and_by_account(operator: Browser, store: Sto
     assert operator.open("/operator/consents?after=²:x").status_code == 200
 
 
-def test_an_audit_that_found_only_what_is_late_has_passed(operator: Browser, store: Store) -> None:
-    late = {"name": "hold_overdue", "account_id": None, "unit": None, "difference": "hold h is"}
-    result = json.dumps({"checks": [], "breaches": [late]})
-    now_s = int(time.time())
-    store.do(lambda database: note_run(database, AUDIT, now_s, is_good=True, result=result))
-    page = operator.open("/operator/audit").text
-    assert "Nothing is wrong, but holds are overdue" in page and "What is late" in page
-    assert "All checks passed" not in page and "What is wrong" not in page
-    assert "The last audit failed" not in operator.open("/operator").text
-
-
 def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, store: Store) -> None:
     wp_code, day_ago_s = new_carrier(store, 3), int(time.time()) - 90_000
     issue(gateway, new_customer(store).token, request(wp_code))

@@ -83,10 +83,6 @@ class AuditReport(msgspec.Struct, frozen=True):
         """What is wrong with the data itself; a hold that is overdue is only late."""
         return [breach for breach in self.breaches if breach.name != HOLD_OVERDUE]
 
-    @property
-    def is_passed(self) -> bool:
-        return not self.damage
-
     def kept(self) -> str:
         """As JSON, to be shown later: not more breaches than a page shows."""
         shown = msgspec.structs.replace(self, breaches=self.breaches[:_BREACHES_KEPT])

@@ -25,7 +25,6 @@ from tollway.store.sqlite.files import changes_of
 from tollway.store.sqlite.schema_check import schema_parts
 
 SCHEMA_HOLDS = "tables, indexes and triggers are as Tollway made them"
-_LATE = "The audit passed: a hold that is overdue is only late, see `tollway hold list`."
 
 commands = typer.Typer()
 
@@ -68,7 +67,7 @@ async def _note(session: Session, database: OpenDatabase, report: AuditReport) -
     result = report.kept()
     try:
         await note_run(
-            database, AUDIT, session.runtime.at_s(), is_good=report.is_passed, result=result
+            database, AUDIT, session.runtime.at_s(), is_good=not report.breaches, result=result
         )
     except StoreError as error:
         return [f"That it ran could not be noted in the database: {error}."]
@@ -111,12 +110,11 @@ def _shown(report: AuditReport) -> list[str | Table]:
             [(each.name, each.rows, each.breaches, each.holds) for each in report.checks],
         ),
         table_of_breaches(report.breaches, "All checks passed."),
-        *([_LATE] if report.breaches and report.is_passed else []),
     ]
 
 
 def _failure(report: AuditReport) -> str | None:
-    if report.is_passed:
+    if not report.breaches:
         return None
     return f"The audit failed: breaches found, {len(report.breaches):,}."
 

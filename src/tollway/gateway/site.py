@@ -109,7 +109,7 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
         finally:
             running.cancel()
         report = await running
-        return report.is_passed, report.kept()
+        return not report.breaches, report.kept()
 
     def back_up(destination: Path) -> None:
         back_up_file(sqlite_path(settings.database), str(destination))
