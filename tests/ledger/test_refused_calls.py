@@ -10,6 +10,9 @@ from sqlalchemy import bindparam, select
 
 from tests.support.stores import Store
 from tollway.ledger import refused_calls
+from tollway.ledger.entries import Entry
+from tollway.ledger.receipts import Traces
+from tollway.ledger.receipts import receipt_of as receipt_from
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.store.database import Database, StoreBusyError
 from tollway.store.query import Query
@@ -277,3 +280,13 @@ def test_calls_of_a_kind_that_come_while_its_count_is_written_are_counted_too(
         return [(str(row[0]), row[1]) for row in rows]
 
     assert store.do(work) == [*((f"{number:05d}", 0) for number in range(9)), ("00009", 4)]
+
+
+def test_a_call_in_doubt_that_was_charged_names_the_shop_that_it_asked_for() -> None:
+    """Its answer said that the commit is in doubt, and it names no consent for that."""
+    note = RefusedCall(
+        "acc", "id", 1, "orders", 5030, "COMMIT_IN_DOUBT", None, owner_kind="shop", owner_id="7001"
+    )
+    charge = Entry("acc", "credits", 1, "charge", -1, 9, 1, "orders", "id")
+    receipt = receipt_from(Traces(note, {"charge": charge}, None), "en")
+    assert (receipt.outcome, receipt.owner_kind, receipt.owner_id) == ("charged", "shop", "7001")

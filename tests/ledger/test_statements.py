@@ -163,6 +163,33 @@ def test_every_month_is_as_its_entries_say_however_many_are_summed_or_deleted(
     check(newest_ms)
 
 
+def test_entries_that_are_deleted_in_pieces_leave_no_month_that_seems_complete(
+    store: Store,
+) -> None:
+    """A later piece may have earlier times: a call that began first can be charged last."""
+    opened = store.do(lambda database: open_account(database, Runtime(), "in pieces"))
+    span = month_span_ms(MONTHS[1], ZoneInfo("Asia/Shanghai"))
+    entries = [
+        Made("credits", 1, "top_up", 100, span.start - DAY_MS, None),
+        Made("credits", 2, "charge", -10, span.start + 5000, "orders"),
+        Made("credits", 3, "charge", -20, span.start - 5000, "orders"),
+        Made("credits", 4, "charge", -7, span.stop + DAY_MS, "orders"),
+    ]
+    put(store, opened.id, entries, 0, 4)
+    store.do(rolled_up)
+    for most in (2, 1):
+        dropped = store.do(
+            lambda database, most=most: database.write(
+                lambda transaction: archive_entries(
+                    transaction, most, account_id=opened.id, unit="credits", before_ms=span.stop
+                )
+            )
+        )
+        assert dropped == most
+        made = store.do(lambda database: statement_of(database, opened.id, span))
+        assert not made.is_complete
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Integer,
     and_,
     bindparam,
+    case,
     cast,
     exists,
     func,
@@ -84,11 +85,13 @@ _DROP = Query(
 
 def _added_up(statement: Insert) -> Insert:
     """The archived balance grows by the new sums."""
-    new = statement.excluded
+    new, at_ms = statement.excluded, archived_balance.c.at_ms
     return statement.on_conflict_do_update(
         index_elements=["account_id", "unit"],
         set_={
-            **{name: new[name] for name in ("number", "balance_after", "at_ms")},
+            **{name: new[name] for name in ("number", "balance_after")},
+            # Entries are numbered as they are committed: a later one may be of an earlier time.
+            "at_ms": case((at_ms > new.at_ms, at_ms), else_=new.at_ms),
             **{name: archived_balance.c[name] + new[name] for name in _SUMS},
         },
     )

@@ -76,6 +76,8 @@ def _charged(traces: Traces, charge: Entry, language: str) -> Receipt:
         why,
         **_money(charge),
         hold=None if held is None else _shown(held, traces.entries),
+        owner_kind=None if note is None else note.owner_kind,
+        owner_id=None if note is None else note.owner_id,
     )
 
 
