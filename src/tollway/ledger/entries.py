@@ -177,23 +177,29 @@ async def top_up(
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
         await directory_changed(transaction)
-        await record_act(
-            transaction,
-            runtime,
-            "credit add",
-            f"account {found.id}",
-            before={"unit": unit, "amount": added.balance_after - amount},
-            after={
-                "unit": unit,
-                "amount": added.balance_after,
-                "note": added.note,
-                **({"once": once} if once else {}),
-                **({"refund_of": refund_of} if refund_of else {}),
-            },
-        )
+        await _record_top_up(transaction, runtime, added, once)
         return added
 
     return await database.write(work)
+
+
+async def _record_top_up(
+    transaction: Transaction, runtime: Runtime, added: Entry, once: str
+) -> None:
+    await record_act(
+        transaction,
+        runtime,
+        "credit add",
+        f"account {added.account_id}",
+        before={"unit": added.unit, "amount": added.balance_after - added.amount},
+        after={
+            "unit": added.unit,
+            "amount": added.balance_after,
+            "note": added.note,
+            **({"once": once} if once else {}),
+            **({"refund_of": added.request_id} if added.request_id else {}),
+        },
+    )
 
 
 async def _change_balance(

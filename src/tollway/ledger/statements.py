@@ -119,32 +119,16 @@ def _of_days(part: int, *which: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _statement() -> CompoundSelect[Any]:
-    """Each balance with the time of its newest deleted entry; then sums: of whole days, of entries
-    that are in no sum yet, and of entries of the days that the span cuts in two.
-
-    One statement: no entry is in two parts, or in none. The outer joins keep the order of their
-    tables: SQLite would read all entries of the account first.
-    """
-    balances = (
-        select(
-            literal(_BALANCE),
-            balance.c.unit,
-            null(),
-            null(),
-            archived_balance.c.at_ms,
-            balance.c.amount,
-        )
-        .select_from(balance.outerjoin(archived_balance, _on_archive))
-        .where(_of_account)
-    )
+def _not_summed() -> FromClause:
+    """Entries that are in no sum yet. The outer joins, here and below, keep the order of their
+    tables: SQLite would read all entries of the account first."""
     own = (
         select(balance.c.account_id, balance.c.unit, usage_cursor.c.number)
         .select_from(balance.outerjoin(usage_cursor, _on_cursor))
         .where(_of_account)
         .subquery("own")
     )
-    late = own.outerjoin(
+    return own.outerjoin(
         entry,
         and_(
             entry.c.account_id == own.c.account_id,
@@ -153,6 +137,10 @@ def _statement() -> CompoundSelect[Any]:
             entry.c.at_ms >= _start_ms,
         ),
     )
+
+
+def _of_cut_days() -> FromClause:
+    """Summed entries of the days that the span cuts in two."""
     cut = (
         select(
             entry_day.c.account_id,
@@ -165,7 +153,7 @@ def _statement() -> CompoundSelect[Any]:
         .group_by(entry_day.c.account_id, entry_day.c.unit, entry_day.c.day)
         .subquery("cut")
     )
-    in_cut = cut.outerjoin(
+    return cut.outerjoin(
         entry,
         and_(
             entry.c.account_id == cut.c.account_id,
@@ -176,13 +164,30 @@ def _statement() -> CompoundSelect[Any]:
             entry.c.at_ms < (cut.c.day + 1) * DAY_MS,
         ),
     )
+
+
+def _statement() -> CompoundSelect[Any]:
+    """Each balance with the time of its newest deleted entry; then sums. One statement: no entry is
+    in two parts, or in none."""
+    balances = (
+        select(
+            literal(_BALANCE),
+            balance.c.unit,
+            null(),
+            null(),
+            archived_balance.c.at_ms,
+            balance.c.amount,
+        )
+        .select_from(balance.outerjoin(archived_balance, _on_archive))
+        .where(_of_account)
+    )
     day = entry_day.c.day
     return union_all(
         balances,
         _of_days(_WITHIN, day >= _first_day, day < _end_day),
         _of_days(_LATER, day >= _later_day),
-        _of_entries(late),
-        _of_entries(in_cut),
+        _of_entries(_not_summed()),
+        _of_entries(_of_cut_days()),
     )
 
 
