@@ -124,6 +124,11 @@ def test_the_ledger_in_pages(client: Client) -> None:
     assert numbers == [(5, 996), (4, 997), (3, 998), (2, 999), (1, 1000)]
 
 
+def test_a_balance_that_does_not_exist_has_no_empty_ledger(client: Client) -> None:
+    with pytest.raises(errors.ParameterError, match="no such balance"):
+        client.account.entries(unit="credit")
+
+
 @pytest.mark.parametrize(
     ("list_", "next_"), [("entries", "next_before"), ("requests", "next_cursor")]
 )

@@ -46,7 +46,7 @@ WRONG_WISHES = (
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
     ("permission add acme nothing", "no operation nothing: there is product_analysis"),
     ("permission add unknown product_analysis", "There is no account unknown"),
-    ("permission revoke acme product_analysis", "has no grant for product_analysis"),
+    ("permission revoke acme product_analysis", "has no permission for product_analysis"),
     ("operation close nothing", "no operation nothing: there is product_analysis"),
     ("price set nothing 5", "no operation nothing: there is product_analysis"),
     ("ledger show acme --unit tea", "has no tea: it has nothing yet"),

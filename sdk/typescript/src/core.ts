@@ -349,7 +349,7 @@ function keyOf(
   );
   if (given !== undefined) return { text: given[1], added: {} };
   if ((operation.repeats ?? "key") !== "key") return { text: null, added: {} };
-  const text = options.idempotencyKey || (globalThis.crypto?.randomUUID?.() ?? randomKey());
+  const text = options.idempotencyKey ?? (globalThis.crypto?.randomUUID?.() ?? randomKey());
   return { text, added: { "Idempotency-Key": text } };
 }
 

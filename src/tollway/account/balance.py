@@ -29,6 +29,17 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
 
 _USAGE_DAYS_MAX = 31
+_UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
+_NO_BALANCE = Phrase("there is no such balance", "没有该余额")
+_ONE_OF_UNITS = Phrase(" or ".join(_UNITS), "或".join(_UNITS))
+
+
+def check_unit(unit: str) -> None:
+    """Refuses a balance that no account has."""
+    if unit not in _UNITS:
+        raise Refusal(
+            Reason.PARAMETER_INVALID, field="unit", problem=_NO_BALANCE, expected=_ONE_OF_UNITS
+        )
 
 
 class BalanceLeft(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
+from tollway.account.balance import check_unit
 from tollway.account.operation import AccountCall, AccountParts, Endpoint, Handler, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
@@ -66,6 +67,9 @@ def _entries(parts: AccountParts) -> Handler:
         found = await newest_entries(
             parts.database, call.account_id, request.unit, request.limit + 1, request.before
         )
+        if not found:
+            # What is left of an operation that was removed has entries.
+            check_unit(request.unit)
         shown = [
             LedgerEntry(*(getattr(each, name) for name in LedgerEntry.__struct_fields__))
             for each in found[: request.limit]
