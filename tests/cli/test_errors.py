@@ -91,6 +91,7 @@ WRONG_USAGE = (
     ("permission add acme product_analysis --rate 0", "--rate"),
     ("permission add acme product_analysis --price -1", "--price"),
     ("price set product_analysis 99999999999999999999", "PRICE"),
+    ("price set product_analysis -1", "greater than or equal to 0"),
     ("token issue acme --expires-days 0", "--expires-days"),
     ("ledger show", "either an account or, with --request, one call"),
     ("ledger show acme --request 1", "either an account or, with --request, one call"),
