@@ -35,11 +35,8 @@ STATES = {
 }
 
 
-async def show_carriers(context: Context) -> Response:
-    return await _carriers_page(context)
-
-
-async def _carriers_page(context: Context, *first: Block) -> Response:
+async def show_carriers(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)
@@ -235,7 +232,7 @@ async def numbers_act(context: Context) -> Response:
         rejected=grouped(result.rejected),
     )
     shown = say(" ").join([text, say("; ").join(rejected[:_REJECTED_SHOWN])]).strip()
-    return await _carriers_page(context, Notice(shown, "soon" if rejected else "good"))
+    return await show_carriers(context, Notice(shown, "soon" if rejected else "good"))
 
 
 def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
