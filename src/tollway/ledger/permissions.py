@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from sqlalchemy import bindparam, select
 
+from tollway.contract.operation import Operation
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import UNATTENDED, Runtime
@@ -135,6 +136,12 @@ async def list_permissions(reader: Reader, account_id: str) -> list[Permission]:
 async def operation_states(reader: Reader) -> dict[str, OperationState]:
     rows = await reader.fetch_all(_STATES)
     return {name: OperationState(name, bool(closed), price) for name, closed, price in rows}
+
+
+def common_price(operation: Operation, states: Mapping[str, OperationState]) -> int:
+    """What a call costs the accounts that have no price of their own."""
+    state = states.get(operation.name)
+    return operation.default_price if state is None or state.price is None else state.price
 
 
 async def set_closed(

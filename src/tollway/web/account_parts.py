@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from tollway.consent.grants import Grant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
-from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
 from tollway.ledger.tokens import Token
@@ -255,13 +255,11 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
     prices: dict[str, int | None] = {}
     for operation in OPERATIONS:
         permission, state = held.get(operation.name), states.get(operation.name)
-        price = operation.default_price
-        if state is not None and state.price is not None:
-            price = state.price
-        if permission is not None and permission.price is not None:
-            price = permission.price
-        is_open = permission is not None and not (state is not None and state.is_closed)
-        prices[operation.name] = price if is_open else None
+        if permission is None or (state is not None and state.is_closed):
+            prices[operation.name] = None
+        else:
+            own = permission.price
+            prices[operation.name] = common_price(operation, states) if own is None else own
     return prices
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
-from tollway.ledger.permissions import operation_states
+from tollway.ledger.permissions import common_price, operation_states
 from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
@@ -72,14 +72,11 @@ class FrontPage:
         offers = []
         for operation in self._operations:
             state = states.get(operation.name)
-            price = operation.default_price
-            if state is not None and state.price is not None:
-                price = state.price
             offers.append(
                 Offer(
                     say(operation.title),
                     f"{operation.method} {operation.path}",
-                    amount(say, operation.balance_unit, price),
+                    amount(say, operation.balance_unit, common_price(operation, states)),
                     state is None or not state.is_closed,
                 )
             )

@@ -11,6 +11,7 @@ from tollway.ledger.accounts import Account, close_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import (
     Permission,
+    common_price,
     grant,
     list_permissions,
     operation_states,
@@ -226,12 +227,11 @@ def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Ce
 
 
 def _permission_row(
-    context: Context, operation: Operation, permission: Permission | None, common_price: int | None
+    context: Context, operation: Operation, permission: Permission | None, price: int
 ) -> list[Cell]:
     say, title = context.say, Cell(context.say(operation.title))
     if permission is None:
         return [title, Cell(say("not enabled"), tone="bad"), Cell(""), Cell("")]
-    price = operation.default_price if common_price is None else common_price
     return [
         title,
         Cell(say("may call"), tone="good"),
@@ -244,7 +244,6 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
     say = context.say
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
-    prices = {each.operation: each.price for each in states.values()}
     table = Table(
         [
             Column(say("Operation")),
@@ -253,7 +252,7 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
             Column(say("Calls a second"), "number"),
         ],
         [
-            _permission_row(context, each, held.get(each.name), prices.get(each.name))
+            _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS
         ],
         Empty(""),
