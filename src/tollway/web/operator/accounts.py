@@ -24,6 +24,7 @@ from tollway.web.account_parts import (
     recent_usage,
     token_form,
     tokens_table,
+    units,
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -143,23 +144,13 @@ def _close_form(context: Context, account: Account) -> Form:
     )
 
 
-def _units(context: Context) -> list[tuple[str, str]]:
-    say = context.say
-    calls = [
-        (each.balance_unit, say("calls: {operation}", operation=say(each.title)))
-        for each in OPERATIONS
-        if each.unit is Unit.CALLS
-    ]
-    return [("credits", say("credits")), *calls]
-
-
 def _top_up_form(context: Context, account: Account) -> Form:
     say = context.say
     return Form(
         f"{ONE}/top-up",
         say("Top up"),
         [
-            Field("unit", say("What"), "select", "credits", _units(context)),
+            Field("unit", say("What"), "select", "credits", units(context)),
             Field("amount", say("Amount"), "number", is_required=True),
             Field("note", say("Reason"), is_required=True, length_max=200),
         ],
@@ -179,7 +170,7 @@ def _top_up_form(context: Context, account: Account) -> Form:
 async def top_up_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
     unit, number = context.form.get("unit", ""), context.whole_number("amount", say("Amount"))
-    if unit not in dict(_units(context)) or abs(number) > AMOUNT_MAX or number == 0:
+    if unit not in dict(units(context)) or abs(number) > AMOUNT_MAX or number == 0:
         raise PageError(
             400, "This cannot be added", "Choose a balance, and an amount that is not 0."
         )

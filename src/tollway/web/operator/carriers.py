@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
@@ -204,9 +204,7 @@ def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list
     if pace and left:
         days = left / pace
         tone = "soon" if days < SOON_DAYS else tone
-        last = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
-            days=min(days, 36_500)
-        )
+        last = context.web.now() + timedelta(days=min(days, 36_500))
         lasts = Cell(say("for years") if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
     return [Cell(grouped(left), "number", tone=tone), context.number(taken), lasts]
 

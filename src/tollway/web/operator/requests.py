@@ -12,7 +12,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.receipts import find_receipt
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import call_log
@@ -38,12 +38,10 @@ async def show_requests(context: Context) -> Response:
 
 async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None)
-    operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
-    title = say(operation.title) if operation else receipt.operation
     return context.page(
-        title,
-        await receipt_blocks(context, receipt, operation, ONE),
+        say(title_of(receipt.operation)),
+        await receipt_blocks(context, receipt, ONE),
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
         actions=[Link(say("Show account"), address("/operator/account", id=account.id))],
