@@ -218,12 +218,12 @@ class OwnerPages:
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
-            found = CONSENTED.get((grant.owner_kind, grant.scope))
+            consented = CONSENTED.get((grant.owner_kind, grant.scope))
             shown.append(
                 ShownGrant(
                     grant,
                     account_name,
-                    found[0].asks if found else grant.scope,
+                    consented[0].asks if consented else grant.scope,
                     state := _state(grant, now_s),
                     visit.view.say(_STATES[state]),
                     list(await newest_reads(self._database, grant, _READS_SHOWN)),
