@@ -108,7 +108,8 @@ def _client() -> str:
         [
             _HEAD.format(purpose="The client."),
             '\nimport { Account } from "./account.js";\n',
-            'import { type CallOptions, Core, type LoopOptions, type Operation } from "./core.js";\n',
+            "import { type CallOptions, Core, type LoopOptions, type Operation } "
+            'from "./core.js";\n',
             'import { CarrierRefusedError } from "./errors.js";\n',
             'import type { Answer, Cost, Day, Moment, Whole } from "./json.js";\n',
             f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
