@@ -33,8 +33,8 @@ DEADLINE_S = 30
 LONG_LAG_S = 60
 SHORT_LAG_S = 1
 FOREIGN = "from elsewhere"
-# A server writes a statement to its log before it runs it: the statement of a call that was answered
-# is there. Its statistics are counted later, perhaps in the midst of the next call.
+# A server writes a statement to its log before it runs it: that of a call that was answered is
+# there. Its statistics are counted later, perhaps in the midst of the next call.
 LOGGED = {"log_statement": "all", "log_min_messages": "log"}
 TABLE = "product_day_parts"
 
