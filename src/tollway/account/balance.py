@@ -29,6 +29,17 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
 
 _USAGE_DAYS_MAX = 31
+UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
+
+
+def unknown_unit() -> Refusal:
+    """For a balance that no account has."""
+    return Refusal(
+        Reason.PARAMETER_INVALID,
+        field="unit",
+        problem=Phrase("there is no such balance", "没有该余额"),
+        expected=Phrase(" or ".join(UNITS), "或".join(UNITS)),
+    )
 
 
 class BalanceLeft(msgspec.Struct, frozen=True):

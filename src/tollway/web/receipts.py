@@ -83,10 +83,10 @@ def stopped_at(reason: str) -> str:
     return "decode" if reason.startswith(_OF_DECODING) else "perform"
 
 
-async def wanted_receipt(context: Context, account_id: str | None) -> Receipt:
-    """The receipt that the address names: one of the account's, or any if there is no account."""
+async def wanted_receipt(context: Context, account_id: str | None, request_id: str) -> Receipt:
+    """The receipt of a call: one of the account's, or any if there is no account."""
     language = context.visit.view.language
-    found = await find_receipt(context.database, account_id, context.query("id"), language)
+    found = await find_receipt(context.database, account_id, request_id, language)
     if found is None:
         raise PageError(
             404,
@@ -221,6 +221,10 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
     ]
     if receipt.unit is not None:
         facts.append((say("Charged"), context.amount(receipt.unit, receipt.amount)))
+        if receipt.refund is not None:
+            given_back = amount(say, receipt.unit, receipt.refund.amount)
+            at = exact_time(receipt.refund.at_ms / 1000, context.web.zone)
+            facts.append((say("Refunded"), Cell(f"{given_back} · {at}")))
     if receipt.replay_of:
         earlier = address(requests_path, id=receipt.replay_of)
         facts.append((say("Repeats"), Cell(receipt.replay_of, "mono", earlier)))

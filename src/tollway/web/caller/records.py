@@ -81,7 +81,8 @@ async def requests_csv(context: Context) -> Response:
 
 
 async def show_request(context: Context) -> Response:
-    say, receipt = context.say, await wanted_receipt(context, account_id(context.person))
+    say, own = context.say, account_id(context.person)
+    receipt = await wanted_receipt(context, own, context.query("id"))
     operation = BY_NAME.get(receipt.operation)
     return context.page(
         say(operation.title) if operation else receipt.operation,
