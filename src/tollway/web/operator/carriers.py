@@ -16,7 +16,7 @@ from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
+from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice, Table
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
 from tollway.web.operator.tables import plain_table
 from tollway.web.wording import grouped, listed, sentence, sentences
@@ -60,19 +60,25 @@ async def _waybills(context: Context) -> Block:
     asked_at_s, _, object_id = before.partition(":")
     place = {"before": (int(asked_at_s), object_id)} if _SECONDS.fullmatch(asked_at_s) else {}
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
-    table = plain_table(
-        context,
-        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in found[:PAGE_ROWS]],
-        "",
-        say("Waybills"),
-        say("No waybill is issued yet: a call of waybill issuing takes a number from a pool."),
-    )
+    none = say("No waybill is issued yet: a call of waybill issuing takes a number from a pool.")
+    table = waybills_table(context, found[:PAGE_ROWS], none)
     older = ""
     if len(found) > PAGE_ROWS:
         last = found[PAGE_ROWS - 1]
         older = address(PATH, before=f"{last.asked_at_s}:{last.object_id}")
     return replace(table, older=older, newest=PATH if before else "")
+
+
+def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
+    """Waybills, each with a link to its page; `none` says why there are none."""
+    return plain_table(
+        context,
+        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in waybills],
+        "",
+        context.say("Waybills"),
+        none,
+    )
 
 
 async def _carriers_table(

@@ -4,8 +4,7 @@ import re
 
 from starlette.responses import Response
 
-from tollway.carriers import CarrierError
-from tollway.carriers.waybills import Waybill, find_by_number
+from tollway.carriers.waybills import list_by_number
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
 from tollway.contract.receipt import Outcome, Receipt
@@ -123,15 +122,7 @@ async def search(context: Context) -> Response:
         for kind in OwnerKind:
             if await credential_of(context.database, kind, text) is not None:
                 return context.go("/operator/shop", kind=kind, shop=text)
-        if (waybill := await _waybill(context, text)) is not None:
-            return context.go("/operator/waybill", number=text, carrier=waybill.wp_code)
+        if await list_by_number(context.database, text):
+            return context.go("/operator/waybill", number=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)
-
-
-async def _waybill(context: Context, number: str) -> Waybill | None:
-    """The waybill with this number, if there is one and no other carrier has the same."""
-    try:
-        return (await find_by_number(context.database, number)).waybill
-    except CarrierError:
-        return None
