@@ -21,7 +21,7 @@ from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
-from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -29,6 +29,17 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
 
 _USAGE_DAYS_MAX = 31
+UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
+
+
+def unknown_unit() -> Refusal:
+    """For a balance that no account has."""
+    return Refusal(
+        Reason.PARAMETER_INVALID,
+        field="unit",
+        problem=Phrase("there is no such balance", "没有该余额"),
+        expected=Phrase(" or ".join(UNITS), "或".join(UNITS)),
+    )
 
 
 class BalanceLeft(msgspec.Struct, frozen=True):
@@ -67,14 +78,11 @@ def _balance(parts: AccountParts) -> Handler:
             operation, state = BY_NAME.get(each.operation), states.get(each.operation)
             if operation is None:
                 continue
-            common = operation.default_price
-            if state is not None and state.price is not None:
-                common = state.price
             permitted.append(
                 PermittedOperation(
                     operation.name,
                     operation.balance_unit,
-                    common if each.price is None else each.price,
+                    common_price(operation, states) if each.price is None else each.price,
                     state is None or not state.is_closed,
                 )
             )

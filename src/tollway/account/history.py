@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
+from tollway.account.balance import UNITS, unknown_unit
 from tollway.account.operation import AccountCall, AccountParts, Endpoint, Handler, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
@@ -60,8 +61,17 @@ class Entries(msgspec.Struct, frozen=True):
     next_before: int | None
 
 
+async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
+    """An operation of a package that is no longer installed has no unit, but leaves its entries."""
+    if unit in UNITS:
+        return
+    if unit not in [each.unit for each in await list_balances(reader, account_id)]:
+        raise unknown_unit()
+
+
 def _entries(parts: AccountParts) -> Handler:
     async def handle(request: EntriesRequest, call: AccountCall) -> Entries:
+        await _check_unit(parts.database, call.account_id, request.unit)
         # One more than is shown: whether another page follows.
         found = await newest_entries(
             parts.database, call.account_id, request.unit, request.limit + 1, request.before

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from tollway.account.balance import UNITS, unknown_unit
 from tollway.account.operation import (
     AccountCall,
     AccountParts,
@@ -18,7 +19,6 @@ from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.usage import midnight_s
-from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Transaction
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.endpoints import (
@@ -35,10 +35,7 @@ from tollway.webhooks.watching import list_alerts, set_alert
 
 _MOST = 2**62
 _ENDPOINT_ID = Field(Text(max_length=64), "The id of the webhook.")
-_UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
 _PUBLIC_URL = Phrase("an https address that the internet can reach", "可从公网访问的 https 地址")
-_NO_BALANCE = Phrase("there is no such balance", "没有该余额")
-_ONE_OF_UNITS = Phrase(" or ".join(_UNITS), "或".join(_UNITS))
 
 
 class Webhooks(msgspec.Struct, frozen=True):
@@ -230,10 +227,8 @@ def _alerts(parts: AccountParts) -> Handler:
 
 def _set_alert(parts: AccountParts) -> Handler:
     async def handle(request: AlertRequest, call: AccountCall) -> Alerts:
-        if request.unit not in _UNITS:
-            raise Refusal(
-                Reason.PARAMETER_INVALID, field="unit", problem=_NO_BALANCE, expected=_ONE_OF_UNITS
-            )
+        if request.unit not in UNITS:
+            raise unknown_unit()
         day_start_s = _day_start_s(parts, call)
         await set_alert(parts.database, call.account_id, request.unit, request.below, day_start_s)
         return await _alerts_of(parts, call.account_id)

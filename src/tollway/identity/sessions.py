@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, select
 
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
 
 # What every cookie of a session begins with; others need not be looked for.
@@ -45,11 +45,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
-_INSERT = Query(
-    lambda: session.insert().values(
-        {name: bindparam(name) for name in ("hash", *Session.__struct_fields__)}
-    )
-)
+_INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(

@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 
 from tollway.ledger.entry_days import EntryDays
 from tollway.store.database import Database, Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -82,7 +82,7 @@ _SUMMED = Query(
         usage.c.span_s == DAY_S,
     )
 )
-_new = insert(usage).values({column.name: bindparam(column.name) for column in usage.c})
+_new = insert_row(usage)
 _ADD = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=list(usage.primary_key.columns),
@@ -92,9 +92,7 @@ _ADD = Query(
         },
     )
 )
-_cursor = insert(usage_cursor).values(
-    {column.name: bindparam(column.name) for column in usage_cursor.c}
-)
+_cursor = insert_row(usage_cursor)
 _MOVE = Query(
     lambda: _cursor.on_conflict_do_update(
         index_elements=list(usage_cursor.primary_key.columns),

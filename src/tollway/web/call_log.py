@@ -15,7 +15,7 @@ from tollway.ledger.request_log import (
     log_page,
 )
 from tollway.ledger.request_search import search_page
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
 from tollway.web.wording import amount, grouped, named_reason, sentence
@@ -178,11 +178,10 @@ def _row(
     context: Context, path: str, call: LoggedCall, names: Mapping[str, str], *, is_mixed: bool
 ) -> list[Cell]:
     say = context.say
-    titles = {each.name: each.title for each in OPERATIONS}
     row = [
         context.time(call.at_ms / 1000),
         outcome_cell(context, call),
-        Cell(say(titles.get(call.operation, call.operation))),
+        Cell(say(title_of(call.operation))),
     ]
     if is_mixed:
         href = address("/operator/account", id=call.account_id)

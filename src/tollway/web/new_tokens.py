@@ -1,7 +1,6 @@
 """A token that was just issued: shown once, with a call to copy if there is one that it can pay."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from tollway.account.examples import ALL_EXAMPLES
@@ -50,7 +49,7 @@ async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
 
 async def _first_call(context: Context, issued: IssuedToken, operation: Operation) -> list[Block]:
     say, token = context.say, issued.token
-    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    today = context.web.now().date()
     request = ALL_EXAMPLES[operation.name].request(today)
     own: Mapping[str, Any] = {}
     if token.kind == "live" and not await _has_demo_data(context):

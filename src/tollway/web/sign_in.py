@@ -99,7 +99,7 @@ class Sessions(Generic[P]):
         self._database = database
         self._form_signer = TokenSigner(secret, "form token")
         self._device_signer = TokenSigner(secret, "known browser")
-        self.is_secure = is_secure
+        self._is_secure = is_secure
         self._proxies = proxies
         # A browser takes a cookie with this prefix from this very host alone, over TLS.
         self._cookie = f"{'__Host-' if is_secure else ''}tollway_{area.name}"
@@ -176,14 +176,14 @@ class Sessions(Generic[P]):
         )
 
     def remember(self, response: Response, visit: Visit[P]) -> None:
-        self._set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
+        self.set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
 
     def remember_device(self, response: Response, login: str, factor_at_s: int) -> None:
         device = _Device(self.area.name, folded_login(login), secrets.token_hex(16), factor_at_s)
         signed = self._device_signer.sign(device)
-        self._set_cookie(response, self._device_cookie, signed, _DEVICE_S)
+        self.set_cookie(response, self._device_cookie, signed, _DEVICE_S)
 
-    def _set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
+    def set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
         response.set_cookie(
             name,
             value,
@@ -191,7 +191,7 @@ class Sessions(Generic[P]):
             path="/",
             httponly=True,
             samesite="lax",
-            secure=self.is_secure,
+            secure=self._is_secure,
         )
 
     def form_token(self, visit: Visit[P]) -> str:

@@ -17,6 +17,7 @@ from tollway.web.account_parts import (
     prices_of,
     recent_usage,
     unit_name,
+    units,
     usage_chart,
 )
 from tollway.web.area import Context, address
@@ -117,11 +118,6 @@ def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> l
     ]
 
 
-def _units(context: Context) -> list[tuple[str, str]]:
-    units = dict.fromkeys(["credits", *(each.balance_unit for each in OPERATIONS)])
-    return [(each, unit_name(context, each)) for each in units]
-
-
 def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
     say = context.say
     lines = say(", ").join(
@@ -136,7 +132,7 @@ def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
         ALERT,
         say("Set the line"),
         [
-            Field("unit", say("Balance"), "select", unit, _units(context)),
+            Field("unit", say("Balance"), "select", unit, units(context)),
             Field(
                 "below", say("Report below"), "number", str(alerts.get(unit, "")), is_required=True
             ),
@@ -152,7 +148,7 @@ async def alert_act(context: Context) -> Response:
         context.form.get("unit", ""),
         context.whole_number("below", context.say("Report below")),
     )
-    if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
+    if unit not in dict(units(context)) or not 0 <= below <= AMOUNT_MAX:
         wrong = PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
         raise wrong.at("below")
     own = account_id(context.person)

@@ -27,11 +27,8 @@ SHOPS = f"{PATH}/shops"
 _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()}
 
 
-async def show_shops(context: Context) -> Response:
-    return await _page(context)
-
-
-async def _page(context: Context, *first: Block) -> Response:
+async def show_shops(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, own, text = context.say, account_id(context.person), context.query("q")
     after = context.query("after").partition(":")
     last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
@@ -116,4 +113,4 @@ async def ask_act(context: Context) -> Response:
         time=exact_time(link.expires_at_s, context.web.zone),
     )
     title = say("Send this link to the owner of {name}", name=context.owner(owner.kind, owner.id))
-    return await _page(context, Secret(title, link.url, note))
+    return await show_shops(context, Secret(title, link.url, note))

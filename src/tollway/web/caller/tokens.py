@@ -27,11 +27,8 @@ _GRACE_HOURS = (1, 24, 72, 168)
 _REVOKED = sentence("The token is revoked: it is refused from the next call on.")
 
 
-async def show_tokens(context: Context) -> Response:
-    return await _tokens_page(context)
-
-
-async def _tokens_page(context: Context, *first: Block) -> Response:
+async def show_tokens(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
     blocks: list[Block] = [*closed_notice(context, account), *first]
@@ -66,7 +63,7 @@ async def issue_act(context: Context) -> Response:
         limits=asked_limits(context),
         day_start_s=context.day_start_s,
     )
-    return await _tokens_page(context, *await new_token(context, issued))
+    return await show_tokens(context, *await new_token(context, issued))
 
 
 async def _own_token(context: Context) -> Token:
@@ -131,7 +128,7 @@ async def rotate_act(context: Context) -> Response:
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
-    return await _tokens_page(context, *await new_token(context, issued))
+    return await show_tokens(context, *await new_token(context, issued))
 
 
 async def revoke_act(context: Context) -> Response:
@@ -145,11 +142,8 @@ async def revoke_act(context: Context) -> Response:
     return context.go(TOKENS, said="revoked")
 
 
-async def show_members(context: Context) -> Response:
-    return await _members_page(context)
-
-
-async def _members_page(context: Context, *first: Block) -> Response:
+async def show_members(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     blocks: list[Block] = [*closed_notice(context, account), *first]
     if context.query("said") == "removed" and not first:
@@ -162,12 +156,12 @@ async def _members_page(context: Context, *first: Block) -> Response:
 
 
 async def invite_act(context: Context) -> Response:
-    return await _members_page(context, await invited(context, account_id(context.person)))
+    return await show_members(context, await invited(context, account_id(context.person)))
 
 
 async def link_act(context: Context) -> Response:
     shown = await given_link(context, account_id(context.person))
-    return shown if isinstance(shown, Response) else await _members_page(context, shown)
+    return shown if isinstance(shown, Response) else await show_members(context, shown)
 
 
 async def remove_act(context: Context) -> Response:
