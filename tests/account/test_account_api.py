@@ -26,6 +26,7 @@ from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
+from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import roll_up
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -124,9 +125,18 @@ def test_the_ledger_in_pages(client: Client) -> None:
     assert numbers == [(5, 996), (4, 997), (3, 998), (2, 999), (1, 1000)]
 
 
-def test_a_balance_that_does_not_exist_has_no_empty_ledger(client: Client) -> None:
-    with pytest.raises(errors.ParameterError, match="no such balance"):
-        client.account.entries(unit="credit")
+def test_the_ledger_of_an_unknown_unit_is_refused_with_those_that_there_are(
+    client: Client, world: Gateway, caller: Caller
+) -> None:
+    said = "unit is not valid: there is no such balance. Send calls:product_analysis or credits."
+    for unit in ("yuan", "calls:orders", "Credits"):
+        with pytest.raises(errors.ParameterError, match=said):
+            client.account.entries(unit=unit)
+    assert client.account.entries(unit="calls:product_analysis").entries
+    # An operation of a package that is no longer installed leaves its entries.
+    world.store.do(lambda database: top_up(database, RUNTIME, caller.account_id, "calls:gone", 3))
+    assert [each.amount for each in client.account.entries(unit="calls:gone").entries] == [3]
+    assert client.account.entries(unit="calls:gone", before=1).entries == []
 
 
 @pytest.mark.parametrize(

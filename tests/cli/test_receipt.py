@@ -92,7 +92,12 @@ def test_a_call_is_refunded_once_and_its_receipt_says_so(
     charge_calls(ledger_store, account_id, 2)
     refund = ("credit", "add", "acme", "1", "--calls", "product_analysis", "--refund")
     assert tollway(*refund, "r1").out == "Account acme now has 1,499 calls of product_analysis.\n"
-    assert "1 of it was refunded since" in lines_of(tollway("receipt", "r1").out)["why"]
+    sheet = lines_of(tollway("receipt", "r1").out)
+    assert "1 of it was refunded since" in sheet["why"]
+    assert re.fullmatch(rf"1 {CALLS}, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", sheet["refund"])
+    refunded = tollway("receipt", "r1", "--json").json["refund"]
+    assert refunded == {"amount": 1, "at_ms": refunded["at_ms"]}
+    assert tollway("receipt", "r0", "--json").json["refund"] is None
     assert lines_of(tollway("receipt", "r0").out)["why"] == "The call succeeded and was charged."
     entries = tollway("ledger", "show", "--request", "r1", "--json").json
     assert sorted((each["kind"], each["amount"]) for each in entries) == [

@@ -53,7 +53,8 @@ class ForkServer:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.fork_server", str(self.path)],
             cwd=ROOT,
-            env={**os.environ, "PYTHONUTF8": "1"},
+            # Standard error as programs have it, if ours was set to be unbuffered.
+            env={**os.environ, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )

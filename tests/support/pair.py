@@ -11,9 +11,9 @@ _DEADLINE_S = 30
 class Pair:
     """Two servers, the second following the first."""
 
-    def __init__(self, *, is_synchronous: bool) -> None:
-        self.primary = Server(**_DURABLE)
-        self.standby = Server(follows=self.primary, **_DURABLE)
+    def __init__(self, *, is_synchronous: bool, **options: str) -> None:
+        self.primary = Server(**_DURABLE, **options)
+        self.standby = Server(follows=self.primary, **_DURABLE, **options)
         self.url = f"{self.primary.url.rpartition('/')[0]},127.0.0.1:{self.standby.port}/postgres"
         if is_synchronous:
             run_on(self.primary.url, f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")

@@ -69,6 +69,7 @@ class Server:
     ) -> None:
         self._folder = server_folder()
         self._data = self._folder / "data"
+        self._log = self._folder / "log"
         self._options = {**_OPTIONS, **options}
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
@@ -89,18 +90,23 @@ class Server:
 
     def start(self) -> None:
         settings = [f"--{name}={value}" for name, value in self._options.items()]
-        self._process = subprocess.Popen(
-            [BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **unprivileged(self._folder),
-        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                **unprivileged(self._folder),
+            )
         deadline_s = monotonic() + _TIMEOUT_S
         while subprocess.run(
             [BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
         ).returncode:
             assert monotonic() < deadline_s, "PostgreSQL did not start"
             sleep(0.05)
+
+    def log(self) -> str:
+        """Only how it ended, unless its options say more."""
+        return self._log.read_text()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Fast by default; SIGQUIT is a crash."""

@@ -192,6 +192,16 @@ class ReceiptHold:
 
 
 @dataclass(frozen=True)
+class ReceiptRefund:
+    """What was given back of what a call took, and when."""
+
+    amount: int
+    """How much was given back."""
+    at_ms: int
+    """When, in milliseconds since 1970."""
+
+
+@dataclass(frozen=True)
 class ReceiptWaybill:
     """The waybill that a call asked for; a warning is about a part of an address."""
 
@@ -248,6 +258,8 @@ class Receipt(Payload):
     """The consent it was made under; null if it needs none."""
     hold: Optional[ReceiptHold] = None
     """What was set aside for it; null if nothing was."""
+    refund: Optional[ReceiptRefund] = None
+    """What was given back of it since; null if nothing was."""
     waybill: Optional[ReceiptWaybill] = None
     """The waybill that it asked for; null if none."""
     is_test: bool = False

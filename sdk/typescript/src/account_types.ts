@@ -168,6 +168,14 @@ export interface ReceiptHold {
   settled_at_ms: number | null;
 }
 
+/** What was given back of what a call took, and when. */
+export interface ReceiptRefund {
+  /** How much was given back. */
+  amount: number;
+  /** When, in milliseconds since 1970. */
+  at_ms: number;
+}
+
 /** The waybill that a call asked for; a warning is about a part of an address. */
 export interface ReceiptWaybill {
   /** The objectId of the waybill's answer. */
@@ -223,6 +231,8 @@ export interface Receipt {
   consent?: ReceiptConsent | null;
   /** What was set aside for it; null if nothing was. */
   hold?: ReceiptHold | null;
+  /** What was given back of it since; null if nothing was. */
+  refund?: ReceiptRefund | null;
   /** The waybill that it asked for; null if none. */
   waybill?: ReceiptWaybill | null;
   /** Whether it was made with a test token. */

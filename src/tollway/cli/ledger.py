@@ -289,6 +289,9 @@ def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
         rows.append(("asked for", f"{found.owner_kind} {found.owner_id}"))
     if found.hold is not None:
         rows.append(("hold", _hold(found.hold, session)))
+    if found.refund is not None:
+        at = session.local_time(found.refund.at_ms / 1000)
+        rows.append(("refund", f"{found.refund.amount:,} {found.unit}, {at}"))
     if found.waybill is not None:
         made = found.waybill
         rows.append(("waybill", f"{made.wp_code} {made.number or made.object_id}, {made.state}"))

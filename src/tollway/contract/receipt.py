@@ -59,6 +59,13 @@ class ReceiptHold(msgspec.Struct, frozen=True):
     settled_at_ms: int | None
 
 
+class ReceiptRefund(msgspec.Struct, frozen=True):
+    """What was given back of what a call took, and when."""
+
+    amount: int
+    at_ms: int
+
+
 class ReceiptWaybill(msgspec.Struct, frozen=True):
     """The waybill that a call asked for; a warning is about a part of an address."""
 
@@ -91,6 +98,7 @@ class Receipt(msgspec.Struct, frozen=True):
     client_request_id: str | None = None
     consent: ReceiptConsent | None = None
     hold: ReceiptHold | None = None
+    refund: ReceiptRefund | None = None
     waybill: ReceiptWaybill | None = None
     is_test: bool = False
     # Whose data it asked for, also if that was refused.

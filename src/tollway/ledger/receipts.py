@@ -23,6 +23,7 @@ from tollway.contract.receipt import (
     Receipt,
     ReceiptConsent,
     ReceiptHold,
+    ReceiptRefund,
     ReceiptWaybill,
 )
 from tollway.ledger.entries import Entry, entries_of_request
@@ -76,6 +77,7 @@ def _charged(traces: Traces, charge: Entry, language: str) -> Receipt:
         why,
         **_money(charge),
         hold=None if held is None else _shown(held, traces.entries),
+        refund=None if refund is None else ReceiptRefund(refund.amount, refund.at_ms),
         owner_kind=None if note is None else note.owner_kind,
         owner_id=None if note is None else note.owner_id,
     )

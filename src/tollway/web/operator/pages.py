@@ -53,6 +53,7 @@ PAGES = (
     PageSpec("/operator/search", requests.search),
     PageSpec(requests.PATH, requests.show_requests),
     PageSpec(requests.ONE, requests.show_request),
+    PageSpec(requests.REFUND, act=requests.refund_act),
     PageSpec(accounts.PATH, account_list.show_accounts),
     PageSpec(f"{accounts.PATH}/open", act=account_list.open_act),
     PageSpec(accounts.ONE, accounts.show_account),

@@ -4,24 +4,27 @@ import re
 
 from starlette.responses import Response
 
-from tollway.carriers import CarrierError
-from tollway.carriers.waybills import Waybill, find_by_number
+from tollway.carriers.waybills import list_by_number
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
+from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.entries import list_balances
+from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Link
+from tollway.web.blocks import Field, Form, Link, Notice
 from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
+from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
+from tollway.web.wording import amount
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
 ONE = "/operator/request"
+REFUND = f"{ONE}/refund"
 
 
 async def show_requests(context: Context) -> Response:
@@ -37,17 +40,73 @@ async def show_requests(context: Context) -> Response:
 
 
 async def show_request(context: Context) -> Response:
-    say, receipt = context.say, await wanted_receipt(context, None)
-    operation = BY_NAME.get(receipt.operation)
+    say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
     account = await find_account(context.database, receipt.account_id)
-    title = say(operation.title) if operation else receipt.operation
+    blocks = await receipt_blocks(context, receipt, ONE)
+    if context.query("said") == "refunded":
+        blocks.insert(0, Notice(say("The call is refunded."), "good"))
+    if _is_refundable(receipt) and account.closed_at_s is None:
+        blocks.append(_refund_form(context, receipt))
     return context.page(
-        title,
-        await receipt_blocks(context, receipt, operation, ONE),
+        say(title_of(receipt.operation)),
+        blocks,
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
         actions=[Link(say("Show account"), address("/operator/account", id=account.id))],
     )
+
+
+def _is_refundable(receipt: Receipt) -> bool:
+    return receipt.outcome is Outcome.CHARGED and receipt.refund is None
+
+
+def _refund_form(context: Context, receipt: Receipt) -> Form:
+    say = context.say
+    return Form(
+        REFUND,
+        say("Refund {amount}", amount=amount(say, receipt.unit or "", receipt.amount)),
+        [Field("note", say("Reason"), is_required=True, length_max=200)],
+        hidden={"id": receipt.request_id},
+        title=say("Refund"),
+        note=say("The account gets back what the call cost, once. The receipt says so."),
+        is_line=True,
+        is_folded=True,
+    )
+
+
+async def refund_act(context: Context) -> Response:
+    say, note = context.say, context.form.get("note", "")
+    receipt = await wanted_receipt(context, None, context.form.get("id", ""))
+    unit, cost = receipt.unit, receipt.amount
+    if unit is None or receipt.outcome is not Outcome.CHARGED:
+        raise PageError(409, "That is not possible", "The call was not charged.")
+    account = await find_account(context.database, receipt.account_id)
+    before = await amount_left(context.database, account.id, unit)
+    asked = context.ask_once(
+        say(
+            "Refund request {request}? {account} has {before}. After this it has {after}. "
+            "Reason: {reason}",
+            request=receipt.request_id,
+            account=account.name,
+            before=amount(say, unit, before),
+            after=amount(say, unit, before + cost),
+            reason=note,
+        ),
+        say("Refund {amount}", amount=amount(say, unit, cost)),
+        is_harmless=True,
+    )
+    if asked is not None:
+        return asked
+    await top_up(
+        context.database,
+        context.runtime,
+        account.id,
+        unit,
+        cost,
+        note,
+        refund_of=receipt.request_id,
+    )
+    return context.go(ONE, id=receipt.request_id, said="refunded")
 
 
 async def search(context: Context) -> Response:
@@ -63,15 +122,7 @@ async def search(context: Context) -> Response:
         for kind in OwnerKind:
             if await credential_of(context.database, kind, text) is not None:
                 return context.go("/operator/shop", kind=kind, shop=text)
-        if (waybill := await _waybill(context, text)) is not None:
-            return context.go("/operator/waybill", number=text, carrier=waybill.wp_code)
+        if await list_by_number(context.database, text):
+            return context.go("/operator/waybill", number=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)
-
-
-async def _waybill(context: Context, number: str) -> Waybill | None:
-    """The waybill with this number, if there is one and no other carrier has the same."""
-    try:
-        return (await find_by_number(context.database, number)).waybill
-    except CarrierError:
-        return None

@@ -1,0 +1,85 @@
+"""An operator gives back what a call cost, from the page of the call, once."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.support.browsers import Browser
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.receipts import ask_receipt, id_of, receipt_of
+from tests.support.stores import Store
+from tests.web.test_caller import entered
+from tollway.ledger.accounts import close_account
+
+_UNIT = "calls:product_analysis"
+_REFUND = "/operator/request/refund"
+
+
+def _paid(gateway: Gateway, caller: Caller, question: dict[str, str]) -> str:
+    reply = gateway.get(token=caller.token, query=question)
+    assert reply.code == 0
+    return id_of(reply)
+
+
+def test_a_call_is_refunded_from_its_page_and_its_receipt_says_so_everywhere(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store)
+    call = _paid(gateway, caller, question)
+    assert ask_receipt(gateway, caller.token, call).data["refund"] is None
+    page = operator.open(f"/operator/request?id={call}").text
+    assert "Refund 1 call" in page and "Refunded" not in page
+    asked = operator.send(_REFUND, note="wrong figures").text
+    assert "After this it has" in asked and call in asked and "wrong figures" in asked
+    assert ask_receipt(gateway, caller.token, call).data["refund"] is None
+    shown = operator.send(_REFUND)
+    assert str(shown.url).startswith(f"{gateway.base_url}/operator/request?id={call}")
+    assert "The call is refunded" in shown.text and "Refund 1 call" not in shown.text
+    receipt = ask_receipt(gateway, caller.token, call).data
+    (entry,) = store.run(
+        "SELECT amount, at_ms, note, unit FROM entry "
+        f"WHERE request_id = '{call}' AND kind = 'top_up'"
+    )
+    assert tuple(entry) == (1, receipt["refund"]["at_ms"], "wrong figures", _UNIT)
+    assert receipt["refund"]["amount"] == 1
+    assert (receipt["outcome"], receipt["amount"]) == ("charged", 1)
+    member = entered(store, Browser(gateway), caller)
+    for browser, path in ((operator, "/operator"), (member, "/account")):
+        text = browser.open(f"{path}/request?id={call}").text
+        assert "1 of it was refunded since" in text
+        assert "Refunded" in text and "1 call · " in text
+    assert "Refund 1 call" not in member.page
+    member.client.close()
+
+
+def test_a_refund_that_is_confirmed_several_times_is_made_once(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    call = _paid(gateway, new_caller(store), question)
+    operator.open(f"/operator/request?id={call}")
+    operator.send(_REFUND, note="twice")
+    confirmed = operator.hidden()
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda _: operator.client.post(_REFUND, data=confirmed).text, range(4))
+        )
+    assert sum(f"Request {call} was refunded already." in each for each in answers) == 3
+    made = store.run(f"SELECT amount FROM entry WHERE request_id = '{call}' AND kind = 'top_up'")
+    assert [row[0] for row in made] == [1]
+
+
+def test_what_was_not_charged_or_cannot_be_given_back_has_no_refund(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store)
+    call = _paid(gateway, caller, question)
+    refused = receipt_of(gateway, caller.token, gateway.get(token=caller.token, query={}))
+    operator.open(f"/operator/request?id={call}")
+    assert "Refund 1 call" in operator.page
+    for wanted, status, said in (
+        (refused["request_id"], 409, "The call was not charged"),
+        ("none", 404, "There is no receipt with this id"),
+    ):
+        answer = operator.send(_REFUND, id=wanted, note="why", sure="yes")
+        assert answer.status_code == status and said in answer.text
+    store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
+    assert "Refund" not in operator.open(f"/operator/request?id={call}").text
