@@ -11,13 +11,13 @@ from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.store.database import Reader, Row, Transaction
 from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import entry_day, usage_cursor
 
 DAY_MS = 86_400_000
 _Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind, operation
 
-_new = insert(entry_day).values({column.name: bindparam(column.name) for column in entry_day.c})
+_new = insert_row(entry_day)
 # Later entries have higher numbers, so the first number stays.
 _ADD = ManyRows(
     entry_day,

@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from tollway.consent.grants import Grant
+from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
-from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
 from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Cell,
@@ -28,7 +28,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, listed, sentence
+from tollway.web.wording import amount, grouped, listed, plain_number, sentence
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
@@ -47,10 +47,13 @@ def unit_name(context: Context, unit: str) -> str:
     name = unit.removeprefix("calls:")
     if name == unit:
         return context.say("credits")
-    operation = BY_NAME.get(name)
-    return context.say(
-        "calls: {operation}", operation=context.say(operation.title if operation else name)
-    )
+    return context.say("calls: {operation}", operation=context.say(title_of(name)))
+
+
+def units(context: Context) -> list[tuple[str, str]]:
+    """Every balance that an account can have, and what it is called."""
+    names = dict.fromkeys(["credits", *(each.balance_unit for each in OPERATIONS)])
+    return [(each, unit_name(context, each)) for each in names]
 
 
 # What a shop or user can allow, by its kind and the scope, and the operation it is for.
@@ -65,6 +68,21 @@ def scope_title(context: Context, grant: Grant) -> str:
     """What a grant allows: the operation that needs it."""
     found = CONSENTED.get((grant.owner_kind, grant.scope))
     return context.say(found[1]) if found else grant.scope
+
+
+def grants_after(context: Context) -> tuple[int, str] | None:
+    """The grant behind which a page of a list begins; None for the first page."""
+    granted, _, grant_id = context.query("after").partition(":")
+    granted_at_s = plain_number(granted)
+    return None if granted_at_s is None else (granted_at_s, grant_id)
+
+
+def older_grants(path: str, text: str, found: Sequence[NamedGrant]) -> str:
+    """The address of the next page of such a list, if more than a page was found."""
+    if len(found) <= PAGE_ROWS:
+        return ""
+    last = found[PAGE_ROWS - 1].grant
+    return address(path, q=text, after=f"{last.granted_at_s}:{last.id}")
 
 
 def headed(text: str) -> str:
@@ -93,9 +111,7 @@ def balance_figures(
         note, tone = say("nothing taken in the last 7 days") if has_pace else "", ""
         if taken and has_pace:
             days = int(balance.amount * pace_days / taken)
-            day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
-                days=min(days, 36_500)
-            )
+            day = context.web.now() + timedelta(days=min(days, 36_500))
             note = say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
             if days > _DAYS_MEANT:
                 note = say("lasts for years at this pace")
@@ -255,13 +271,11 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
     prices: dict[str, int | None] = {}
     for operation in OPERATIONS:
         permission, state = held.get(operation.name), states.get(operation.name)
-        price = operation.default_price
-        if state is not None and state.price is not None:
-            price = state.price
-        if permission is not None and permission.price is not None:
-            price = permission.price
-        is_open = permission is not None and not (state is not None and state.is_closed)
-        prices[operation.name] = price if is_open else None
+        if permission is None or (state is not None and state.is_closed):
+            prices[operation.name] = None
+        else:
+            own = permission.price
+            prices[operation.name] = common_price(operation, states) if own is None else own
     return prices
 
 
@@ -279,7 +293,7 @@ def asked_limits(context: Context) -> TokenLimits:
 
 def days_shown(context: Context) -> tuple[date, date]:
     """The first and the last day of an account's usage that its page shows."""
-    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    today = context.web.now().date()
     return today - timedelta(days=DAYS_SHOWN - 1), today
 
 

@@ -1,13 +1,13 @@
 """The statement of a month that operators and callers both see: what an account had, was given and
 spent."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
 from tollway.ledger.statements import Statement, month_span_ms, statement_of
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import unit_name
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Table
@@ -45,7 +45,7 @@ async def statement_page(
 
 
 def _latest_months(context: Context) -> list[str]:
-    first = datetime.fromtimestamp(context.now_s, context.services.settings.zone).replace(day=1)
+    first = context.web.now().replace(day=1)
     months = []
     for _ in range(_MONTHS):
         months.append(f"{first:%Y-%m}")
@@ -89,16 +89,14 @@ def _balances(context: Context, made: Statement, filters: Filters) -> Table:
 
 def _operations(context: Context, made: Statement) -> Table:
     say = context.say
-    rows = []
-    for each in made.operations:
-        operation = BY_NAME.get(each.operation)
-        rows.append(
-            [
-                Cell(say(operation.title) if operation else each.operation),
-                context.number(each.calls),
-                context.amount(each.unit, each.charged),
-            ]
-        )
+    rows = [
+        [
+            Cell(say(title_of(each.operation))),
+            context.number(each.calls),
+            context.amount(each.unit, each.charged),
+        ]
+        for each in made.operations
+    ]
     columns = [Column(say("Operation")), Column(say("Calls"), "number")]
     columns.append(Column(say("Charged"), "number"))
     return Table(columns, rows, Empty(say("Nothing was charged.")), title=say("By operation"))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
@@ -35,11 +35,8 @@ STATES = {
 }
 
 
-async def show_carriers(context: Context) -> Response:
-    return await _carriers_page(context)
-
-
-async def _carriers_page(context: Context, *first: Block) -> Response:
+async def show_carriers(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)
@@ -213,9 +210,7 @@ def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list
     if pace and left:
         days = left / pace
         tone = "soon" if days < SOON_DAYS else tone
-        last = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
-            days=min(days, 36_500)
-        )
+        last = context.web.now() + timedelta(days=min(days, 36_500))
         lasts = Cell(say("for years") if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
     return [Cell(grouped(left), "number", tone=tone), context.number(taken), lasts]
 
@@ -241,7 +236,7 @@ async def numbers_act(context: Context) -> Response:
         rejected=grouped(result.rejected),
     )
     shown = say(" ").join([text, say("; ").join(rejected[:_REJECTED_SHOWN])]).strip()
-    return await _carriers_page(context, Notice(shown, "soon" if rejected else "good"))
+    return await show_carriers(context, Notice(shown, "soon" if rejected else "good"))
 
 
 def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:

@@ -12,7 +12,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Field, Form, Link, Notice
 from tollway.web.call_log import call_log
@@ -41,16 +41,14 @@ async def show_requests(context: Context) -> Response:
 
 async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
-    operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
-    title = say(operation.title) if operation else receipt.operation
-    blocks = await receipt_blocks(context, receipt, operation, ONE)
+    blocks = await receipt_blocks(context, receipt, ONE)
     if context.query("said") == "refunded":
         blocks.insert(0, Notice(say("The call is refunded."), "good"))
     if _is_refundable(receipt) and account.closed_at_s is None:
         blocks.append(_refund_form(context, receipt))
     return context.page(
-        title,
+        say(title_of(receipt.operation)),
         blocks,
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
