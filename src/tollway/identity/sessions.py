@@ -145,11 +145,8 @@ async def find_session(
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:
     """Signs out: a copy of the cookie is worth nothing from now on."""
-
-    async def work(transaction: Transaction) -> None:
-        await transaction.execute(_END, wanted=_hash(cookie), now_s=int(now_s))
-
-    await database.write(work)
+    values = {"wanted": _hash(cookie), "now_s": int(now_s)}
+    await database.write(lambda transaction: transaction.execute(_END, **values))
 
 
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:

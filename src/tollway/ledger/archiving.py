@@ -21,6 +21,7 @@ from sqlalchemy import (
     select,
 )
 
+from tollway.ledger.usage import ON_ARCHIVE
 from tollway.store.database import StoreError, Transaction
 from tollway.store.query import Insert, Query, insert, insert_row
 from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
@@ -37,13 +38,7 @@ OLD_BALANCES = Query(
     lambda: (
         select(balance.c.account_id, balance.c.unit)
         .select_from(
-            balance.outerjoin(
-                archived_balance,
-                and_(
-                    archived_balance.c.account_id == balance.c.account_id,
-                    archived_balance.c.unit == balance.c.unit,
-                ),
-            ).join(
+            balance.outerjoin(archived_balance, ON_ARCHIVE).join(
                 entry,
                 and_(
                     entry.c.account_id == balance.c.account_id,

@@ -159,11 +159,7 @@ async def use_files(
     rows = [row for file in files for row in _rows(file)]
     if all(key_id in known[setting] for setting, key_id, _ in rows):
         return
-
-    async def enter(transaction: Transaction) -> None:
-        await transaction.execute_many(_ENTER, rows)
-
-    await database.write(enter)
+    await database.write(lambda transaction: transaction.execute_many(_ENTER, rows))
     # Another process may have been first.
     known = await _known(database)
     for file in files:

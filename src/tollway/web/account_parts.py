@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from tollway.consent.grants import Grant
+from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
@@ -28,7 +28,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, listed, sentence
+from tollway.web.wording import amount, grouped, listed, plain_number, sentence
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
@@ -68,6 +68,21 @@ def scope_title(context: Context, grant: Grant) -> str:
     """What a grant allows: the operation that needs it."""
     found = CONSENTED.get((grant.owner_kind, grant.scope))
     return context.say(found[1]) if found else grant.scope
+
+
+def grants_after(context: Context) -> tuple[int, str] | None:
+    """The grant behind which a page of a list begins; None for the first page."""
+    granted, _, grant_id = context.query("after").partition(":")
+    granted_at_s = plain_number(granted)
+    return None if granted_at_s is None else (granted_at_s, grant_id)
+
+
+def older_grants(path: str, text: str, found: Sequence[NamedGrant]) -> str:
+    """The address of the next page of such a list, if more than a page was found."""
+    if len(found) <= PAGE_ROWS:
+        return ""
+    last = found[PAGE_ROWS - 1].grant
+    return address(path, q=text, after=f"{last.granted_at_s}:{last.id}")
 
 
 def headed(text: str) -> str:

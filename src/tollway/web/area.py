@@ -119,6 +119,12 @@ class Context:
         """When today began, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
 
+    @property
+    def counted_from_s(self) -> int | None:
+        """Since when it is counted what the reader makes for an account; None for operators, who
+        are not limited."""
+        return self.day_start_s if self.person.account_id else None
+
     def query(self, name: str) -> str:
         """A value of the address, without spaces around it; what cannot be meant is empty."""
         text = self.request.query_params.get(name, "").strip()

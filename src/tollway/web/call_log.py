@@ -18,7 +18,7 @@ from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
-from tollway.web.wording import amount, grouped, named_reason, sentence
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
@@ -58,9 +58,7 @@ def wanted_calls(context: Context, account_id: str) -> CallFilter:
 
 
 def _number(context: Context, name: str) -> int | None:
-    text = context.query(name).replace(",", "")
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _NUMBERS[name]
-    return int(text) if is_number else None
+    return plain_number(context.query(name).replace(",", ""), _NUMBERS[name])
 
 
 def _problem(context: Context, name: str) -> str:

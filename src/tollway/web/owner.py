@@ -25,7 +25,6 @@ from tollway.consent.owners import (
 )
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import StoredPassword
-from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
@@ -36,16 +35,7 @@ from tollway.web.list_parts import BEGIN, ListPart, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Frame, Web
 from tollway.web.second_factor import SecondFactorPages
-from tollway.web.sign_in import (
-    AT_ONCE,
-    TOO_MANY,
-    WRONG,
-    Area,
-    Doorkeeper,
-    Sessions,
-    TooManyAtOnceError,
-    Visit,
-)
+from tollway.web.sign_in import WRONG, Area, Doorkeeper, Sessions, TooManyChecksError, Visit
 from tollway.web.wording import sentence
 
 OWNER_PATH = "/owner"
@@ -145,10 +135,8 @@ class OwnerPages:
                 found = await self._doorkeeper.admit(
                     self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
                 )
-        except TooManyAttemptsError:
-            return owner_sign_in(self._web, visit, 429, problem=TOO_MANY, **again)
-        except TooManyAtOnceError:
-            return owner_sign_in(self._web, visit, 429, problem=AT_ONCE, **again)
+        except TooManyChecksError as error:
+            return owner_sign_in(self._web, visit, 429, problem=error.problem, **again)
         if found is None:
             return owner_sign_in(self._web, visit, 403, problem=WRONG, **again)
         path = _after_sign_in(again["link"])

@@ -22,6 +22,7 @@ from tollway.consent.links import TokenSigner
 from tollway.contract.addresses import UNKNOWN, Network, client_address, counted_address
 from tollway.identity.passwords import (
     PASSWORD_MAX,
+    PASSWORD_MIN,
     StoredPassword,
     folded_login,
     hash_password,
@@ -35,17 +36,22 @@ from tollway.identity.sessions import (
     find_session,
     start_session,
 )
-from tollway.identity.sign_in_limits import Attempt, count_attempt, forget_attempts
+from tollway.identity.sign_in_limits import (
+    Attempt,
+    TooManyAttemptsError,
+    count_attempt,
+    forget_attempts,
+)
 from tollway.store.clock import common_ms
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, Reader
-from tollway.web.wording import PLAIN_VIEW, View, sentence
+from tollway.web.wording import PLAIN_VIEW, Say, View, sentence
 
 P = TypeVar("P")
 
 WRONG = sentence("This login and password do not belong together. Check both and try again.")
 TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
-AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
+_AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
 
 # A visitor who is not signed in is not looked for in the database.
 _VISITOR = "v."
@@ -53,6 +59,11 @@ _COOKIE_MAX = 100
 # Pages that refresh themselves send it: their reader may be away.
 _REFRESHED = "x-live"
 _DEVICE_S = 400 * 86_400
+
+
+def password_length(say: Say) -> str:
+    """How long a new password must be."""
+    return say("It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX)
 
 
 @dataclass(frozen=True)
@@ -214,8 +225,12 @@ _HASHED_AT_ONCE = 1
 _HASHED_WAIT_S = 3.0
 
 
-class TooManyAtOnceError(Exception):
-    """Too many password checks are waiting."""
+class TooManyChecksError(Exception):
+    """A password was not checked: too many checks are waiting, or too many have failed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 class Doorkeeper:
@@ -232,7 +247,8 @@ class Doorkeeper:
     async def admit(
         self, area: Area[P], attempt: Attempt, password: str, now_s: float
     ) -> StoredPassword | None:
-        """The person of this login and password; None if either is wrong."""
+        """The person of this login and password; None if either is wrong. Raises
+        TooManyChecksError."""
         if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
         # Known browsers have a share of their own, because strangers can fill the common one.
@@ -240,9 +256,9 @@ class Doorkeeper:
         if attempt.device:
             waiting, name, most = self._known, f"{area.name} {attempt.login}", _CHECKS_OF_LOGIN_MAX
         elif waiting.total() >= _CHECKS_WAITING_MAX:
-            raise TooManyAtOnceError
+            raise TooManyChecksError(_AT_ONCE)
         if waiting[name] >= most:
-            raise TooManyAtOnceError
+            raise TooManyChecksError(_AT_ONCE)
         # No await between reading the number of waiting checks and raising it.
         waiting[name] += 1
         try:
@@ -250,6 +266,8 @@ class Doorkeeper:
             await count_attempt(self._database, attempt, at_s)
             async with self._checks:
                 found = await self._checked(area, attempt.login, password)
+        except TooManyAttemptsError:
+            raise TooManyChecksError(TOO_MANY) from None
         finally:
             waiting[name] -= 1
             if not waiting[name]:

@@ -34,7 +34,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, grouped, named_reason, sentence
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
@@ -160,8 +160,8 @@ async def alert_act(context: Context) -> Response:
 
 def shown_cost(context: Context, name: str) -> int:
     """The cost that a question was asked with; less than any cost if there is none."""
-    text = context.form.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
+    cost = plain_number(context.form.get(name, ""))
+    return -1 if cost is None else cost
 
 
 def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed: bool) -> Table:

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
-from tollway.web.account_parts import CONSENTED, scope_title
+from tollway.web.account_parts import CONSENTED, grants_after, older_grants, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
@@ -30,13 +30,8 @@ _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()
 async def show_shops(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, own, text = context.say, account_id(context.person), context.query("q")
-    after = context.query("after").partition(":")
-    last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
+    last = grants_after(context)
     found = await grants_of_account_page(context.database, own, text, last, PAGE_ROWS + 1)
-    older = ""
-    if len(found) > PAGE_ROWS:
-        grant = found[PAGE_ROWS - 1].grant
-        older = address(SHOPS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
     account = await own_account(context)
     may_ask = context.person.may_change and account.closed_at_s is None
     none = say("No shop has authorized this account yet.")
@@ -50,7 +45,7 @@ async def show_shops(context: Context, *first: Block) -> Response:
         [_row(context, each) for each in found[:PAGE_ROWS]],
         Empty(say("No shop or user matches.") if text else none),
         filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),
-        older=older,
+        older=older_grants(SHOPS, text, found),
         newest=address(SHOPS, q=text) if last else "",
     )
     blocks: list[Block] = [*closed_notice(context, account), *first, table]

@@ -3,9 +3,8 @@
 from starlette.responses import Response
 
 from tollway.identity.people import Role
-from tollway.ledger.tokens import Token, find_own_token, issue_token, replace_token, revoke_token
-from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import asked_limits, token_form, tokens_table
+from tollway.ledger.tokens import Token, find_own_token, replace_token
+from tollway.web.account_parts import token_form, tokens_table
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link, Notice
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
@@ -17,7 +16,7 @@ from tollway.web.member_parts import (
     members_table,
     removed,
 )
-from tollway.web.new_tokens import new_token
+from tollway.web.new_tokens import issued_token, new_token, revoked
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentence
 
@@ -51,18 +50,7 @@ async def show_tokens(context: Context, *first: Block) -> Response:
 
 
 async def issue_act(context: Context) -> Response:
-    say = context.say
-    days = context.optional_number("days", say("Valid for days"))
-    issued = await issue_token(
-        context.database,
-        context.runtime,
-        account_id(context.person),
-        kind="test" if context.form.get("kind") == "test" else "live",
-        label=context.form.get("label", "")[:100],
-        lifetime_s=None if days is None else days * DAY_S,
-        limits=asked_limits(context),
-        day_start_s=context.day_start_s,
-    )
+    issued = await issued_token(context, account_id(context.person))
     return await show_tokens(context, *await new_token(context, issued))
 
 
@@ -132,14 +120,8 @@ async def rotate_act(context: Context) -> Response:
 
 
 async def revoke_act(context: Context) -> Response:
-    say, token = context.say, await _own_token(context)
-    name = token.label or token.start
-    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is not None:
-        return asked
-    await revoke_token(context.database, context.runtime, token.id)
-    return context.go(TOKENS, said="revoked")
+    asked = await revoked(context, await _own_token(context))
+    return asked or context.go(TOKENS, said="revoked")
 
 
 async def show_members(context: Context, *first: Block) -> Response:
