@@ -370,7 +370,7 @@ function keyOf(
   const given = givenKey(options);
   if (given !== undefined) return { text: given, added: {} };
   if ((operation.repeats ?? "key") !== "key") return { text: null, added: {} };
-  const text = options.idempotencyKey || (globalThis.crypto?.randomUUID?.() ?? randomKey());
+  const text = options.idempotencyKey ?? (globalThis.crypto?.randomUUID?.() ?? randomKey());
   return { text, added: { "Idempotency-Key": text } };
 }
 

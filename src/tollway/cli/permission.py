@@ -151,7 +151,7 @@ async def list_prices(session: Session) -> Output:
     return Output(rows, table)
 
 
-@command(prices, "set")
+@command(prices, "set", context_settings={"ignore_unknown_options": True})
 async def set_price_(
     session: Session,
     operation: OperationArgument,

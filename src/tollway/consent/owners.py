@@ -238,7 +238,7 @@ def _check(added: Owner) -> None:
     ):
         if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
             raise LedgerError(
-                "A {what} has {least} to {most} printable characters.",
+                "The {what} must have {least} to {most} printable characters.",
                 what=Sentence(what),
                 least=least,
                 most=most,

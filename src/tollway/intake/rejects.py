@@ -1,7 +1,7 @@
 """Rejected records of pushes: kept with their reason until they are replayed.
 
 They are sealed, since a rejected record can have personal data too. A record's id follows from its
-content, so that one pushed twice is kept once.
+kind and content, so that one pushed twice is kept once.
 """
 
 import hashlib
@@ -99,7 +99,9 @@ def sealed_reject(
 ) -> dict[str, object]:
     """A rejected record as it is kept. Its id is made with the source's key: without it, the
     content of a sealed record cannot be guessed by trying."""
-    record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
+    # No kind has a line break in its name.
+    named = kind.encode() + b"\n" + record
+    record_id = hmac.digest(key, named, hashlib.sha256).hex()[:24]
     return {
         "source": source,
         "id": record_id,

@@ -102,7 +102,7 @@ async def revoke_grant(
         before = await _permission(transaction, found.id, operation)
         if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
             raise LedgerError(
-                "Account {account} has no grant for {operation}.",
+                "Account {account} has no permission for {operation}.",
                 account=account_wanted,
                 operation=operation,
             )
