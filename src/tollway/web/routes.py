@@ -1,6 +1,6 @@
 """All paths for people: the front page, the pages of each area, and the templates of labels."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -15,6 +15,7 @@ from tollway.carriers.vault import Vault
 from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
 from tollway.ledger.runtime import Runtime
+from tollway.operations.demo_data import SandboxItem
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.area import GatewayWork, Services, area_routes
@@ -33,7 +34,7 @@ from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, VIEW_PATH, Named, Web
 from tollway.web.password import PasswordPages
-from tollway.web.reference import ReferencePages, SandboxRow
+from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
@@ -60,8 +61,8 @@ class Parts:
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
-    # What the sandbox has, by language.
-    sandbox: dict[str, list[SandboxRow]]
+    # What the sandbox has.
+    sandbox: Sequence[SandboxItem]
     # Makes a call of this gateway's own.
     calls: Make
     # The metrics of all workers.
