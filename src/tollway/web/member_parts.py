@@ -15,7 +15,7 @@ from tollway.identity.people import (
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Secret, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
@@ -55,7 +55,7 @@ async def members_table(
     ]
     titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*(Column(say(each)) for each in titles), Column(""), Column("")],
+        [*map(say, titles), "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",

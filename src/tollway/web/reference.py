@@ -14,7 +14,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
-from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
+from tollway.web.blocks import Block, Cell, Code, Empty, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
@@ -102,7 +102,7 @@ class ReferencePages:
             for each in self._sandbox[visit.view.language]
         ]
         contents = Table(
-            [Column(say("Kind")), Column(say("Parameter")), Column(say("Value")), Column("")],
+            [say("Kind"), say("Parameter"), say("Value"), ""],
             rows,
             Empty(""),
             title=say("What the sandbox has"),
@@ -117,7 +117,7 @@ class ReferencePages:
             for name in operation.sandbox_outcomes
         ]
         table = Table(
-            [Column("X-Tollway-Outcome"), Column("")],
+            ["X-Tollway-Outcome", ""],
             [[Cell(name, "mono"), Cell(note)] for name, note in outcomes],
             Empty(""),
             title=say("Any outcome, on request"),

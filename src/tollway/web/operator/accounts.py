@@ -31,7 +31,6 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Empty,
     Facts,
     Field,
@@ -52,7 +51,7 @@ from tollway.web.member_parts import (
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import Say, amount, grouped, listed, sentence
+from tollway.web.wording import Say, amount, grouped, listed, sentence, sentences
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
@@ -236,12 +235,7 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
     table = Table(
-        [
-            Column(say("Operation")),
-            Column(say("State")),
-            Column(say("Price"), "number"),
-            Column(say("Calls a second"), "number"),
-        ],
+        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
         [
             _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS

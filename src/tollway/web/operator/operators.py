@@ -5,7 +5,7 @@ from starlette.responses import Response
 from tollway.identity.people import Person, Role, list_operators, remove_person
 from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
@@ -24,8 +24,7 @@ async def show_operators(context: Context, *first: Block) -> Response:
     blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
     blocks.append(
         Table(
-            [Column(say(each)) for each in (sentence("Operator"), "Login", "Added")]
-            + [Column(""), Column("")],
+            [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
             [_row(context, each) for each in part.rows],
             Empty(""),
             older=part.next,

@@ -9,7 +9,7 @@ from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoked
 from tollway.web.operator.accounts import ONE, PATH, account_page, find_wanted
@@ -53,7 +53,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     found = await list_clients(context.database, account.id)
     part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
-        [*(Column(say(each)) for each in _CLIENT_TITLES), Column("")],
+        [*(say(each) for each in _CLIENT_TITLES), ""],
         [_client_row(context, account, each) for each in part.rows],
         Empty(say("There is no client yet."), command=f"tollway client add {account.id}"),
         older=part.next,
