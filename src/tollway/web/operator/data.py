@@ -309,9 +309,7 @@ async def rotate_act(context: Context) -> Response:
     # What the question was asked with; an address cannot name it.
     shown = context.form.get("changed") if context.form.get("sure") else _last_change(source)
     form = {**context.form, "changed": shown or ""}
-    asked = replace(context, form=form).ask_once(question, say("Change secret"))
-    if asked is not None:
-        return asked
+    replace(context, form=form).confirm(question, say("Change secret"))
     sealer = context.services.vault.sealer
     made = await rotate_secret(
         context.database,
@@ -332,12 +330,10 @@ def _secret(context: Context, secret: str, name: str) -> Secret:
 
 async def replay_act(context: Context) -> Response:
     say = context.say
-    asked = context.ask_once(
+    context.confirm(
         say("Try all rejected records again? Those that are good by now are stored."),
         say("Try all again"),
     )
-    if asked is not None:
-        return asked
     await record(context, "record replay begin", "rejected records")
     async with context.web.aside():
         done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
