@@ -17,7 +17,6 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Cell,
     Chart,
-    Column,
     Empty,
     Field,
     Figure,
@@ -28,7 +27,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, listed, plain_number, sentence
+from tollway.web.wording import amount, grouped, listed, plain_number, sentence, sentences
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
@@ -162,18 +161,11 @@ async def tokens_table(
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
     rows = [_token_row(context, token, acts, is_closed=is_closed) for token in tokens[:PAGE_ROWS]]
+    titles = sentences(
+        "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
+    )
     return Table(
-        [
-            Column(say("Label")),
-            Column(say("Token")),
-            Column(say("Kind")),
-            Column(say("State")),
-            Column(say("Issued")),
-            Column(say("Last used")),
-            Column(say("Expires")),
-            Column(say("Limits")),
-            *(Column("") for _ in acts),
-        ],
+        [*map(say, titles), *("" for _ in acts)],
         rows,
         Empty(first if may_change else say("There is no token yet.")),
         title=say("Tokens") if kept else "",
@@ -330,7 +322,7 @@ def calls_chart(
         for number, operation in enumerate(OPERATIONS, start=1)
         if operation.name in calls
     ]
-    columns = [Column(span), *(Column(each.name, "number") for each in series)]
+    columns = [span, *(each.name for each in series)]
     rows = [
         [Cell(label), *(context.number(each.values[index]) for each in series)]
         for index, label in enumerate(labels)
@@ -378,15 +370,7 @@ def entries_table(
     if len(entries) == PAGE_ROWS and entries[-1].number > 1:
         older = address(path, **kept, unit=unit, before=entries[-1].number)
     return Table(
-        [
-            Column(say("Entry"), "number"),
-            Column(say("When")),
-            Column(say("Kind")),
-            Column(say("Amount"), "number"),
-            Column(say("Balance"), "number"),
-            Column(say("Reason")),
-            Column(say("Request")),
-        ],
+        [*map(say, sentences("Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"))],
         rows,
         Empty(say("There are no entries: the first top-up makes one.")),
         filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], dict(kept)),

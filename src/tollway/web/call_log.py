@@ -17,8 +17,8 @@ from tollway.ledger.request_log import (
 from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
-from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
+from tollway.web.blocks import Cell, Empty, Field, Filters, Link, Table
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, sentences
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
@@ -119,14 +119,10 @@ async def call_log(
     if not account_id:
         names = await names_of(context.database, (each.account_id for each in page.calls))
     chosen = chosen_filters(context)
-    columns = [Column(say("When")), Column(say("Outcome")), Column(say("Operation"))]
+    columns = [say("When"), say("Outcome"), say("Operation")]
     if not account_id:
-        columns.append(Column(say("Account")))
-    columns += [
-        Column(say("Code and reason")),
-        Column(say("Charged"), "number"),
-        Column(say("Request")),
-    ]
+        columns.append(say("Account"))
+    columns += [*map(say, sentences("Code and reason", "Charged", "Request"))]
     older = address(path, **kept, **chosen, before=page.before) if page.before else ""
     return Table(
         columns,

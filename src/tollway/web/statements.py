@@ -10,8 +10,9 @@ from tollway.ledger.statements import Statement, month_span_ms, statement_of
 from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import unit_name
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
 from tollway.web.page_errors import PageError
+from tollway.web.wording import sentences
 
 _MONTHS = 13
 
@@ -55,16 +56,11 @@ def _latest_months(context: Context) -> list[str]:
 
 def _balances(context: Context, made: Statement, filters: Filters) -> Table:
     say = context.say
+    titles = sentences(
+        *("Balance", "At the beginning", "Topped up", "Corrected", "Charged", "Held", "At the end")
+    )
     return Table(
-        [
-            Column(say("Balance")),
-            Column(say("At the beginning"), "number"),
-            Column(say("Topped up"), "number"),
-            Column(say("Corrected"), "number"),
-            Column(say("Charged"), "number"),
-            Column(say("Held"), "number"),
-            Column(say("At the end"), "number"),
-        ],
+        [*map(say, titles)],
         [
             [
                 Cell(unit_name(context, each.unit)),
@@ -97,6 +93,5 @@ def _operations(context: Context, made: Statement) -> Table:
         ]
         for each in made.operations
     ]
-    columns = [Column(say("Operation")), Column(say("Calls"), "number")]
-    columns.append(Column(say("Charged"), "number"))
+    columns = [say("Operation"), say("Calls"), say("Charged")]
     return Table(columns, rows, Empty(say("Nothing was charged.")), title=say("By operation"))

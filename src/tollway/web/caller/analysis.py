@@ -20,7 +20,7 @@ from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
 from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
 from tollway.web.caller.home import (
     PATH,
@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed
+from tollway.web.wording import amount, listed, sentences
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -210,7 +210,7 @@ def _receipts(context: Context, shown: Sequence[DayAnswer], answers: Sequence[Pa
         for day, each in zip(shown, answers, strict=True)
     ]
     note = say("Each answer was paid for once, and is shown again for a day without a charge.")
-    return Table([Column(say("Day")), Column(say("Receipt"))], rows, Empty(""), note=note)
+    return Table([say("Day"), say("Receipt")], rows, Empty(""), note=note)
 
 
 def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
@@ -317,12 +317,7 @@ async def _paid_for(context: Context) -> Table:
         ANALYSIS, product=example["product_id"], day=example["query_date"], data="sandbox"
     )
     return Table(
-        [
-            Column(say("Product id")),
-            Column(say("Day")),
-            Column(say("Asked for")),
-            Column(say("Receipt")),
-        ],
+        [*map(say, sentences("Product id", "Day", "Asked for", "Receipt"))],
         rows,
         Empty(
             say("Nothing was asked for in the last 24 hours."),

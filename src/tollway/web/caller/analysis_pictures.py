@@ -17,7 +17,6 @@ from tollway.web.blocks import (
     Block,
     Cell,
     Chart,
-    Column,
     Columns,
     Empty,
     Figure,
@@ -130,7 +129,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
         )
         for index, each in enumerate(shown)
     ]
-    columns = [Column(say("Day")), *(Column(each.name, "number") for each in series)]
+    columns = [say("Day"), *(each.name for each in series)]
     rows = [
         [Cell(label), *(Cell(measure.written(each.values[at]), "number") for each in series)]
         for at, label in enumerate(labels)
@@ -156,11 +155,11 @@ def _parts(
     ranked = sorted(of(shown[0].answer), key=lambda part: -part.uvIndex)
     most = max((part.uvIndex for part in ranked), default=0) or 1
     other_day = {part.pageName: part.uvIndex for each in shown[1:] for part in of(each.answer)}
-    columns = [Column(named), Column(""), Column(say("Visitors"), "number")]
+    columns = [named, "", say("Visitors")]
     if shown[1:]:
         day = shown[1].day.strftime("%m-%d")
-        columns.append(Column(context.say("on {day}", day=day), "number"))
-    columns += [Column(say("Buyers"), "number"), Column(say("Conversion"), "number")]
+        columns.append(context.say("on {day}", day=day))
+    columns += [say("Buyers"), say("Conversion")]
     rows = []
     for part in ranked[:_ROWS_MAX]:
         row = [

@@ -24,7 +24,6 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Columns,
     Empty,
     Field,
@@ -182,7 +181,7 @@ def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed
             ]
         )
     return Table(
-        [Column(say("Operation")), Column(say("State")), Column(say("Price"), "number")],
+        [say("Operation"), say("State"), say("Price")],
         rows,
         Empty(""),
         title=say("Operations"),
@@ -209,7 +208,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         for each in refused
     ]
     return Table(
-        [Column(say("When")), Column(say("Operation")), Column(say("Reason"))],
+        [say("When"), say("Operation"), say("Reason")],
         rows,
         Empty(say("None of the newest calls was refused.")),
         title=say("Refused calls"),

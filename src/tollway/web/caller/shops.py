@@ -10,7 +10,6 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Empty,
     Field,
     Filters,
@@ -41,7 +40,7 @@ async def show_shops(context: Context, *first: Block) -> Response:
         )
     titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
-        [Column(say(each)) for each in titles],
+        [*map(say, titles)],
         [_row(context, each) for each in found[:PAGE_ROWS]],
         Empty(say("No shop or user matches.") if text else none),
         filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),

@@ -31,7 +31,6 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Empty,
     Facts,
     Field,
@@ -47,12 +46,12 @@ from tollway.web.member_parts import (
     invite_form,
     invited,
     members_table,
-    removed,
+    remove,
 )
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import Say, amount, grouped, listed, sentence
+from tollway.web.wording import Say, amount, grouped, listed, sentence, sentences
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
@@ -190,7 +189,7 @@ async def top_up_act(context: Context) -> Response:
     if number < 0:
         button = say("Take {amount} away", amount=amount(say, unit, -number))
     once = context.form.get("once", "")[:32] or secrets.token_hex(16)
-    asked = replace(context, form={**context.form, "once": once}).ask_once(
+    replace(context, form={**context.form, "once": once}).confirm(
         say(
             "{account} has {before}. After this it has {after}. Reason: {reason}",
             account=account.name,
@@ -201,8 +200,6 @@ async def top_up_act(context: Context) -> Response:
         button,
         is_harmless=number > 0,
     )
-    if asked is not None:
-        return asked
     note = context.form.get("note", "")
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
@@ -236,12 +233,7 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
     table = Table(
-        [
-            Column(say("Operation")),
-            Column(say("State")),
-            Column(say("Price"), "number"),
-            Column(say("Calls a second"), "number"),
-        ],
+        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
         [
             _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS
@@ -300,11 +292,9 @@ async def permission_act(context: Context) -> Response:
 
 async def close_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
-    asked = context.ask_once(
+    context.confirm(
         say("Close the account {name} for good?", name=account.name), say("Close the account")
     )
-    if asked is not None:
-        return asked
     await close_account(context.database, context.runtime, account.id)
     return context.go(ONE, id=account.id, said="closed")
 
@@ -332,14 +322,13 @@ async def invite_act(context: Context) -> Response:
 
 async def link_act(context: Context) -> Response:
     account = await find_wanted(context)
-    shown = await given_link(context, account.id)
-    return shown if isinstance(shown, Response) else await account_page(context, account, shown)
+    return await account_page(context, account, await given_link(context, account.id))
 
 
 async def remove_act(context: Context) -> Response:
     account = await find_wanted(context)
-    asked = await removed(context, account.id)
-    return asked or context.go(ONE, id=account.id, said="removed")
+    await remove(context, account.id)
+    return context.go(ONE, id=account.id, said="removed")
 
 
 async def show_ledger(context: Context) -> Response:

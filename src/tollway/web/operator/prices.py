@@ -14,9 +14,9 @@ from tollway.ledger.permissions import (
 )
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import Context
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Table
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount
+from tollway.web.wording import amount, sentences
 
 PATH = "/operator/prices"
 
@@ -25,12 +25,7 @@ async def show_prices(context: Context) -> Response:
     say = context.say
     states = await operation_states(context.database)
     rows = [_row(context, operation, states) for operation in OPERATIONS]
-    columns = [
-        Column(say("Operation")),
-        Column(say("State")),
-        Column(say("Price"), "number"),
-        Column(say("Address")),
-    ]
+    columns = [*map(say, sentences("Operation", "State", "Price", "Address"))]
     choices = [(each.name, say(each.title)) for each in OPERATIONS]
     price = Form(
         f"{PATH}/price",
@@ -93,11 +88,9 @@ async def state_act(context: Context) -> Response:
     is_closed = context.form.get("state") == "closed"
     if is_closed:
         title = say(operation.title)
-        asked = context.ask_once(
+        context.confirm(
             say("Close {operation} for all accounts? Calls answer 203.", operation=title),
             say("Save"),
         )
-        if asked is not None:
-            return asked
     await set_closed(context.database, operation.name, is_closed=is_closed, runtime=context.runtime)
     return context.go(PATH)

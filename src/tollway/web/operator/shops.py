@@ -9,7 +9,7 @@ from tollway.consent.owners import owners_page
 from tollway.contract.operation import OwnerKind
 from tollway.web.account_parts import grants_after, older_grants, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
+from tollway.web.blocks import Cell, Empty, Field, Filters, Form, Link, Table
 from tollway.web.wording import sentence, sentences
 
 PATH = "/operator/shops"
@@ -38,7 +38,7 @@ async def show_shops(context: Context) -> Response:
         older = address(PATH, q=text, after=f"{last.kind}:{last.id}")
     none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
     table = Table(
-        [Column(say(each)) for each in sentences("Shop or user", "Kind", "Id", "Login", "Added")],
+        [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
         rows,
         Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
@@ -102,7 +102,7 @@ def consents_table(
     say = context.say
     titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
     return Table(
-        [*(Column(say(each)) for each in titles), Column("")],
+        [*map(say, titles), ""],
         [_row(context, each) for each in grants],
         Empty(none),
         title=title,
@@ -135,8 +135,6 @@ async def revoke_act(context: Context) -> Response:
         owner=context.owner(grant.owner_kind, grant.owner_id),
         what=scope_title(context, grant),
     )
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is not None:
-        return asked
+    context.confirm(question, say("Revoke"))
     await revoke_grant(context.database, context.runtime, grant.id)
     return context.go(SHOP, kind=grant.owner_kind, shop=grant.owner_id)

@@ -9,7 +9,7 @@ from tollway.ledger.accounts import names_of
 from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Link, Table
+from tollway.web.blocks import Cell, Empty, Link, Table
 from tollway.web.csv_files import before_number
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences
@@ -104,7 +104,7 @@ async def show_trail(context: Context) -> Response:
     ]
     titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
     table = Table(
-        [Column(say(each), "number" if each == "Number" else "") for each in titles],
+        [*map(say, titles)],
         rows,
         Empty(say("No act is recorded yet.")),
         older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",
