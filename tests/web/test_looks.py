@@ -54,6 +54,15 @@ _TOO_SMALL = """() => [...document.querySelectorAll("svg.chart text")]
   .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)
   .filter(size => size < 9)"""
 
+# Forms whose fields and buttons are beside each other, and not of one height.
+_UNEVEN = """() => [...document.querySelectorAll(".filters, form.line")]
+  .map(form => [...form.querySelectorAll(
+      "select, input:not([type=checkbox], [type=hidden]), .actions button")]
+    .filter(each => each.checkVisibility())
+    .map(each => `${each.type} ${each.getBoundingClientRect().height}`))
+  .filter(fields => new Set(fields.map(each => each.split(" ")[1])).size > 1)
+  .map(fields => [...new Set(fields)].join(", "))"""
+
 pytestmark = IN_CHROMIUM
 
 
@@ -63,6 +72,7 @@ def _wrong_at_widths(page: Page, widths: Sequence[int] = _WIDTHS) -> list[str]:
     for width in widths:
         page.set_viewport_size({"width": width, "height": 844})
         found += [f"{width}: {each}" for each in page.evaluate(_TOO_WIDE)]
+        found += [f"{width}: {each}" for each in page.evaluate(_UNEVEN)]
         found += [f"{width}: chart {each} px" for each in page.evaluate(_TOO_SMALL)[:1]]
     return found
 
