@@ -235,3 +235,18 @@ def test_the_bar_is_whole_when_text_is_twice_as_large(
     assert page.evaluate(whole) == 0
     # The search is still wide enough to be used.
     assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
+
+
+def test_numbers_keep_their_distance_from_the_edge_of_a_narrow_phone(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    """Where the bars beside them are left out."""
+    caller = aside(lambda: new_caller(store))
+    gateway.get(token=caller.token, query={**question, "product_id": "1"})
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 360, "height": 740}), store)
+    page.goto("/operator")
+    distances = page.evaluate("""() => [...document.querySelectorAll(".ranked tr")].map((row) => {
+      const shown = [...row.children].filter((each) => each.offsetWidth > 0);
+      return parseFloat(getComputedStyle(shown.at(-1)).paddingRight);
+    })""")
+    assert distances and min(distances) >= 12

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tollway.contract.language import Phrase
 from tollway.intake.loading import Loader, store_records
 from tollway.intake.second_process import SecondProcess
 from tollway.store.database import Database, StoreError
@@ -135,6 +136,16 @@ PRODUCTS = tuple(
 
 # How many of the products the sandbox has.
 SANDBOX_PRODUCTS = 3
+
+
+class SandboxItem(NamedTuple):
+    """One thing of the sandbox that a request can name."""
+
+    kind: Phrase
+    parameter: str
+    value: str
+    note: Phrase
+
 
 Progress = Callable[[int], None]
 _Row = TypeVar("_Row")

@@ -215,9 +215,7 @@ async def connect_act(context: Context) -> Response:
 async def disconnect_act(context: Context) -> Response:
     say, carrier = context.say, await _wanted(context)
     question = say("Disconnect {name}? Its numbers come from the pool again.", name=carrier.name)
-    asked = context.ask_once(question, say("Disconnect"))
-    if asked is not None:
-        return asked
+    context.confirm(question, say("Disconnect"))
     await disconnect(context.database, carrier.wp_code, context.runtime)
     return context.go(CARRIER, carrier=carrier.wp_code)
 
