@@ -61,7 +61,7 @@ def test_what_is_read_and_changed_of_it_is_there() -> None:
 
 _SIGNALLED = """
 import signal
-from tollway.gateway.server import Wakeup
+from tollway.gateway.wakeup import Wakeup
 
 wakeup = Wakeup()
 signal.signal(signal.SIGALRM, lambda *_: wakeup.set())

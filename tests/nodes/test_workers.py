@@ -1,10 +1,13 @@
 """One gateway of several worker processes."""
 
+import ctypes
 import os
 import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from time import monotonic, sleep
 
 import httpx
@@ -122,6 +125,43 @@ def test_a_worker_that_was_just_started_hears_a_stop_too(own_store: Store) -> No
         while "is replaced" not in gateway.log():
             sleep(0.001)
         assert gateway.stop() == 0
+
+
+@pytest.mark.sqlite
+def test_a_stop_is_heeded_whichever_thread_the_system_interrupts(own_store: Store) -> None:
+    gateway = Gateway(own_store)
+    main = gateway.process.pid
+    others = [each for each in Path(f"/proc/{main}/task").iterdir() if int(each.name) != main]
+    # Some threads leave stops to others.
+    takes_it = next(each for each in others if "SigBlk:\t0000000000000000" in _status(each))
+    # Python runs its handlers in the main thread, which nothing wakes then.
+    ctypes.CDLL(None).tgkill(main, int(takes_it.name), signal.SIGTERM)
+    assert gateway.process.wait(timeout=DEADLINE_S) == gateway.stop() == 0
+
+
+def _status(thread: Path) -> str:
+    return (thread / "status").read_text()
+
+
+@pytest.mark.sqlite
+def test_a_worker_is_replaced_while_standard_error_takes_nothing(own_store: Store) -> None:
+    unread, written = os.pipe()
+    with open(written, "wb", buffering=0) as stderr:  # noqa: PTH123
+        gateway = Gateway(own_store, stderr=stderr)
+        os.set_blocking(written, False)
+        with suppress(BlockingIOError):
+            while os.write(written, b"\n"):
+                pass
+        os.set_blocking(written, True)
+    # The first one has the main process log something. It forks the second replacement while a
+    # thread of its own is within that write.
+    for _ in range(2):
+        (dies,) = gateway.workers()
+        os.kill(dies, signal.SIGKILL)
+        wait_for(lambda: gateway.workers() not in ([], [dies]))  # noqa: B023
+        wait_for(lambda: "tollway_calls" in metrics(gateway))
+    assert gateway.stop() == 0
+    os.close(unread)
 
 
 @pytest.mark.sqlite

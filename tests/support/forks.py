@@ -54,7 +54,8 @@ class ForkServer:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, str(self.path), *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONUTF8": "1"},
+            # Standard error as programs have it, if ours was set to be unbuffered.
+            env={**os.environ, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )

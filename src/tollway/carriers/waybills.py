@@ -215,22 +215,38 @@ async def store_waybills(transaction: Transaction, stored: Sequence[StoredWaybil
     )
 
 
-async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
-    """The waybill with this number; two carriers may have the same one."""
+async def list_by_number(reader: Reader, number: str) -> list[StoredWaybill]:
+    """The waybills with this number, by carrier: two carriers may have the same one."""
     rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
+    return sorted(rows, key=lambda each: each.waybill.wp_code)
+
+
+async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
+    """The waybill with this number, of the one carrier that has it, or of the one that is named."""
+    rows = await list_by_number(reader, number)
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
         raise CarrierError(
             "There is no waybill {number}: `tollway waybill list` shows them.", number=number
         )
     if len(found) > 1:
-        carriers = ", ".join(sorted(each.waybill.wp_code for each in found))
+        carriers = ", ".join(each.waybill.wp_code for each in found)
         raise CarrierError(
             "Several carriers have a waybill {number}: name one of {carriers}.",
             number=number,
             carriers=carriers,
         )
     return found[0]
+
+
+def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
+    """An operator who decides about a waybill of an order has to say about which."""
+    if len(found) > 1:
+        raise CarrierError(
+            "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
+            order_sn=order_sn,
+            waybills=", ".join(f"{each.object_id} of {each.wp_code}" for each in found),
+        )
 
 
 async def cancel_waybill(

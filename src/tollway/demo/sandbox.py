@@ -26,7 +26,8 @@ from tollway.demo.owners import add_sandbox_owners
 from tollway.demo.world import fill_all
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.idempotency import sweep_kept
-from tollway.operations.demo_data import DemoTarget, midnight_s
+from tollway.ledger.usage import day_start_s
+from tollway.operations.demo_data import DemoTarget
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.migrate import migrate
 from tollway.store.query import Query
@@ -183,7 +184,7 @@ class Sandbox:
         target = DemoTarget(
             file,
             self.vault.sealer,
-            min(time(), midnight_s(today + timedelta(days=1), self._zone) - 1),
+            min(time(), day_start_s(today + timedelta(days=1), self._zone) - 1),
             self._zone,
             self._site,
             is_sandbox=True,
@@ -195,7 +196,8 @@ class Sandbox:
 
     async def _make(self) -> SqliteDatabase:
         self._folder = self._folder or SandboxFolder()
-        file = SqliteDatabase(str(self._folder.path / _FILE), _PATIENCE_S, self._metrics)
+        path = str(self._folder.path / _FILE)
+        file = SqliteDatabase(path, _PATIENCE_S, self._metrics, may_vanish=True)
         try:
             await migrate(file)
             await add_sandbox_owners(file)

@@ -4,14 +4,12 @@ import errno
 import gc
 import logging
 import mmap
-import os
 import resource
-import select
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -25,6 +23,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.systemd import Reporter
+from tollway.gateway.wakeup import Wakeup
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import new_worker_loop
 from tollway.settings import Settings, SettingsError
@@ -57,26 +56,6 @@ _LOOP = "tollway"
 loops.register(_LOOP)(new_worker_loop)
 
 logger = logging.getLogger("tollway.serving")
-
-
-class Wakeup:
-    """An event that a signal handler may set. A `threading.Event` would deadlock if the signal came
-    while its own thread is just within `wait` or `clear`, and so holds the event's lock."""
-
-    def __init__(self) -> None:
-        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLIN)
-
-    def set(self) -> None:
-        os.eventfd_write(self._descriptor, 1)
-
-    def clear(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._descriptor)
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        return bool(self._poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
 class GatewayServer(MPServer):
@@ -257,7 +236,6 @@ def _ring_of(settings: Settings) -> mmap.mmap | None:
 
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
-    configure_logging(settings.log_level, settings.port)
     _allow_open_files(settings.connections_max)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tollway.gateway.wakeup import Wakeup
 from tollway.telemetry.metrics import Metrics, merged, snapshot
 
 _ANSWER_TIMEOUT_S = 1.0
@@ -22,10 +23,13 @@ class WorkerGroup:
         # What the workers of a SQLite file have admitted; a server counts for its workers.
         self.ring = ring
         self.folder = Path(folder)
-        self._started = multiprocessing.Array("b", size)
+        # All of this without locks: a worker that is killed while it holds one would stop the rest.
+        self._started = multiprocessing.RawArray("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)
         self._is_given_up = multiprocessing.RawValue("b", 0)
-        self._is_serving = multiprocessing.Event()
+        self._is_serving = Wakeup()
+        self._is_ungreeted = Wakeup()
+        self._is_ungreeted.set()
         # When the event loop of each worker last ran, by the clock that all processes share.
         self._beats_s = multiprocessing.RawArray("d", size)
 
@@ -47,10 +51,8 @@ class WorkerGroup:
 
     def serves(self) -> bool:
         """Called when all workers answer calls; true for the first worker that says so."""
-        with self._started.get_lock():
-            is_first = not self._is_serving.is_set()
-            self._is_serving.set()
-            return is_first
+        self._is_serving.set()
+        return self._is_ungreeted.clear()
 
     def wait_until_serving(self) -> None:
         self._is_serving.wait()
@@ -71,9 +73,8 @@ class WorkerGroup:
     def completes_start(self, number: int) -> bool:
         """Counts a worker that has started; true if it is the last one. That one may die before it
         says that the gateway serves: then true for the one that replaces it, too."""
-        with self._started.get_lock():
-            self._started[number - 1] = 1
-            return self.has_started and not self._is_serving.is_set()
+        self._started[number - 1] = 1
+        return self.has_started and not self._is_serving.is_set()
 
 
 class Worker:

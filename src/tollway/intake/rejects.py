@@ -1,7 +1,7 @@
 """Rejected records of pushes: kept with their reason until they are replayed.
 
 They are sealed, since a rejected record can have personal data too. A record's id follows from its
-content, so that one pushed twice is kept once.
+kind and content, so that one pushed twice is kept once.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
@@ -54,29 +54,14 @@ class Replay(msgspec.Struct, frozen=True):
     rejected: int
 
 
-_KEEP = Query(
-    lambda: (
-        insert(rejected_record)
-        .values({c.name: bindparam(c.name) for c in rejected_record.c})
-        .on_conflict_do_nothing()
-    )
-)
+_KEEP = Query(lambda: insert_row(rejected_record).on_conflict_do_nothing())
+_COLUMNS = tuple(rejected_record.c[name] for name in Rejected.__struct_fields__)
 _LIST = Query(
-    lambda: select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
-        rejected_record.c.received_at_s, rejected_record.c.id
-    )
-)
-_FIND = Query(
-    lambda: select(
-        rejected_record.c.source,
-        rejected_record.c.sealed,
-        rejected_record.c.kind,
-        rejected_record.c.received_at_s,
-    ).where(rejected_record.c.id == bindparam("wanted"))
+    lambda: select(*_COLUMNS).order_by(rejected_record.c.received_at_s, rejected_record.c.id)
 )
 _PAGE = Query(
     lambda: (
-        select(*(rejected_record.c[name] for name in Rejected.__struct_fields__))
+        select(*_COLUMNS)
         .order_by(rejected_record.c.source, rejected_record.c.id)
         .where(
             tuple_(rejected_record.c.source, rejected_record.c.id)
@@ -86,9 +71,9 @@ _PAGE = Query(
     )
 )
 _WHOLE = Query(
-    lambda: select(
-        *(rejected_record.c[name] for name in Rejected.__struct_fields__), rejected_record.c.sealed
-    ).where(rejected_record.c.id == bindparam("wanted"))
+    lambda: select(*_COLUMNS, rejected_record.c.sealed).where(
+        rejected_record.c.id == bindparam("wanted")
+    )
 )
 _MEND = Query(
     lambda: (
@@ -105,7 +90,9 @@ def sealed_reject(
 ) -> dict[str, object]:
     """A rejected record as it is kept. Its id is made with the source's key: without it, the
     content of a sealed record cannot be guessed by trying."""
-    record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
+    # No kind has a line break in its name.
+    named = kind.encode() + b"\n" + record
+    record_id = hmac.digest(key, named, hashlib.sha256).hex()[:24]
     return {
         "source": source,
         "id": record_id,
@@ -160,9 +147,7 @@ async def mend_reject(
     loader = kind.make_loader(sealer)
     content, subject = record.encode(), f"source {opened.source}"
     try:
-        values = read_object(content)
-        await _check_source(database, sealer, kind, opened.source, values)
-        good = loader.check(values, opened.received_at_s)
+        good = await _check(database, sealer, kind, loader, opened, content)
     except ValueError as error:
         reason = str(error)
 
@@ -197,13 +182,21 @@ async def forget_reject(database: Database, record_id: str, runtime: Runtime) ->
     await database.write(work)
 
 
-async def _check_source(
-    database: Database, sealer: Sealer, kind: RecordKind, source: str, values: dict[str, object]
-) -> None:
-    """Refuses a record that its source may not push; an operator's own file may have any."""
-    if source != UPLOAD:
-        known = await find_source(database, sealer, source)
+async def _check(
+    database: Database,
+    sealer: Sealer,
+    kind: RecordKind,
+    loader: Loader,
+    of: Rejected,
+    record: bytes,
+) -> Any:
+    """The typed record; raises ValueError. Refuses what its source may not push; an operator's own
+    file may have any."""
+    values = read_object(record)
+    if of.source != UPLOAD:
+        known = await find_source(database, sealer, of.source)
         known.speaks_for.check(kind.spoken_for, values)
+    return loader.check(values, of.received_at_s)
 
 
 async def replay(
@@ -219,16 +212,15 @@ async def replay(
     # One of each kind: it knows which months it has made.
     loaders = {name: kind.make_loader(sealer) for name, kind in kinds.items()}
     for record_id in wanted:
-        row = await database.fetch_one(_FIND, wanted=record_id)
+        row = await database.fetch_one(_WHOLE, wanted=record_id)
         if row is None:
             continue
-        source, sealed, kind, received_s = row
-        loader = loaders[kind]
-        record = sealer.open(sealed, record_context(source, record_id))
+        *facts, sealed = row
+        of = Rejected(*facts)
+        loader = loaders[of.kind]
+        record = sealer.open(sealed, record_context(of.source, record_id))
         try:
-            values = read_object(record)
-            await _check_source(database, sealer, kinds[kind], source, values)
-            good = loader.check(values, received_s)
+            good = await _check(database, sealer, kinds[of.kind], loader, of, record)
         except ValueError:
             rejected += 1
             continue

@@ -6,7 +6,6 @@ removes them some time after they have expired, and the tokens of the gateway's 
 
 import hmac
 import re
-from functools import partial
 
 import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, select
@@ -19,7 +18,7 @@ from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
 
@@ -49,11 +48,7 @@ class AddedClient(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(client.c[name] for name in Client.__struct_fields__)
-_INSERT = Query(
-    lambda: client.insert().values(
-        {name: bindparam(name) for name in ("hash", *Client.__struct_fields__)}
-    )
-)
+_INSERT = Query(lambda: insert_row(client))
 _OF_ACCOUNT = Query(
     lambda: (
         select(*_COLUMNS)
@@ -267,13 +262,7 @@ async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None
 
 async def sweep_client_tokens(database: Database, now_s: int) -> int:
     """Removes rows of tokens that expired long enough ago; returns how many."""
-
-    async def remove(kind: str, transaction: Transaction, most: int) -> int:
-        before_s = now_s - _KEPT_S[kind]
-        async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, of_kind=kind, before_s=before_s, most=most)
-
     budget, swept = PieceBudget(_SWEEP_PIECES_MAX), 0
-    for kind in _KEPT_S:
-        swept += await budget.spend(database, partial(remove, kind))
+    for kind, kept_s in _KEPT_S.items():
+        swept += await budget.sweep(database, _SWEEP, of_kind=kind, before_s=now_s - kept_s)
     return swept

@@ -120,7 +120,10 @@ def node_name(port: int) -> str:
 def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     """Sends every logger's lines to standard error as JSON. Called once in every process, because
     a thread does not survive a fork. Worker 0 is the main process."""
-    writer = LogWriter(sys.stderr, node_name(port), worker)
+    # Not `sys.stderr` itself, which has a lock: a process that is forked while the thread writes
+    # would wait for it for ever.
+    stream = open(sys.stderr.fileno(), "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    writer = LogWriter(stream, node_name(port), worker)
     atexit.register(writer.flush)
     root = logging.getLogger()
     root.handlers[:] = [_JsonHandler(writer)]

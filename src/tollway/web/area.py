@@ -84,6 +84,14 @@ class Services:
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
+class _NotConfirmedError(Exception):
+    """The reader has not confirmed an act yet: the page that asks is the answer."""
+
+    def __init__(self, question: Response) -> None:
+        super().__init__()
+        self.question = question
+
+
 @dataclass(frozen=True)
 class Context:
     """One request for a page, by a person who is signed in."""
@@ -118,6 +126,12 @@ class Context:
     def day_start_s(self) -> int:
         """When today began, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
+
+    @property
+    def counted_from_s(self) -> int | None:
+        """Since when it is counted what the reader makes for an account; None for operators, who
+        are not limited."""
+        return self.day_start_s if self.person.account_id else None
 
     def query(self, name: str) -> str:
         """A value of the address, without spaces around it; what cannot be meant is empty."""
@@ -167,11 +181,14 @@ class Context:
     def optional_number(self, name: str, label: str) -> int | None:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
 
-    def ask_once(self, question: str, button: str, *, is_harmless: bool = False) -> Response | None:
+    def confirm(self, question: str, button: str, *, is_harmless: bool = False) -> None:
+        """Asks before an act; what comes after it is done once the reader has confirmed it."""
         problem = "" if self.refused is None else self.refused.problem
-        return self.web.ask_once(
+        asked = self.web.ask_once(
             self.visit, self.form, question, button, is_harmless=is_harmless, problem=problem
         )
+        if asked is not None:
+            raise _NotConfirmedError(asked)
 
     # Cells, as all tables show them.
 
@@ -235,31 +252,24 @@ def area_routes(
     web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
     """The routes of an area, and of getting into it."""
-    area = _Area(web, entrance, services, {spec.path: spec for spec in specs})
+    area, home = _Area(web, entrance, services, {spec.path: spec for spec in specs}), entrance.home
 
     def route(spec: PageSpec) -> Route:
         answer = partial(area.answer, spec)
-        return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
+        return web.route(spec.path, answer, answer)
 
     async def show_form(_: Request, visit: Visit[Person]) -> Response:
-        return web.redirect(entrance.home) if visit.person else entrance.form(visit, "")
-
-    def open_route(path: str, shown: object, posted: object) -> Route:
-        async def answer(request: Request, visit: Visit[Person]) -> Response:
-            handler = posted if request.method == "POST" else shown
-            return await handler(request, visit)  # type: ignore[operator,no-any-return]
-
-        return Route(entrance.home + path, web.endpoint(answer), methods=["GET", "POST"])
+        return web.redirect(home) if visit.person else entrance.form(visit, "")
 
     async def missing(_: Request, __: Visit[Person]) -> Response:
         raise PageError(404, "There is no such page", "The pages that there are have links here.")
 
     return [
         *(route(spec) for spec in specs),
-        open_route("/sign-in", show_form, entrance.sign_in),
-        open_route("/sign-out", show_form, entrance.sign_out),
-        open_route("/enter", entrance.show_link, entrance.enter),
-        open_route("/{rest:path}", missing, missing),
+        web.route(f"{home}/sign-in", show_form, entrance.sign_in),
+        web.route(f"{home}/sign-out", show_form, entrance.sign_out),
+        web.route(f"{home}/enter", entrance.show_link, entrance.enter),
+        web.route(f"{home}/{{rest:path}}", missing, missing),
     ]
 
 
@@ -302,6 +312,8 @@ class _Area:
 async def _answered(handler: Handler, context: Context) -> Response:
     try:
         return await handler(context)
+    except _NotConfirmedError as error:
+        return error.question
     except (LedgerError, CarrierError, IntakeError) as error:
         refused = PageError(409, "That is not possible", context.said(error.sentence))
         # Values of a sentence have the names of what they came from.

@@ -4,13 +4,12 @@ The link only says what is asked for. The sign-in alone decides who may approve,
 again when the form comes back.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.grants import GrantRequest, give_grant, given_since, grants_between
+from tollway.consent.grants import GrantRequest, give_grant, given_since, held_grant
 from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
@@ -18,6 +17,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
+from tollway.web.account_parts import CONSENTED
 from tollway.web.owner import owner_sign_in
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
@@ -68,14 +68,12 @@ class AuthorizePages:
         web: Web[Owner],
         database: Database,
         links: ConsentLinks,
-        needs: Mapping[tuple[str, str], ConsentNeed],
         grant_days: int,
     ) -> None:
         self._web = web
         self._database = database
         self._runtime = Runtime(now_s=web.now_s)
         self._links = links
-        self._needs = needs
         self._grant_s = grant_days * 86_400
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -84,7 +82,7 @@ class AuthorizePages:
             return owner_sign_in(self._web, visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
-        held = await grants_between(self._database, asked.grant_request)
+        held = await held_grant(self._database, asked.grant_request, now_s)
         return self._web.render(
             "ask.html",
             visit,
@@ -92,9 +90,7 @@ class AuthorizePages:
             account=asked.account,
             asks=asked.need.asks,
             until_s=now_s + self._grant_s,
-            holds=any(
-                each.scope == asked.grant_request.scope and each.holds(now_s) for each in held
-            ),
+            holds=held is not None,
         )
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -122,13 +118,9 @@ class AuthorizePages:
         """Whether an approval changes anything. A link is used as often as its owner likes: each
         new grant is kept for ever, and has every call look up its caller again."""
         now_s = self._web.now_s()
-        held = [
-            each
-            for each in await grants_between(self._database, wanted)
-            if each.scope == wanted.scope and each.holds(now_s)
-        ]
-        if held:
-            until_s = held[0].expires_at_s
+        held = await held_grant(self._database, wanted, now_s)
+        if held is not None:
+            until_s = held.expires_at_s
             wanted_s = now_s + self._grant_s
             return until_s is None or abs(until_s - wanted_s) >= _EXTENDED_EVERY_S
         if await given_since(self._database, wanted, now_s - _DAY_S) >= _GIVEN_A_DAY_MAX:
@@ -144,14 +136,14 @@ class AuthorizePages:
         if opened.is_expired:
             raise PageError(*_EXPIRED)
         grant_request = opened.grant_request
-        need = self._needs.get((grant_request.owner_kind, grant_request.scope))
+        found = CONSENTED.get((grant_request.owner_kind, grant_request.scope))
         try:
             account = await find_account(self._database, grant_request.account_id)
         except LedgerError:
             raise PageError(*_NOT_VALID) from None
-        if need is None or account.closed_at_s is not None:
+        if found is None or account.closed_at_s is not None:
             raise PageError(*_NOT_VALID)
-        return Asked(link, grant_request, account, need)
+        return Asked(link, grant_request, account, found[0])
 
     @staticmethod
     def _check_owner(visit: Visit[Owner], asked: Asked) -> None:

@@ -1,15 +1,15 @@
 """The front page: what this gateway sells, whether it is well, and where each person goes in."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.owners import Owner
-from tollway.contract.operation import Operation
-from tollway.ledger.permissions import operation_states
+from tollway.ledger.permissions import common_price, operation_states
+from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
@@ -41,45 +41,34 @@ class Offer(NamedTuple):
     is_open: bool
 
 
+@dataclass(frozen=True)
 class FrontPage:
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        operations: Sequence[Operation],
-        is_ready: Callable[[], Awaitable[bool]],
-        demo: DemoHints | None,
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._operations = operations
-        self._is_ready = is_ready
-        self._demo = demo
+    web: Web[Owner]
+    database: Database
+    is_ready: Callable[[], Awaitable[bool]]
+    demo: DemoHints | None
 
     async def show(self, _: Request, visit: Visit[Owner]) -> Response:
-        return self._web.render(
+        return self.web.render(
             "front.html",
             visit,
             frame=OPEN_FRAME,
             signed_in="",
             offers=await self._offers(visit),
-            is_ready=await self._is_ready(),
-            demo=self._demo,
+            is_ready=await self.is_ready(),
+            demo=self.demo,
         )
 
     async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
-        say, states = visit.view.say, await operation_states(self._database)
+        say, states = visit.view.say, await operation_states(self.database)
         offers = []
-        for operation in self._operations:
+        for operation in OPERATIONS:
             state = states.get(operation.name)
-            price = operation.default_price
-            if state is not None and state.price is not None:
-                price = state.price
             offers.append(
                 Offer(
                     say(operation.title),
                     f"{operation.method} {operation.path}",
-                    amount(say, operation.balance_unit, price),
+                    amount(say, operation.balance_unit, common_price(operation, states)),
                     state is None or not state.is_closed,
                 )
             )
@@ -91,4 +80,4 @@ class FrontPage:
         notice = Notice(text, "soon", Link(say("Front page"), "/"))
         # It belongs to no area, whether its reader is signed in or not.
         anyone = replace(visit, person=None)
-        return self._web.page(anyone, say("There is no such page"), [notice], status=404)
+        return self.web.page(anyone, say("There is no such page"), [notice], status=404)

@@ -3,8 +3,6 @@ new link, or is removed."""
 
 from collections.abc import Mapping
 
-from starlette.responses import Response
-
 from tollway.identity.people import (
     MEMBER_ROLES,
     Person,
@@ -15,7 +13,7 @@ from tollway.identity.people import (
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Secret, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
@@ -55,7 +53,7 @@ async def members_table(
     ]
     titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*(Column(say(each)) for each in titles), Column(""), Column("")],
+        [*map(say, titles), "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",
@@ -104,15 +102,15 @@ async def invited(context: Context, account_id: str) -> Secret:
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),
         account_wanted=account_id,
-        day_start_s=_counted_from(context),
+        day_start_s=context.counted_from_s,
     )
     return _sent(context, made)
 
 
-async def given_link(context: Context, account_id: str) -> Secret | Response:
-    """A new link for a member, once that was confirmed; what asks before."""
+async def given_link(context: Context, account_id: str) -> Secret:
+    """A new link for a member, once that was confirmed."""
     say, member = context.say, await _other(context, account_id)
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Make a new link for {name}? Behind it they choose a new password: the old one, "
             "earlier links and their sessions end at once. A second factor stays.",
@@ -120,26 +118,17 @@ async def given_link(context: Context, account_id: str) -> Secret | Response:
         ),
         say("Make a link"),
     )
-    if asked is not None:
-        return asked
-    made = await new_start(context.database, context.runtime, member.id, _counted_from(context))
+    made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
     return _sent(context, made)
 
 
-async def removed(context: Context, account_id: str) -> Response | None:
-    """Removes a member, once that was confirmed; what asks before."""
+async def remove(context: Context, account_id: str) -> None:
+    """Removes a member, once that was confirmed."""
     say, member = context.say, await _other(context, account_id)
-    asked = context.ask_once(
+    context.confirm(
         say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
     )
-    if asked is None:
-        await remove_person(context.database, context.runtime, member.id)
-    return asked
-
-
-def _counted_from(context: Context) -> int | None:
-    """Since when a member's invitations are counted; those of operators are not."""
-    return context.day_start_s if context.person.account_id else None
+    await remove_person(context.database, context.runtime, member.id)
 
 
 async def _other(context: Context, account_id: str) -> Person:

@@ -21,7 +21,6 @@ from tollway.web.blocks import (
     Block,
     Cell,
     Chart,
-    Column,
     Columns,
     Empty,
     Figure,
@@ -123,22 +122,22 @@ async def _refusals(database: Database, now_s: int) -> Counter[str]:
 
 def _figures(
     context: Context,
-    minutes: Sequence[tuple[object, ...]],
-    hours: Sequence[tuple[object, ...]],
+    minutes: Sequence[Row],
+    hours: Sequence[Row],
     refused: Counter[str],
     taken: Percentiles | None,
 ) -> Figures:
     say, now_s = context.say, int(context.now_s)
     by_minute: Counter[int] = Counter()
     for start_s, _, calls, _ in minutes:
-        by_minute[int(str(start_s))] += int(str(calls))
+        by_minute[start_s] += int(calls)
     first = now_s - now_s % 60 - 59 * MINUTE_S
     series = [by_minute[first + index * MINUTE_S] for index in range(60)]
     last_hour = sum(series)
     credit = sum(
-        int(str(spent))
+        int(spent)
         for _, operation, _, spent in hours
-        if str(operation) not in BY_NAME or BY_NAME[str(operation)].balance_unit == "credits"
+        if operation not in BY_NAME or BY_NAME[operation].balance_unit == "credits"
     )
     since = _an_hour_ago(context, now_s)
     not_charged = refused.total()
@@ -193,7 +192,7 @@ def _milliseconds(value: float) -> str:
     return f"{value:.1f}" if value < 10 else grouped(round(value))
 
 
-def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) -> Chart:
+def _chart(context: Context, hours: Sequence[Row], now_s: int) -> Chart:
     say, zone = context.say, context.web.zone
     first = now_s - now_s % HOUR_S - 23 * HOUR_S
     labels = [
@@ -202,9 +201,9 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
     ]
     calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * 24)
     for start_s, operation, count, _ in hours:
-        index = (int(str(start_s)) - first) // HOUR_S
+        index = (start_s - first) // HOUR_S
         if 0 <= index < 24:
-            calls[str(operation)][index] += int(str(count))
+            calls[operation][index] += int(count)
     title = say("Charged calls by operation, last 24 h")
     return calls_chart(context, title, say("Hour"), labels, calls)
 
@@ -227,7 +226,7 @@ async def _top(context: Context, now_s: int) -> Table:
         for account_id, calls, _ in found
     ]
     return Table(
-        [Column(say("Account")), Column(say("Calls"), "number"), Column("")],
+        [say("Account"), say("Calls"), ""],
         rows,
         Empty(
             say("No call was charged yesterday or today."),
@@ -255,7 +254,7 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
         for reason, count in refused.most_common(_TOP)
     ]
     return Table(
-        [Column(say("Reason")), Column(say("Calls"), "number"), Column("")],
+        [say("Reason"), say("Calls"), ""],
         rows,
         Empty(say("No call was refused in the last hour.")),
         title=say("Refusals by reason, last hour"),

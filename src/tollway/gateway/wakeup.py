@@ -1,0 +1,44 @@
+"""An event between a signal handler, threads and processes."""
+
+import os
+import select
+from contextlib import suppress
+from time import monotonic
+
+# A signal that comes just before the main thread begins to wait, or that the system hands to
+# another thread, does not end the wait; Python would run its handler only after it.
+_LOOK_INTERVAL_S = 0.25
+
+
+class Wakeup:
+    """An event that a signal handler may set. A `threading.Event` would deadlock if the signal came
+    while its own thread is just within `wait` or `clear`, and so holds the event's lock.
+
+    Processes that are forked share it. One of them that is killed while it sets the event leaves no
+    lock behind, as it would with an event of `multiprocessing`.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+
+    def set(self) -> None:
+        os.eventfd_write(self._descriptor, 1)
+
+    def clear(self) -> bool:
+        """Whether it was set. Of several who clear it at once, one is told so."""
+        with suppress(BlockingIOError):
+            return bool(os.eventfd_read(self._descriptor))
+        return False
+
+    def is_set(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def wait(self, timeout_s: float = float("inf")) -> bool:
+        ends_at_s = monotonic() + timeout_s
+        while not self._poll.poll(min(timeout_s, _LOOK_INTERVAL_S) * 1000):
+            timeout_s = ends_at_s - monotonic()
+            if timeout_s <= 0:
+                return False
+        return True
