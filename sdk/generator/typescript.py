@@ -108,7 +108,8 @@ def _client() -> str:
         [
             _HEAD.format(purpose="The client."),
             '\nimport { Account } from "./account.js";\n',
-            'import { type CallOptions, Core, type Operation } from "./core.js";\n',
+            "import { type CallOptions, Core, type LoopOptions, type Operation } "
+            'from "./core.js";\n',
             'import { CarrierRefusedError } from "./errors.js";\n',
             'import type { Answer, Cost, Day, Moment, Whole } from "./json.js";\n',
             f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
@@ -233,10 +234,9 @@ def _loop(each: Described) -> str:
         [
             *_comment(textwrap.wrap(f"{each.operation.title}: {_LOOP_NOTE}", 90), "  "),
             f"  {_camel(each.loop.method)}(\n    filter: {_type_name(each, is_loop=True)},\n"
-            "    options?: CallOptions,\n"
+            "    options?: LoopOptions,\n"
             f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
-            "    const ask = (values: object) =>\n"
-            f"      this.call<{each.payload}>({name}, values, options);\n"
+            f"    const ask = this.pages<{each.payload}>({name}, options);\n"
             f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
         ]
     )

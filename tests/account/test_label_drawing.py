@@ -1,6 +1,7 @@
 """Labels are drawn one at a time, and the account that asks most often delays no other."""
 
 import asyncio
+from functools import partial
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ class Drawing:
         (label,) = (each for each in ENDPOINTS if each.operation.path.endswith("/label"))
         slots = BoundedSlots(1, "busy")
         parts: Any = MagicMock(call_timeout_s=call_timeout_s, drawing=slots, runtime=RUNTIME)
-        self._handle = label.make_handler(parts)
+        self._handle = partial(label.handle, parts)
 
     async def _find(self, *_: object) -> Any:
         return MagicMock(waybill=SimpleNamespace(number="1", state="issued", printed_at_s=1))

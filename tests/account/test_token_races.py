@@ -1,5 +1,6 @@
 """Requests about one token at the same moment: each is answered as if one came after the other."""
 
+from functools import partial
 from itertools import count
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -31,7 +32,7 @@ class _Parts:
 
 def _handler(database: Database, path: str) -> Handler:
     (endpoint,) = (each for each in ENDPOINTS if each.operation.path.endswith(path))
-    return endpoint.make_handler(cast(AccountParts, _Parts(database)))
+    return partial(endpoint.handle, cast(AccountParts, _Parts(database)))
 
 
 def _call(token: Token) -> AccountCall:

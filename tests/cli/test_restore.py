@@ -14,6 +14,7 @@ from tests.faults.disk import FULL, Fault, FaultyDisk
 from tests.support.migrations import NEXT
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
+from tollway.store.key_check import SECRET_FILE, CheckedKeyFile, use_files
 from tollway.store.migrate import newest_revision
 from tollway.store.sealing import load_sealer
 from tollway.store.sqlite.files import ServingLock
@@ -291,14 +292,36 @@ def test_other_keys_are_never_written_over(tollway: Command, backup: Path, workp
     assert files(workplace) == before
 
 
+@pytest.mark.parametrize("has_secret", [False, True])
 def test_keys_that_did_not_come_along_are_asked_for(
-    tollway: Command, backup: Path, workplace: Path
+    tollway: Command, ledger_store: Store, backup: Path, workplace: Path, has_secret: bool
 ) -> None:
-    backup.with_name("copy.db.keys").unlink()
-    answer = tollway("restore", "copy.db", *INTO)
+    names = "again.db.keys"
+    if has_secret:
+        secret = CheckedKeyFile(SECRET_FILE, workplace / "ledger.db.secret")
+        ledger_store.do(lambda database: use_files(database, [secret], ()))
+        names = "again.db.keys and again.db.secret"
+    assert backup.is_file() and tollway("backup", "keyless.db").status == 0
+    answer = tollway("restore", "keyless.db", *INTO)
     assert answer.status == 0
-    assert "Did not come along: again.db.keys and again.db.secret." in answer.out
+    assert f"Did not come along: {names}." in answer.out
     assert not (workplace / "again.db.keys").exists()
+
+
+def test_keys_of_sealed_rows_are_asked_for_also_without_their_fingerprints(
+    tollway: Command, unsigned: Path
+) -> None:
+    sql("DELETE FROM key_check")(unsigned)
+    unsigned.with_name("copy.db.keys").unlink()
+    assert tollway("restore", "copy.db", "--json", *INTO).json["keys_missing"] == ["again.db.keys"]
+
+
+def test_no_keys_are_asked_for_where_there_were_none(tollway: Command, ledger_store: Store) -> None:
+    assert tollway("account", "open", "acme").status == 0
+    assert tollway("backup", "plain.db").status == 0
+    answer = tollway("restore", "plain.db", *INTO)
+    assert answer.status == 0
+    assert "Did not come along" not in answer.out
 
 
 def test_a_copy_that_is_still_being_written_is_refused(

@@ -1,13 +1,17 @@
 """A month's statement: what an account had, was given and spent, while the ledger goes on."""
 
 import csv
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.cli.conftest import CALLS, Command
 from tests.support.stores import Store
 from tollway.ledger.charging import Charge, post_charges
+from tollway.ledger.entries import Entry, newest_entries
+from tollway.ledger.usage import roll_up
 from tollway.store.database import Transaction
 from tollway.store.open import OpenDatabase
 
@@ -140,3 +144,39 @@ def test_the_entries_of_one_month_are_exported(tollway: Command, account_id: str
     written = tollway("ledger", "export", "acme", "--month", "2026-02").out
     rows = list(csv.DictReader(written.splitlines()))
     assert [int(row["amount"]) for row in rows] == [-1, -1, -1, 50, -7]
+
+
+@pytest.mark.parametrize("page", [1, 2, 1000])
+def test_the_export_of_a_month_reads_the_entries_of_its_days_and_what_is_in_no_sum_yet(
+    tollway: Command,
+    ledger_store: Store,
+    account_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    page: int,
+) -> None:
+    monkeypatch.setattr("tollway.cli.ledger._PAGE_ENTRIES", page)
+    read: list[int] = []
+
+    async def counted(*args: object, **values: object) -> Sequence[Entry]:
+        found = await newest_entries(*args, **values)  # type: ignore[arg-type]
+        # One alone is the newest of all, which is where each unit ends.
+        read.extend(each.number for each in found if values)
+        return found
+
+    monkeypatch.setattr("tollway.cli.ledger.newest_entries", counted)
+
+    def exported(month: str) -> list[int]:
+        read.clear()
+        options = ("--unit", CALLS, "--month", month, "--json")
+        return [each["number"] for each in tollway("ledger", "export", "acme", *options).json]
+
+    assert exported("2026-02") == [4, 5, 6, 7, 8] and sorted(read) == list(range(1, 10))
+    ledger_store.do(lambda database: roll_up(database, ZoneInfo("Asia/Shanghai"), MARCH))
+    # The last two of January are of the same day of UTC.
+    assert exported("2026-02") == [4, 5, 6, 7, 8] and sorted(read) == list(range(2, 9))
+    assert exported("2026-03") == [9] and read == [9]
+    assert exported("2026-04") == [] and read == []
+    _charge(ledger_store, account_id, FEBRUARY * 1000, 2)
+    assert exported("2026-02") == [4, 5, 6, 7, 8, 10, 11]
+    assert sorted(read) == [*range(2, 9), 10, 11]
+    assert exported("2026-04") == [] and sorted(read) == [10, 11]

@@ -125,6 +125,9 @@ def test_a_declared_name_is_never_the_other_case_of_another() -> None:
         ("Order-SN", "order_sn"),
         ("materialid", "promotion_id"),
         ("vv_type", "vvtype"),
+        ("order_sn[]", "order_sn"),
+        ("order_sn[0]", "order_sn"),
+        ("Remark[text]", "remark"),
     ],
 )
 def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, meant: str) -> None:

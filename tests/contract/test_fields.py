@@ -67,6 +67,15 @@ ANYTHING = st.recursive(
         *((PHONE, number, number) for number in PHONES),
         (PHONE, " １３８１２３４５６７８ ", "13812345678"),
         (PHONE, 13812345678, "13812345678"),
+        # As a number comes from the address book of a system, or a code from a page.
+        (PHONE, "\u202d13812345678\u202c", "13812345678"),
+        (Code(5), "\ufeffyto\u200b", "YTO"),
+        (WHOLE, "\u200e7\u200b ", 7),
+        (Day(), "\u200b 2026-01-01\u2060", date(2026, 1, 1)),
+        (Moment(), "2026-01-01 08:00:00\u200e", AT_8),
+        # An id is as it was stored.
+        (TEXT, "\u200bab", "\u200bab"),
+        (TEXT, "👨\u200d👩", "👨\u200d👩"),
         (TEXT, 12345, "12345"),
         (Day(), "2024-02-29", date(2024, 2, 29)),
         (Day(), "0001-01-01", date(1, 1, 1)),
@@ -108,6 +117,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (TEXT, " a ", "it has 1 character"),
         *((PHONE, number, "not a phone number") for number in NO_PHONES),
         (TEXT, " \u3000", "empty"),
+        (TEXT, "\u200b \ufeff", "empty"),
         (TEXT, "abcdef", "it has 6 characters"),
         (TEXT, "a\0b", "NUL"),
         (TEXT, "a\ud800b", "half of a surrogate pair"),

@@ -44,7 +44,8 @@ def test_an_object_is_read(content_type: str) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"", "not valid JSON"),
+        (b"", "it is empty"),
+        (b" \r\n", "it is empty"),
         (b"{", "not valid JSON"),
         (b'{"a":1}x', "not valid JSON"),
         (b'{"a":1,}', "not valid JSON"),

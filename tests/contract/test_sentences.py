@@ -126,8 +126,8 @@ def test_an_error_is_said_as_its_reader_needs_it() -> None:
 
 def test_a_value_can_have_a_language_itself() -> None:
     values = {"what": Sentence("shop code"), "least": 1, "most": 64}
-    sentence = Sentence("A {what} has {least} to {most} printable characters.", values)
-    assert str(sentence) == "A shop code has 1 to 64 printable characters."
+    sentence = Sentence("The {what} must have {least} to {most} printable characters.", values)
+    assert str(sentence) == "The shop code must have 1 to 64 printable characters."
     assert sentence.said("zh") == "店铺关联码为 1 到 64 个可打印字符。"
     refused = Sentence("The carrier refused: {why}", {"why": Phrase("no", "不行")})
     assert refused.said("zh").endswith("不行")

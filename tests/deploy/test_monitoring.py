@@ -53,6 +53,8 @@ FIRING = {
     "TollwayAuditMissing": ("tollway_audit_timestamp_seconds", "-172800x1500"),
     "TollwayAuditFailed": ("tollway_audit_passed", _ZERO),
 }
+# What else its database says.
+BESIDE = {"TollwayAuditFailed": {"tollway_audit_timestamp_seconds": _ONE}}
 QUIET = {
     'up{job="tollway", instance="a"}': _ONE,
     'tollway_unready{reason="draining"}': _ONE,
@@ -65,9 +67,10 @@ QUIET = {
     "tollway_clock_offset_seconds": "-0.5x1500",
     "tollway_kept_answers_oldest_seconds": "86400x1500",
     'tollway_upkeep_success_timestamp_seconds{step="months"}': "0+60x1500",
+    'tollway_retention_unfinished{kind="orders"}': _ZERO,
     # The last night's, a day ago.
-    "tollway_backup_timestamp_seconds": _ZERO,
-    "tollway_audit_timestamp_seconds": _ZERO,
+    "tollway_backup_timestamp_seconds": _ONE,
+    "tollway_audit_timestamp_seconds": _ONE,
     "tollway_audit_passed": _ONE,
 }
 
@@ -145,7 +148,7 @@ def _test(
 def test_every_alert_fires_when_it_should(tmp_path: Path) -> None:
     tests = [
         _test(
-            {series: values, _LONGEST: _ZERO},
+            {series: values, _LONGEST: _ZERO, **BESIDE.get(alert, {})},
             f'count by (alertname) (ALERTS{{alertname="{alert}", alertstate="firing"}})',
             {"labels": f'{{alertname="{alert}"}}', "value": 1},
             # What is behind with its work has six hours first.
@@ -167,23 +170,68 @@ def test_the_first_error_of_all_is_noticed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+_OF_DATABASES = (
+    "TollwayNumbersLow",
+    "TollwayRetentionBehind",
+    "TollwayBackupMissing",
+    "TollwayAuditMissing",
+    "TollwayAuditFailed",
+)
+
+
+def _of_node(series: str, node: str) -> str:
+    name, _, labels = series.rstrip("}").partition("{")
+    labels = labels or 'job="tollway"'
+    return f'{name}{{{labels}, instance="{node}"}}'
+
+
+def _firing_once(alert: str, series: dict[str, str], within: str = "8h") -> dict[str, Any]:
+    firing = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})'
+    return _test(series, firing, {"labels": "{}", "value": 1}, within=within)
+
+
+def _of_nodes(alert: str, nodes: str) -> dict[str, str]:
+    """What sets an alert off, on each of these nodes."""
+    fired = dict([FIRING[alert]]) | BESIDE.get(alert, {})
+    return {_of_node(series, node): fired[series] for series in fired for node in nodes}
+
+
 @with_promtool
 def test_one_database_that_is_well_hides_no_other(tmp_path: Path) -> None:
-    alerts = (
-        "TollwayNumbersLow",
-        "TollwayBackupMissing",
-        "TollwayAuditMissing",
-        "TollwayAuditFailed",
-    )
     tests = []
-    for alert in alerts:
-        series, values = FIRING[alert]
-        name, _, labels = series.rstrip("}").partition("{")
-        labels = labels or 'job="tollway"'
-        its = [f'{name}{{{labels}, instance="{each}"}}' for each in "ab"]
-        firing = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})'
-        one = {"labels": "{}", "value": 1}
-        tests.append(_test({its[0]: values, its[1]: QUIET[series]}, firing, one, within="1h"))
+    for alert in _OF_DATABASES:
+        series = [FIRING[alert][0], *BESIDE.get(alert, {})]
+        well = {_of_node(each, "b"): QUIET[each] for each in series}
+        tests.append(_firing_once(alert, _of_nodes(alert, "a") | well))
+    done = _promtool(tmp_path, tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_the_nodes_of_one_database_make_one_alert_that_names_them(tmp_path: Path) -> None:
+    tests = [_firing_once(alert, _of_nodes(alert, "abc")) for alert in _OF_DATABASES]
+    for alert in ("TollwayBackupMissing", "TollwayAuditMissing", "TollwayAuditFailed"):
+        (rule,) = (each for each in _rules() if each["alert"] == alert)
+        last = "1" if alert in BESIDE else "-172800"
+        text = re.sub("{{.*}}", "a, b, c", rule["annotations"]["summary"])
+        assert text != rule["annotations"]["summary"]
+        fired = {
+            "exp_labels": {"severity": rule["labels"]["severity"], "last": last},
+            "exp_annotations": {"summary": text},
+        }
+        wanted = {"eval_time": "8h", "alertname": alert, "exp_alerts": [fired]}
+        tests.append({**_firing_once(alert, _of_nodes(alert, "abc")), "alert_rule_test": [wanted]})
+    done = _promtool(tmp_path, tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_a_new_database_has_36_hours_for_its_first_backup_and_audit(tmp_path: Path) -> None:
+    tests = []
+    for alert in ("TollwayBackupMissing", "TollwayAuditMissing"):
+        never = {_of_node(FIRING[alert][0], node): "_x60 0x2400" for node in "ab"}
+        early = _test(never, f'ALERTS{{alertname="{alert}"}}', within="36h50m")
+        tests += [early, _firing_once(alert, never, within="38h")]
     done = _promtool(tmp_path, tests)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -199,6 +199,17 @@ def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
     assert "司徒敏静".encode() not in own.content()
 
 
+def test_a_record_that_is_wrong_for_two_kinds_is_kept_for_both(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    """A sender that mixed the addresses up, and has a wrong record too."""
+    for _ in range(2):
+        for kind in ("coupon-claims", "orders"):
+            answer = push(gateway, secret, b'[{"order_sn": "sn-1"}]', kind=kind)
+            assert answer.json()["rejected"] == 1
+    assert sorted(each.kind for each in own.do(list_rejected)) == ["coupon-claims", "orders"]
+
+
 ODD = {
     "half of a surrogate pair": b'"\\ud800"',
     "a byte that is not UTF-8": b'"\xff"',

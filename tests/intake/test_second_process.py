@@ -73,6 +73,19 @@ def test_a_process_that_is_killed_within_a_piece_is_noticed() -> None:
         next(process.pieces())
 
 
+def _interrupted(first: int, end: int) -> Iterator[bytes]:
+    os.kill(os.getpid(), signal.SIGINT)
+    yield from _pieces(first, end)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_an_interrupt_is_left_to_the_first_process(is_held: bool) -> None:
+    """A terminal sends Ctrl+C to both: if the second one ended, the first would report that as a
+    failure, and not that it was stopped."""
+    pieces = SecondProcess(_interrupted, 2, 5, is_held=is_held).pieces()
+    assert list(pieces) == list(_pieces(2, 5))
+
+
 def test_who_needs_no_more_pieces_waits_for_none() -> None:
     pieces = SecondProcess(_pieces, 2, 5).pieces()
     assert next(pieces) == b"2" * 100_000

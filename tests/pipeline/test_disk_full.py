@@ -1,6 +1,7 @@
 """A disk that is full: nothing is acknowledged without its entry, and all is well when it is not.
 
-The disk is made full for the worker alone, by a limit on the size of the files it writes.
+The disk of SQLite is made full for the worker alone, by a limit on the size of the files it writes.
+PostgreSQL says that it is full.
 """
 
 import resource
@@ -11,16 +12,18 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.functions import change_function
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, new_caller
 from tests.support.load import assert_ledger_adds_up
 from tests.support.remote import eventually
 from tests.support.stores import Store
 
-pytestmark = pytest.mark.sqlite
-
 # More than the log has by then, and less than the write-ahead log.
 LIMIT_BYTES = 64 * 1024
+_LISTENING = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%AS tollway_listens'"""
 
 
 @contextmanager
@@ -34,6 +37,7 @@ def disk_full(gateway: Gateway) -> Iterator[None]:
         resource.prlimit(worker, resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.sqlite
 def test_it_answers_202_charges_nothing_and_recovers_by_itself(
     own_store: Store, question: dict[str, str]
 ) -> None:
@@ -62,3 +66,25 @@ def test_it_answers_202_charges_nothing_and_recovers_by_itself(
     assert_ledger_adds_up(own_store, acknowledged)
     assert calls_left(own_store, caller) == 1000 - len(acknowledged)
     eventually(gateway.log, lambda text: "the database is unavailable" in text)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("state", ["53100", "53200", "58030"], ids=["disk", "memory", "error"])
+def test_what_the_server_could_not_store_is_certain_and_its_connections_are_kept(
+    own_store: Store, question: dict[str, str], state: str
+) -> None:
+    caller, gateway = new_caller(own_store, calls=10), Gateway(own_store)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    listening = eventually(lambda: own_store.run(_LISTENING), bool)
+    place = "w := of_window[i];"
+    failing = f"{place} RAISE EXCEPTION 'no space left' USING ERRCODE = '{state}';"
+    change_function(own_store, "tollway_charge", (place, failing))
+    refused = [gateway.get(token=caller.token, query=question) for _ in range(3)]
+    change_function(own_store, "tollway_charge", (failing, place))
+    reasons = [(reply.code, reply.headers["x-tollway-reason"]) for reply in refused]
+    assert reasons == [(202, "STORE_UNAVAILABLE")] * 3
+    assert gateway.get(token=caller.token, query=question).code == 0
+    # All are made again when one is lost.
+    assert own_store.run(_LISTENING) == listening
+    assert gateway.stop() == 0
+    assert calls_left(own_store, caller) == 8

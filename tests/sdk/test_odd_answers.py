@@ -165,10 +165,12 @@ def test_an_error_can_be_handed_to_another_process(content: Any) -> None:
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
-def test_a_key_that_cannot_be_sent_is_refused_at_once() -> None:
+@pytest.mark.parametrize("key", ["订单-1", ""], ids=["not ASCII", "empty"])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
+    """An empty one too, such as a variable that is not set: a repetition would be paid again."""
     answers = _Answers(_PAGE)
     with answers.client() as client, pytest.raises(ValueError, match="printable ASCII"):
-        client.orders(owner_id="1", idempotency_key="订单-1")
+        client.orders(owner_id="1", idempotency_key=key)
     assert answers.keys == []
 
 
@@ -291,7 +293,8 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     const slot = { site_id: 1, adzone_id: 2, promotion_id: 3 };
     print(await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789 })));
-    print(await failure(() => client.orders({ owner_id: "1" }, { idempotencyKey: "订单-1" })));
+    for (const idempotencyKey of ["订单-1", ""])
+      print(await failure(() => client.orders({ owner_id: "1" }, { idempotencyKey })));
     await failure(() =>
       client.promotionMaterial({ ...slot, platform_user_id: 734567890123456789n }));
     await failure(() => client.issueWaybills({ waybills: [{ waybill_type: 1n }] }));
@@ -301,8 +304,8 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
     for (const _ of [1, 2]) await failure(() => client.orders({ owner_id: "1" }, { signal }));
     print(getEventListeners(signal, "abort").length);
     """
-    *tokens, address, path, rounded, key, sent, listeners = run(script)
-    assert "1 to 255 printable ASCII characters" in key
+    *tokens, address, path, rounded, foreign, empty, sent, listeners = run(script)
+    assert all("1 to 255 printable ASCII characters" in each for each in (foreign, empty))
     assert all("The token is empty or not whole" in each for each in tokens)
     assert all("copy all of it, without Bearer" in each for each in tokens)
     assert "The address must begin with https://" in address

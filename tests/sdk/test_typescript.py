@@ -75,6 +75,29 @@ def test_the_account_and_the_companions_answer(world: Gateway, today: date, run:
     assert found[4][0] == found[4][1]
 
 
+def test_a_loop_takes_no_key_because_each_of_its_pages_needs_its_own(
+    world: Gateway, run: Run
+) -> None:
+    caller = all_operations_caller(world.store)
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    const loops = ["iterOrders", "iterCouponClaims", "iterPromotionMaterial"];
+    for (const options of [{ idempotencyKey: "k" }, { headers: { "idempotency-KEY": "k" } }]) {
+      for (const loop of loops) {
+        try {
+          client[loop]({ owner_id: shop }, options);
+          print("taken");
+        } catch (error) { print([error instanceof TypeError, error.message]); }
+      }
+    }
+    const loop = client.iterOrders({ owner_id: shop }, { headers: { a: "b" } });
+    print((await loop.next()).done);
+    """
+    found = run(script, token=caller.token, baseUrl=world.base_url, shop=SHOP.id)
+    said = "A loop takes no Idempotency-Key: each page is a call of its own, and gets one."
+    assert found == [[True, said]] * 6 + [False]
+
+
 def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway, run: Run) -> None:
     caller = all_operations_caller(world.store)
     script = """

@@ -1,5 +1,6 @@
 """When a balance runs out: at the pace of the last seven days."""
 
+from datetime import datetime
 from types import SimpleNamespace
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -20,7 +21,8 @@ NOW_S = midnight_s(1_794_900_000, ZONE) + 11 * 3600
 def _note(left: int, taken: int, days_ago: int) -> str:
     day_s = midnight_s(NOW_S - days_ago * DAY_S, ZONE)
     used = [UsageSum("acc_1", "orders", day_s, "credits", taken, taken)] if taken else []
-    context = SimpleNamespace(now_s=NOW_S, web=SimpleNamespace(zone=ZONE))
+    web = SimpleNamespace(zone=ZONE, now=lambda: datetime.fromtimestamp(NOW_S, ZONE))
+    context = SimpleNamespace(now_s=NOW_S, web=web)
     context.say = lambda text, **values: text.format_map(values) if values else text
     balances = [Balance("credits", left, held=0, posted=0, entries=1)]
     return balance_figures(cast(Context, context), balances, used).figures[0].note

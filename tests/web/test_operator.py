@@ -247,8 +247,7 @@ def _offered(store: Store, kind: str = "live") -> str:
     paying = new_caller(store, operations=OPERATIONS, credits_=100)
     context = SimpleNamespace(
         say=PLAIN_VIEW.say,
-        now_s=time.time(),
-        web=SimpleNamespace(zone=ZoneInfo("Asia/Shanghai")),
+        web=SimpleNamespace(now=lambda: datetime.now(ZoneInfo("Asia/Shanghai"))),
         services=SimpleNamespace(settings=Settings()),
         person=SimpleNamespace(account_id=""),
     )

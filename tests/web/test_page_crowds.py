@@ -33,7 +33,7 @@ from tollway.web.entrance import OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
-from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyAtOnceError, Visit
+from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyChecksError, Visit
 
 T = TypeVar("T")
 SIGN_IN = "/owner/sign-in"
@@ -204,7 +204,7 @@ def test_who_has_many_known_browsers_leaves_the_checks_to_others(own: Store) -> 
         held.set()
         assert await other is None, "it is checked, and not refused"
         refused = await asyncio.gather(*sent, return_exceptions=True)
-        assert sum(isinstance(each, TooManyAtOnceError) for each in refused) == 28
+        assert sum(isinstance(each, TooManyChecksError) for each in refused) == 28
 
     held = asyncio.Event()
     own.do(work)

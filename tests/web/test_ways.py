@@ -75,6 +75,21 @@ def test_the_search_finds_a_waybill(operator: Browser, gateway: Gateway, store: 
     assert operator.open("/operator/search?q=no-such-number").url.path == "/operator/accounts"
 
 
+def test_the_search_lists_the_waybills_of_all_carriers_that_have_the_number(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    carriers, customer = [new_carrier(store, 0) for _ in range(2)], new_customer(store)
+    number = f"YT8{carriers[0][1:]:0>12}"
+    for carrier in carriers:
+        load_numbers(store, carrier, [number])
+        assert issue(gateway, customer.token, request(carrier)).data["waybillCode"] == number
+    links = _links(operator, f"/operator/search?q={number}")
+    pages = [f"/operator/waybill?number={number}&carrier={each}" for each in carriers]
+    assert set(pages) <= links
+    for carrier, page in zip(carriers, pages, strict=True):
+        assert f"<h1>{carrier} {number}</h1>" in operator.open(page).text
+
+
 def _requests(browser: Browser, path: str) -> list[str]:
     return re.findall(r"/request\?id=([0-9a-f]+)", browser.open(path).text)
 

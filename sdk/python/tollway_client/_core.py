@@ -120,7 +120,7 @@ class Core:
         # Two keys would be none, or one that is new each time.
         sent_key = next((added[name] for name in added if name.lower() == _KEY.lower()), None)
         if operation.repeats == "key" and sent_key is None:
-            sent_key = added[_KEY] = key or str(uuid.uuid4())
+            sent_key = added[_KEY] = str(uuid.uuid4()) if key is None else key
         if sent_key is not None and not _is_key(sent_key):
             raise ValueError(f"An {_KEY} is 1 to 255 printable ASCII characters.")
         request = _request(operation, values, {**self._headers, **added})

@@ -5,7 +5,7 @@
  */
 
 import { Account } from "./account.js";
-import { type CallOptions, Core, type Operation } from "./core.js";
+import { type CallOptions, Core, type LoopOptions, type Operation } from "./core.js";
 import { CarrierRefusedError } from "./errors.js";
 import type { Answer, Cost, Day, Moment, Whole } from "./json.js";
 import { claimPages, materialPages, orderPages } from "./paging.js";
@@ -493,30 +493,27 @@ export class Client extends Core {
   /** Coupon-claim query: all records, each once, also while others arrive. */
   iterCouponClaims(
     filter: CouponClaimsFilter,
-    options?: CallOptions,
+    options?: LoopOptions,
   ): AsyncGenerator<CouponRecord, void, undefined> {
-    const ask = (values: object) =>
-      this.call<CouponClaims>(COUPON_CLAIMS, values, options);
+    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, options);
     return this.each(claimPages(ask, filter));
   }
 
   /** Affiliate promotion material: all records, each once, also while others arrive. */
   iterPromotionMaterial(
     filter: PromotionMaterialFilter,
-    options?: CallOptions,
+    options?: LoopOptions,
   ): AsyncGenerator<Material, void, undefined> {
-    const ask = (values: object) =>
-      this.call<PromotionMaterial>(PROMOTION_MATERIAL, values, options);
+    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, options);
     return this.each(materialPages(ask, filter));
   }
 
   /** Paged order query: all records, each once, also while others arrive. */
   iterOrders(
     filter: OrdersFilter,
-    options?: CallOptions,
+    options?: LoopOptions,
   ): AsyncGenerator<OrderEntry, void, undefined> {
-    const ask = (values: object) =>
-      this.call<OrderPage>(ORDERS, values, options);
+    const ask = this.pages<OrderPage>(ORDERS, options);
     return this.each(orderPages(ask, filter));
   }
 

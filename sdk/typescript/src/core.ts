@@ -58,6 +58,9 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+/** The options of a loop: each of its pages is a call, and has a key of its own. */
+export type LoopOptions = Omit<CallOptions, "idempotencyKey">;
+
 /** The base of the client: what all operations have in common. */
 export class Core {
   private readonly baseUrl: string;
@@ -104,6 +107,21 @@ export class Core {
         await wait(delayMs(attempt, error), options.signal);
       }
     }
+  }
+
+  /** What makes the call of each page of a loop. */
+  protected pages<P>(
+    operation: Operation,
+    options: LoopOptions = {},
+  ): (values: object) => Promise<Answer<P>> {
+    // One key for all would be refused on the second page, which is another request.
+    const { idempotencyKey = givenKey(options) }: CallOptions = options;
+    if (idempotencyKey !== undefined) {
+      throw new TypeError(
+        "A loop takes no Idempotency-Key: each page is a call of its own, and gets one.",
+      );
+    }
+    return (values) => this.call<P>(operation, values, options);
   }
 
   /**
@@ -338,18 +356,21 @@ function checkedToken(token: string): string {
   return text;
 }
 
+/** The key among the headers that were given. */
+function givenKey({ headers = {} }: CallOptions): string | undefined {
+  return Object.entries(headers).find(([name]) => name.toLowerCase() === "idempotency-key")?.[1];
+}
+
 /** The key of a call, and the header with it, unless that was given. */
 function keyOf(
   operation: Operation,
   options: CallOptions,
 ): { text: string | null; added: Record<string, string> } {
   // `fetch` would join two keys to one, which is new each time.
-  const given = Object.entries(options.headers ?? {}).find(
-    ([name]) => name.toLowerCase() === "idempotency-key",
-  );
-  if (given !== undefined) return { text: given[1], added: {} };
+  const given = givenKey(options);
+  if (given !== undefined) return { text: given, added: {} };
   if ((operation.repeats ?? "key") !== "key") return { text: null, added: {} };
-  const text = options.idempotencyKey || (globalThis.crypto?.randomUUID?.() ?? randomKey());
+  const text = options.idempotencyKey ?? (globalThis.crypto?.randomUUID?.() ?? randomKey());
   return { text, added: { "Idempotency-Key": text } };
 }
 

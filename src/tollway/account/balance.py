@@ -11,7 +11,6 @@ from tollway.account.operation import (
     AccountCall,
     AccountParts,
     Endpoint,
-    Handler,
     Nothing,
     RateLimit,
     endpoint,
@@ -21,7 +20,7 @@ from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
-from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -69,31 +68,25 @@ class AccountState(msgspec.Struct, frozen=True):
     operations: list[PermittedOperation]
 
 
-def _balance(parts: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> AccountState:
-        found = await find_account(parts.database, call.account_id)
-        states = await operation_states(parts.database)
-        permitted = []
-        for each in await list_permissions(parts.database, call.account_id):
-            operation, state = BY_NAME.get(each.operation), states.get(each.operation)
-            if operation is None:
-                continue
-            common = operation.default_price
-            if state is not None and state.price is not None:
-                common = state.price
-            permitted.append(
-                PermittedOperation(
-                    operation.name,
-                    operation.balance_unit,
-                    common if each.price is None else each.price,
-                    state is None or not state.is_closed,
-                )
+async def _balance(parts: AccountParts, _: Nothing, call: AccountCall) -> AccountState:
+    found = await find_account(parts.database, call.account_id)
+    states = await operation_states(parts.database)
+    permitted = []
+    for each in await list_permissions(parts.database, call.account_id):
+        operation, state = BY_NAME.get(each.operation), states.get(each.operation)
+        if operation is None:
+            continue
+        permitted.append(
+            PermittedOperation(
+                operation.name,
+                operation.balance_unit,
+                common_price(operation, states) if each.price is None else each.price,
+                state is None or not state.is_closed,
             )
-        balances = await list_balances(parts.database, call.account_id)
-        left = [BalanceLeft(each.unit, each.amount, each.held, each.posted) for each in balances]
-        return AccountState(found.id, found.name, left, permitted)
-
-    return handle
+        )
+    balances = await list_balances(parts.database, call.account_id)
+    left = [BalanceLeft(each.unit, each.amount, each.held, each.posted) for each in balances]
+    return AccountState(found.id, found.name, left, permitted)
 
 
 class LimitsLeft(msgspec.Struct, frozen=True):
@@ -102,11 +95,8 @@ class LimitsLeft(msgspec.Struct, frozen=True):
     limits: list[RateLimit]
 
 
-def _limits(_: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> LimitsLeft:
-        return LimitsLeft(list(call.rate_limits()))
-
-    return handle
+async def _limits(_: AccountParts, __: Nothing, call: AccountCall) -> LimitsLeft:
+    return LimitsLeft(list(call.rate_limits()))
 
 
 class UsageRequest(msgspec.Struct, frozen=True):
@@ -170,30 +160,23 @@ async def _others_by_day(
     return +found
 
 
-def _usage(parts: AccountParts) -> Handler:
-    async def handle(request: UsageRequest, call: AccountCall) -> Usage:
-        first, last, account_id = request.from_date, request.to_date, call.account_id
-        days = (last - first).days + 1
-        if days < 1:
-            raise Refusal(Reason.WINDOW_BACKWARDS, start="from_date", end="to_date")
-        if days > _USAGE_DAYS_MAX:
-            span, longest = (
-                Phrase(f"{each} days", f"{each} 天") for each in (days, _USAGE_DAYS_MAX)
-            )
-            names = {"start": "from_date", "end": "to_date"}
-            raise Refusal(Reason.WINDOW_TOO_LONG, **names, span=span, longest=longest)
-        charged = await usage_by_day(parts.database, account_id, first, last, parts.zone)
-        others = await _others_by_day(parts, account_id, first, last)
-        return Usage(
-            [
-                UsageDay(
-                    day.isoformat(), name, *charged.get((day, name), (0, 0)), others[day, name]
-                )
-                for day, name in sorted({*charged, *others})
-            ]
-        )
-
-    return handle
+async def _usage(parts: AccountParts, request: UsageRequest, call: AccountCall) -> Usage:
+    first, last, account_id = request.from_date, request.to_date, call.account_id
+    days = (last - first).days + 1
+    if days < 1:
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="from_date", end="to_date")
+    if days > _USAGE_DAYS_MAX:
+        span, longest = (Phrase(f"{each} days", f"{each} 天") for each in (days, _USAGE_DAYS_MAX))
+        names = {"start": "from_date", "end": "to_date"}
+        raise Refusal(Reason.WINDOW_TOO_LONG, **names, span=span, longest=longest)
+    charged = await usage_by_day(parts.database, account_id, first, last, parts.zone)
+    others = await _others_by_day(parts, account_id, first, last)
+    return Usage(
+        [
+            UsageDay(day.isoformat(), name, *charged.get((day, name), (0, 0)), others[day, name])
+            for day, name in sorted({*charged, *others})
+        ]
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -9,7 +9,6 @@ from tollway.account.operation import (
     AccountCall,
     AccountParts,
     Endpoint,
-    Handler,
     OneOf,
     endpoint,
 )
@@ -65,21 +64,18 @@ _PAGE = Query(
 )
 
 
-def _list(parts: AccountParts) -> Handler:
-    async def handle(request: ConsentsRequest, call: AccountCall) -> Consents:
-        # A long read: an account may have the grants of very many shops.
-        rows = await parts.database.fetch_long(
-            _PAGE,
-            call.account_id,
-            of_account=call.account_id,
-            after=request.after,
-            count=request.limit + 1,
-        )
-        entries = [_shown(Grant(*row), call.at_s) for row in rows[: request.limit]]
-        is_last = len(rows) <= request.limit
-        return Consents(entries, None if is_last else entries[-1].id)
-
-    return handle
+async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall) -> Consents:
+    # A long read: an account may have the grants of very many shops.
+    rows = await parts.database.fetch_long(
+        _PAGE,
+        call.account_id,
+        of_account=call.account_id,
+        after=request.after,
+        count=request.limit + 1,
+    )
+    entries = [_shown(Grant(*row), call.at_s) for row in rows[: request.limit]]
+    is_last = len(rows) <= request.limit
+    return Consents(entries, None if is_last else entries[-1].id)
 
 
 def _shown(grant: Grant, now_s: float) -> ConsentEntry:
@@ -107,16 +103,13 @@ class Link(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-def _link(parts: AccountParts) -> Handler:
-    async def handle(request: LinkRequest, call: AccountCall) -> Link:
-        kind = _SCOPES[request.scope]
-        if await credential_of(parts.database, kind, request.owner_id) is None:
-            raise Refusal(Reason.OWNER_UNKNOWN, field="owner_id")
-        asked = GrantRequest(call.account_id, kind, request.owner_id, request.scope)
-        link = parts.links.make(asked, call.at_s, is_sandbox=False)
-        return Link(link.url, link.expires_at_s)
-
-    return handle
+async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) -> Link:
+    kind = _SCOPES[request.scope]
+    if await credential_of(parts.database, kind, request.owner_id) is None:
+        raise Refusal(Reason.OWNER_UNKNOWN, field="owner_id")
+    asked = GrantRequest(call.account_id, kind, request.owner_id, request.scope)
+    link = parts.links.make(asked, call.at_s, is_sandbox=False)
+    return Link(link.url, link.expires_at_s)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -1,5 +1,7 @@
 """All endpoints of the account API."""
 
+from functools import partial
+
 from tollway.account import balance, consents, history, tokens, waybills, webhooks
 from tollway.account.operation import AccountOperation, AccountParts, Endpoint, Handler
 
@@ -15,4 +17,4 @@ ACCOUNT_OPERATIONS: tuple[AccountOperation, ...] = tuple(each.operation for each
 
 
 def make_handlers(parts: AccountParts) -> dict[str, Handler]:
-    return {each.operation.name: each.make_handler(parts) for each in ENDPOINTS}
+    return {each.operation.name: partial(each.handle, parts) for each in ENDPOINTS}

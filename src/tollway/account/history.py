@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import AccountCall, AccountParts, Endpoint, Handler, endpoint
+from tollway.account.operation import AccountCall, AccountParts, Endpoint, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -69,20 +69,17 @@ async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
         raise unknown_unit()
 
 
-def _entries(parts: AccountParts) -> Handler:
-    async def handle(request: EntriesRequest, call: AccountCall) -> Entries:
-        await _check_unit(parts.database, call.account_id, request.unit)
-        # One more than is shown: whether another page follows.
-        found = await newest_entries(
-            parts.database, call.account_id, request.unit, request.limit + 1, request.before
-        )
-        shown = [
-            LedgerEntry(*(getattr(each, name) for name in LedgerEntry.__struct_fields__))
-            for each in found[: request.limit]
-        ]
-        return Entries(shown, shown[-1].number if len(found) > len(shown) else None)
-
-    return handle
+async def _entries(parts: AccountParts, request: EntriesRequest, call: AccountCall) -> Entries:
+    await _check_unit(parts.database, call.account_id, request.unit)
+    # One more than is shown: whether another page follows.
+    found = await newest_entries(
+        parts.database, call.account_id, request.unit, request.limit + 1, request.before
+    )
+    shown = [
+        LedgerEntry(*(getattr(each, name) for name in LedgerEntry.__struct_fields__))
+        for each in found[: request.limit]
+    ]
+    return Entries(shown, shown[-1].number if len(found) > len(shown) else None)
 
 
 class CallsRequest(msgspec.Struct, frozen=True):
@@ -182,36 +179,33 @@ def _read_cursor(text: str | None) -> _Cursor:
         ) from None
 
 
-def _calls(parts: AccountParts) -> Handler:
-    async def handle(request: CallsRequest, call: AccountCall) -> Calls:
-        database, account_id, count = parts.database, call.account_id, request.limit
-        cursor = _read_cursor(request.cursor)
-        refused = await _refused(database, account_id, cursor.before, count + 1)
-        charged = await _charged_of(database, account_id, cursor.before, refused)
-        lists: list[Sequence[Entry | RefusedCall]] = [refused]
-        for balance in await list_balances(database, account_id):
-            unit, before = balance.unit, cursor.numbers.get(balance.unit, _MOST)
-            lists.append(await newest_entries(database, account_id, unit, count + 1, before))
-        listed: list[ListedCall] = []
-        merged = heapq.merge(*lists, key=lambda each: -each.at_ms)
-        is_more = False
-        for each in merged:
-            if len(listed) == count:
-                is_more = True
-                break
-            if isinstance(each, Entry):
-                cursor.numbers[each.unit] = each.number
-                if each.kind == "charge":
-                    listed.append(_charged(each))
-            else:
-                cursor.before = each.request_id
-                if each.request_id not in charged:
-                    listed.append(_other(each))
-        is_more = is_more or any(len(each) > count for each in lists)
-        text = urlsafe_b64encode(msgspec.json.encode(cursor)).decode() if is_more else None
-        return Calls(listed, text)
-
-    return handle
+async def _calls(parts: AccountParts, request: CallsRequest, call: AccountCall) -> Calls:
+    database, account_id, count = parts.database, call.account_id, request.limit
+    cursor = _read_cursor(request.cursor)
+    refused = await _refused(database, account_id, cursor.before, count + 1)
+    charged = await _charged_of(database, account_id, cursor.before, refused)
+    lists: list[Sequence[Entry | RefusedCall]] = [refused]
+    for balance in await list_balances(database, account_id):
+        unit, before = balance.unit, cursor.numbers.get(balance.unit, _MOST)
+        lists.append(await newest_entries(database, account_id, unit, count + 1, before))
+    listed: list[ListedCall] = []
+    merged = heapq.merge(*lists, key=lambda each: -each.at_ms)
+    is_more = False
+    for each in merged:
+        if len(listed) == count:
+            is_more = True
+            break
+        if isinstance(each, Entry):
+            cursor.numbers[each.unit] = each.number
+            if each.kind == "charge":
+                listed.append(_charged(each))
+        else:
+            cursor.before = each.request_id
+            if each.request_id not in charged:
+                listed.append(_other(each))
+    is_more = is_more or any(len(each) > count for each in lists)
+    text = urlsafe_b64encode(msgspec.json.encode(cursor)).decode() if is_more else None
+    return Calls(listed, text)
 
 
 def _charged(charge: Entry) -> ListedCall:
@@ -245,16 +239,11 @@ class ReceiptRequest(msgspec.Struct, frozen=True):
     request_id: Annotated[str, Field(Text(max_length=64), "The X-Request-Id of the call.")]
 
 
-def _receipt(parts: AccountParts) -> Handler:
-    async def handle(request: ReceiptRequest, call: AccountCall) -> Receipt:
-        found = await find_receipt(
-            parts.database, call.account_id, request.request_id, call.language
-        )
-        if found is None or not call.sees(found.operation):
-            raise Refusal(Reason.RECEIPT_UNKNOWN)
-        return found
-
-    return handle
+async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCall) -> Receipt:
+    found = await find_receipt(parts.database, call.account_id, request.request_id, call.language)
+    if found is None or not call.sees(found.operation):
+        raise Refusal(Reason.RECEIPT_UNKNOWN)
+    return found
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -109,7 +109,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     """An endpoint and the work it does."""
 
     operation: AccountOperation
-    make_handler: Callable[[AccountParts], Handler]
+    handle: Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]]
 
 
 def endpoint(
@@ -117,7 +117,7 @@ def endpoint(
     title: str,
     request_type: type[msgspec.Struct],
     response_type: type[msgspec.Struct],
-    make_handler: Callable[[AccountParts], Handler],
+    handle: Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]],
     *,
     changes: bool = False,
     needs: str = "",
@@ -137,7 +137,7 @@ def endpoint(
         own_reasons=own_reasons,
         needs=needs,
     )
-    return Endpoint(operation, make_handler)
+    return Endpoint(operation, handle)
 
 
 class OneOf(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ from tollway.account.operation import (
     AccountCall,
     AccountParts,
     Endpoint,
-    Handler,
     Nothing,
     OneOf,
     check_unlimited,
@@ -138,47 +137,41 @@ class RevokeTokenRequest(msgspec.Struct, frozen=True):
     token_id: Annotated[str, _TOKEN_ID]
 
 
-def _list(parts: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> Tokens:
-        return Tokens(await list_own_tokens(parts.database, call.account_id, call.at_s))
-
-    return handle
+async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Tokens:
+    return Tokens(await list_own_tokens(parts.database, call.account_id, call.at_s))
 
 
-def _make(parts: AccountParts) -> Handler:
-    async def handle(request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
-        check_unlimited(call)
-        limits = request.limits()
-        if request.kind == "test" and limits.is_capped:
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field="kind",
-                problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
-                expected=Phrase("live, or leave the caps out", "live，或不设上限"),
-            )
-        own = await _own(parts, call, call.token_id)
-        lifetimes = [request.expires_days and request.expires_days * _DAY_S]
-        if call.token_expires_at_s is not None:
-            # Or a token that leaks could be prolonged for ever.
-            left_s = call.token_expires_at_s - int(call.at_s)
-            lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
-        try:
-            return await issue_token(
-                parts.database,
-                parts.runtime,
-                call.account_id,
-                kind=request.kind,
-                label=request.label,
-                lifetime_s=min((each for each in lifetimes if each is not None), default=None),
-                made_with=own,
-                limits=limits,
-                day_start_s=midnight_s(call.at_s, parts.zone),
-            )
-        except LedgerError:
-            # The token that asks has ended meanwhile, or its account.
-            raise Refusal(Reason.CREDENTIAL_INVALID) from None
-
-    return handle
+async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
+    check_unlimited(call)
+    limits = request.limits()
+    if request.kind == "test" and limits.is_capped:
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field="kind",
+            problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
+            expected=Phrase("live, or leave the caps out", "live，或不设上限"),
+        )
+    own = await _own(parts, call, call.token_id)
+    lifetimes = [request.expires_days and request.expires_days * _DAY_S]
+    if call.token_expires_at_s is not None:
+        # Or a token that leaks could be prolonged for ever.
+        left_s = call.token_expires_at_s - int(call.at_s)
+        lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
+    try:
+        return await issue_token(
+            parts.database,
+            parts.runtime,
+            call.account_id,
+            kind=request.kind,
+            label=request.label,
+            lifetime_s=min((each for each in lifetimes if each is not None), default=None),
+            made_with=own,
+            limits=limits,
+            day_start_s=midnight_s(call.at_s, parts.zone),
+        )
+    except LedgerError:
+        # The token that asks has ended meanwhile, or its account.
+        raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
 
 def _is_valid(token: Token, at_s: float) -> bool:
@@ -193,42 +186,38 @@ async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
     return found
 
 
-def _rotate(parts: AccountParts) -> Handler:
-    async def handle(request: RotateTokenRequest, call: AccountCall) -> IssuedToken:
+async def _rotate(
+    parts: AccountParts, request: RotateTokenRequest, call: AccountCall
+) -> IssuedToken:
+    check_unlimited(call)
+    old = await _own(parts, call, request.token_id)
+    if not _is_valid(old, call.at_s):
+        raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
+    try:
+        return await replace_token(
+            parts.database,
+            parts.runtime,
+            old,
+            request.overlap_s,
+            day_start_s=midnight_s(call.at_s, parts.zone),
+            not_after_s=call.token_expires_at_s,
+        )
+    except LedgerError:
+        # It was revoked or rotated meanwhile.
+        raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
+
+
+async def _revoke(parts: AccountParts, request: RevokeTokenRequest, call: AccountCall) -> Token:
+    if request.token_id != call.token_id:
         check_unlimited(call)
-        old = await _own(parts, call, request.token_id)
-        if not _is_valid(old, call.at_s):
-            raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
-        try:
-            return await replace_token(
-                parts.database,
-                parts.runtime,
-                old,
-                request.overlap_s,
-                day_start_s=midnight_s(call.at_s, parts.zone),
-                not_after_s=call.token_expires_at_s,
-            )
-        except LedgerError:
-            # It was revoked or rotated meanwhile.
-            raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
-
-    return handle
-
-
-def _revoke(parts: AccountParts) -> Handler:
-    async def handle(request: RevokeTokenRequest, call: AccountCall) -> Token:
-        if request.token_id != call.token_id:
-            check_unlimited(call)
-        found = await _own(parts, call, request.token_id)
-        if found.revoked_at_s is not None:
-            return found
-        try:
-            return await revoke_token(parts.database, parts.runtime, found.id)
-        except LedgerError:
-            # Another request was faster.
-            return await _own(parts, call, found.id)
-
-    return handle
+    found = await _own(parts, call, request.token_id)
+    if found.revoked_at_s is not None:
+        return found
+    try:
+        return await revoke_token(parts.database, parts.runtime, found.id)
+    except LedgerError:
+        # Another request was faster.
+        return await _own(parts, call, found.id)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

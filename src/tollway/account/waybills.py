@@ -15,7 +15,6 @@ from tollway.account.operation import (
     AccountCall,
     AccountParts,
     Endpoint,
-    Handler,
     OneOf,
     endpoint,
 )
@@ -164,40 +163,31 @@ def _shown(of: Waybill) -> WaybillState:
     )
 
 
-def _state(parts: AccountParts) -> Handler:
-    async def handle(request: WaybillRequest, call: AccountCall) -> WaybillState:
-        return _shown((await _find(parts, call, request.object_id)).waybill)
-
-    return handle
+async def _state(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
+    return _shown((await _find(parts, call, request.object_id)).waybill)
 
 
-def _label(parts: AccountParts) -> Handler:
-    async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
-        (stored,) = await _find_printed(parts, call, [request.object_id])
-        label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
-        async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-            content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
-        return WaybillLabel(
-            stored.waybill.number or "",
-            _CONTENT_TYPES[request.format],
-            base64.b64encode(content).decode(),
-        )
-
-    return handle
+async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) -> WaybillLabel:
+    (stored,) = await _find_printed(parts, call, [request.object_id])
+    label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
+    async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
+        content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
+    return WaybillLabel(
+        stored.waybill.number or "",
+        _CONTENT_TYPES[request.format],
+        base64.b64encode(content).decode(),
+    )
 
 
-def _labels(parts: AccountParts) -> Handler:
-    async def handle(request: LabelsRequest, call: AccountCall) -> WaybillLabels:
-        labels, codes = [], []
-        for stored in await _find_printed(parts, call, request.object_ids):
-            labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
-            codes.append(stored.waybill.number or "")
-        async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-            content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
-        text = base64.b64encode(content).decode()
-        return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
-
-    return handle
+async def _labels(parts: AccountParts, request: LabelsRequest, call: AccountCall) -> WaybillLabels:
+    labels, codes = [], []
+    for stored in await _find_printed(parts, call, request.object_ids):
+        labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
+        codes.append(stored.waybill.number or "")
+    async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
+        content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
+    text = base64.b64encode(content).decode()
+    return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
 
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
@@ -214,48 +204,41 @@ def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
         raise Refusal(Reason.OPERATION_CLOSED) from None
 
 
-def _cancel(parts: AccountParts) -> Handler:
-    async def handle(request: WaybillRequest, call: AccountCall) -> WaybillState:
-        of = (await _find_issued(parts, call, request.object_id)).waybill
-        try:
-            await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
-        except CancelDeclinedError as error:
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field="object_id",
-                problem=error.why,
-                expected=_CANCELLABLE,
-            ) from None
-        except CarrierError:
-            # Its text is for the operator.
-            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
-        try:
-            cancelled = await cancel_waybill(
-                parts.database, of.number or "", of.wp_code, parts.runtime
-            )
-        except CarrierError:
-            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id") from None
-        return _shown(cancelled)
-
-    return handle
+async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
+    of = (await _find_issued(parts, call, request.object_id)).waybill
+    try:
+        await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
+    except CancelDeclinedError as error:
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field="object_id",
+            problem=error.why,
+            expected=_CANCELLABLE,
+        ) from None
+    except CarrierError:
+        # Its text is for the operator.
+        raise Refusal(Reason.CARRIER_UNREACHABLE) from None
+    try:
+        cancelled = await cancel_waybill(parts.database, of.number or "", of.wp_code, parts.runtime)
+    except CarrierError:
+        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id") from None
+    return _shown(cancelled)
 
 
-def _change_receiver(parts: AccountParts) -> Handler:
+async def _change_receiver(
+    parts: AccountParts, request: ReceiverRequest, call: AccountCall
+) -> WaybillState:
     changes = ReceiverChanges(parts.database, parts.remotes, parts.vault, parts.runtime)
-
-    async def handle(request: ReceiverRequest, call: AccountCall) -> WaybillState:
-        check_place(request, "receiver")
-        stored = await _find(parts, call, request.object_id)
-        await _check_consent(parts, call, stored.waybill)
-        fields = msgspec.structs.asdict(request)
-        del fields["object_id"]
-        place = (request.receiver_province, request.receiver_city, request.receiver_town)
-        address = Address(*place, request.receiver_address)
-        party = Party(request.receiver_name, request.receiver_phone, address)
-        receiver = Receiver(party, fields, doubtful_fields(request, ["receiver"]))
-        return _shown((await changes.change(stored, receiver)).waybill)
-
-    return handle
+    check_place(request, "receiver")
+    stored = await _find(parts, call, request.object_id)
+    await _check_consent(parts, call, stored.waybill)
+    fields = msgspec.structs.asdict(request)
+    del fields["object_id"]
+    place = (request.receiver_province, request.receiver_city, request.receiver_town)
+    address = Address(*place, request.receiver_address)
+    party = Party(request.receiver_name, request.receiver_phone, address)
+    receiver = Receiver(party, fields, doubtful_fields(request, ["receiver"]))
+    return _shown((await changes.change(stored, receiver)).waybill)
 
 
 _LABEL_REASONS = (

@@ -9,7 +9,6 @@ from tollway.account.operation import (
     AccountCall,
     AccountParts,
     Endpoint,
-    Handler,
     Nothing,
     check_unlimited,
     endpoint,
@@ -105,32 +104,28 @@ class AlertRequest(msgspec.Struct, frozen=True):
     ]
 
 
-def _list(parts: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> Webhooks:
-        return Webhooks(await list_endpoints(parts.database, call.account_id))
-
-    return handle
+async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Webhooks:
+    return Webhooks(await list_endpoints(parts.database, call.account_id))
 
 
-def _make(parts: AccountParts) -> Handler:
-    async def handle(request: MakeWebhookRequest, call: AccountCall) -> EndpointSecret:
-        check_unlimited(call)
-        try:
-            await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
-        except AddressError as error:
-            raise Refusal(
-                Reason.PARAMETER_INVALID, field="url", problem=error.sentence, expected=_PUBLIC_URL
-            ) from None
-        return await add_endpoint(
-            parts.database,
-            parts.vault.sealer,
-            parts.runtime,
-            call.account_id,
-            request.url,
-            _day_start_s(parts, call),
-        )
-
-    return handle
+async def _make(
+    parts: AccountParts, request: MakeWebhookRequest, call: AccountCall
+) -> EndpointSecret:
+    check_unlimited(call)
+    try:
+        await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
+    except AddressError as error:
+        raise Refusal(
+            Reason.PARAMETER_INVALID, field="url", problem=error.sentence, expected=_PUBLIC_URL
+        ) from None
+    return await add_endpoint(
+        parts.database,
+        parts.vault.sealer,
+        parts.runtime,
+        call.account_id,
+        request.url,
+        _day_start_s(parts, call),
+    )
 
 
 def _day_start_s(parts: AccountParts, call: AccountCall) -> int:
@@ -141,76 +136,61 @@ def _unknown(field: str) -> Refusal:
     return Refusal(Reason.ITEM_UNKNOWN, field=field)
 
 
-def _rotate(parts: AccountParts) -> Handler:
-    async def handle(request: WebhookRequest, call: AccountCall) -> WebhookSecret:
-        check_unlimited(call)
-        secret = await rotate_secret(
-            parts.database,
-            parts.vault.sealer,
-            parts.runtime,
-            call.account_id,
-            request.webhook_id,
-            _day_start_s(parts, call),
-        )
-        if secret is None:
+async def _rotate(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> WebhookSecret:
+    check_unlimited(call)
+    secret = await rotate_secret(
+        parts.database,
+        parts.vault.sealer,
+        parts.runtime,
+        call.account_id,
+        request.webhook_id,
+        _day_start_s(parts, call),
+    )
+    if secret is None:
+        raise _unknown("webhook_id")
+    return WebhookSecret(secret)
+
+
+async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> Done:
+    check_unlimited(call)
+    if not await end_endpoint(parts.database, parts.runtime, call.account_id, request.webhook_id):
+        raise _unknown("webhook_id")
+    return Done(True)
+
+
+async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
+    # Each is a subject of its own: one that failed must not hold up those after it.
+    subject = parts.runtime.new_id("test:")
+    event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
+
+    async def work(transaction: Transaction) -> bool:
+        day_start_s = _day_start_s(parts, call)
+        await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
+        return await record_event(transaction, parts.runtime, event)
+
+    return Done(await parts.database.write(work))
+
+
+async def _deliveries(
+    parts: AccountParts, request: DeliveriesRequest, call: AccountCall
+) -> Deliveries:
+    found = await list_deliveries(
+        parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
+    )
+    if not found:
+        known = await list_endpoints(parts.database, call.account_id)
+        if request.webhook_id not in [each.id for each in known]:
             raise _unknown("webhook_id")
-        return WebhookSecret(secret)
-
-    return handle
-
-
-def _end(parts: AccountParts) -> Handler:
-    async def handle(request: WebhookRequest, call: AccountCall) -> Done:
-        check_unlimited(call)
-        if not await end_endpoint(
-            parts.database, parts.runtime, call.account_id, request.webhook_id
-        ):
-            raise _unknown("webhook_id")
-        return Done(True)
-
-    return handle
+    shown, is_last = list(found[: request.limit]), len(found) <= request.limit
+    return Deliveries(shown, None if is_last else shown[-1].number)
 
 
-def _test(parts: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> Done:
-        # Each is a subject of its own: one that failed must not hold up those after it.
-        subject = parts.runtime.new_id("test:")
-        event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
-
-        async def work(transaction: Transaction) -> bool:
-            day_start_s = _day_start_s(parts, call)
-            await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
-            return await record_event(transaction, parts.runtime, event)
-
-        return Done(await parts.database.write(work))
-
-    return handle
-
-
-def _deliveries(parts: AccountParts) -> Handler:
-    async def handle(request: DeliveriesRequest, call: AccountCall) -> Deliveries:
-        found = await list_deliveries(
-            parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
-        )
-        if not found:
-            known = await list_endpoints(parts.database, call.account_id)
-            if request.webhook_id not in [each.id for each in known]:
-                raise _unknown("webhook_id")
-        shown, is_last = list(found[: request.limit]), len(found) <= request.limit
-        return Deliveries(shown, None if is_last else shown[-1].number)
-
-    return handle
-
-
-def _redeliver(parts: AccountParts) -> Handler:
-    async def handle(request: RedeliverRequest, call: AccountCall) -> Done:
-        now_ms = parts.runtime.at_ms()
-        key = (call.account_id, request.webhook_id, request.event_id)
-        if not await deliver_again(parts.database, *key, now_ms):
-            raise _unknown("event_id")
-        return Done(True)
-
-    return handle
+async def _redeliver(parts: AccountParts, request: RedeliverRequest, call: AccountCall) -> Done:
+    now_ms = parts.runtime.at_ms()
+    key = (call.account_id, request.webhook_id, request.event_id)
+    if not await deliver_again(parts.database, *key, now_ms):
+        raise _unknown("event_id")
+    return Done(True)
 
 
 async def _alerts_of(parts: AccountParts, account_id: str) -> Alerts:
@@ -218,22 +198,16 @@ async def _alerts_of(parts: AccountParts, account_id: str) -> Alerts:
     return Alerts([BalanceAlert(unit, below) for unit, below in found])
 
 
-def _alerts(parts: AccountParts) -> Handler:
-    async def handle(_: Nothing, call: AccountCall) -> Alerts:
-        return await _alerts_of(parts, call.account_id)
-
-    return handle
+async def _alerts(parts: AccountParts, _: Nothing, call: AccountCall) -> Alerts:
+    return await _alerts_of(parts, call.account_id)
 
 
-def _set_alert(parts: AccountParts) -> Handler:
-    async def handle(request: AlertRequest, call: AccountCall) -> Alerts:
-        if request.unit not in UNITS:
-            raise unknown_unit()
-        day_start_s = _day_start_s(parts, call)
-        await set_alert(parts.database, call.account_id, request.unit, request.below, day_start_s)
-        return await _alerts_of(parts, call.account_id)
-
-    return handle
+async def _set_alert(parts: AccountParts, request: AlertRequest, call: AccountCall) -> Alerts:
+    if request.unit not in UNITS:
+        raise unknown_unit()
+    day_start_s = _day_start_s(parts, call)
+    await set_alert(parts.database, call.account_id, request.unit, request.below, day_start_s)
+    return await _alerts_of(parts, call.account_id)
 
 
 _UNKNOWN = (Reason.ITEM_UNKNOWN,)

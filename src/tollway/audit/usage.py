@@ -28,6 +28,12 @@ from tollway.store.schema.ledger import archived_balance, entry, entry_day, usag
 
 _DAY_S = 86_400
 
+# An entry that is in the sums.
+_is_summed = and_(
+    usage_cursor.c.account_id == entry.c.account_id,
+    usage_cursor.c.unit == entry.c.unit,
+    entry.c.number <= usage_cursor.c.number,
+)
 # A union that is added up, and not a join, because any of them may be missing.
 _parts = union_all(
     select(
@@ -35,14 +41,7 @@ _parts = union_all(
     ).where(usage.c.span_s == _DAY_S),
     select(usage_cursor.c.account_id, usage_cursor.c.unit, usage_cursor.c.skipped, literal(0)),
     select(entry.c.account_id, entry.c.unit, literal(0), -entry.c.amount)
-    .join(
-        usage_cursor,
-        and_(
-            usage_cursor.c.account_id == entry.c.account_id,
-            usage_cursor.c.unit == entry.c.unit,
-            entry.c.number <= usage_cursor.c.number,
-        ),
-    )
+    .join(usage_cursor, _is_summed)
     .where(entry.c.kind == "charge"),
     select(
         archived_balance.c.account_id,
@@ -113,14 +112,7 @@ _counted = union_all(
         _no_number,
         _no_number,
         entry.c.number,
-    ).join(
-        usage_cursor,
-        and_(
-            usage_cursor.c.account_id == entry.c.account_id,
-            usage_cursor.c.unit == entry.c.unit,
-            entry.c.number <= usage_cursor.c.number,
-        ),
-    ),
+    ).join(usage_cursor, _is_summed),
 ).subquery("counted")
 _bucket = [_counted.c[name] for name in ("account_id", "unit", "day", "kind", "operation")]
 _first, _last = func.min(_counted.c.first_number), func.max(_counted.c.last_number)

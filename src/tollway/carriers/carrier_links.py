@@ -24,7 +24,7 @@ from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, upsert
 from tollway.store.schema.carriers import IS_CHANGING, IS_PENDING, carrier, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
@@ -97,13 +97,7 @@ _FIND_BOTH = Query(
         .where(carrier.c.wp_code == bindparam("wanted"))
     )
 )
-_new = insert(carrier_link).values({c.name: bindparam(c.name) for c in carrier_link.c})
-_PUT = Query(
-    lambda: _new.on_conflict_do_update(
-        index_elements=[carrier_link.c.wp_code],
-        set_={c.name: _new.excluded[c.name] for c in carrier_link.c if c.name != "wp_code"},
-    )
-)
+_PUT = upsert(carrier_link)
 _DELETE = Query(lambda: carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
 _of_carrier = (
     select(func.count()).select_from(waybill).where(waybill.c.wp_code == bindparam("wanted"))

@@ -14,7 +14,7 @@ from tollway.contract.language import Phrase
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, upsert
 from tollway.store.schema.carriers import carrier
 
 _NOT_SERVED = Phrase(
@@ -77,13 +77,7 @@ CARRIER_COLUMNS = tuple(carrier.c[name] for name in _COLUMNS)
 _SELECT = select(*CARRIER_COLUMNS)
 _FIND = Query(lambda: _SELECT.where(carrier.c.wp_code == bindparam("wanted")))
 _ALL = Query(lambda: _SELECT.order_by(carrier.c.wp_code))
-_new = insert(carrier).values({name: bindparam(name) for name in _COLUMNS})
-_PUT = Query(
-    lambda: _new.on_conflict_do_update(
-        index_elements=[carrier.c.wp_code],
-        set_={name: _new.excluded[name] for name in _COLUMNS[1:]},
-    )
-)
+_PUT = upsert(carrier)
 
 
 async def add_carrier(

@@ -20,7 +20,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query, insert, of_many
+from tollway.store.query import Query, insert_row, of_many
 from tollway.store.schema.carriers import waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
@@ -76,13 +76,7 @@ class _SomeKnownError(Exception):
 
 _ADD = ManyRows(
     waybill_number,
-    Query(
-        lambda: (
-            insert(waybill_number)
-            .values({column.name: bindparam(column.name) for column in waybill_number.c})
-            .on_conflict_do_nothing()
-        )
-    ),
+    Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()),
 )
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
 # has no more to do if a pool has many, and taken by their keys. Each says whether it is on a

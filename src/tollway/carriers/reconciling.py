@@ -159,10 +159,10 @@ class Reconciler:
         except ConnectorError:
             return _finding(stored, Outcome.NO_ANSWER, age_s, after_s)
         if issued is not None:
-            outcome = await self._issue(stored, issued)
+            outcome = await self._settle_as(stored, issued)
             return _finding(stored, outcome, age_s, after_s, issued.number)
         is_early = age_s < after_s
-        outcome = Outcome.TOO_EARLY if is_early else await self._give_up(stored)
+        outcome = Outcome.TOO_EARLY if is_early else await self._settle_as(stored, None)
         return _finding(stored, outcome, age_s, after_s)
 
     async def decide(
@@ -192,14 +192,9 @@ class Reconciler:
             )
 
         async def work(transaction: Transaction) -> bool:
-            at_ms = await common_ms(transaction, self._runtime.at_ms())
-            if number is None:
-                is_done = await end_refused(transaction, stored, _DECIDED, at_ms)
-            else:
-                is_done = await end_issued(transaction, stored, Issued(number), self._vault, at_ms)
+            issued = None if number is None else Issued(number)
+            is_done = await self._end(transaction, stored, issued, _DECIDED)
             if is_done:
-                outcome = "given_up" if number is None else "issued"
-                await self._report(transaction, stored, outcome, number)
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
                     transaction, runtime, "waybill decide", subject, before=pending, after=after
@@ -230,41 +225,35 @@ class Reconciler:
             )
         return found[0]
 
-    async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
-        async def work(transaction: Transaction) -> bool:
-            at_ms = await common_ms(transaction, self._runtime.at_ms())
-            is_changed = await end_issued(transaction, stored, issued, self._vault, at_ms)
-            if is_changed:
-                await self._report(transaction, stored, "issued", issued.number)
-            return is_changed
+    async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
+        """Issued as the carrier says, or given up because it does not know of it."""
+        if not await self._database.write(lambda tx: self._end(tx, stored, issued, _GIVEN_UP)):
+            return Outcome.SETTLED
+        return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
 
-        return Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
-
-    async def _give_up(self, stored: StoredWaybill) -> Outcome:
-        async def work(transaction: Transaction) -> bool:
-            at_ms = await common_ms(transaction, self._runtime.at_ms())
-            is_changed = await end_refused(transaction, stored, _GIVEN_UP, at_ms)
-            if is_changed:
-                await self._report(transaction, stored, "given_up", None)
-            return is_changed
-
-        return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
-
-    async def _report(
-        self, transaction: Transaction, stored: StoredWaybill, outcome: str, number: str | None
-    ) -> None:
-        """Has the caller notified, whose call ended without an answer of the carrier."""
-        settled = stored.waybill
-        data = {
-            "object_id": settled.object_id,
-            "order_sn": settled.order_sn,
-            "wp_code": settled.wp_code,
-            "outcome": outcome,
-            "number": number,
-        }
-        subject = f"waybill:{settled.object_id}"
-        event = Event(settled.account_id, "waybill.settled", subject, data)
-        await record_event(transaction, self._runtime, event)
+    async def _end(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
+    ) -> bool:
+        """Ends the wait for a carrier, and has the caller notified, whose call ended without its
+        answer; False if another process was faster."""
+        at_ms = await common_ms(transaction, self._runtime.at_ms())
+        if issued is None:
+            is_done = await end_refused(transaction, stored, why_not, at_ms)
+        else:
+            is_done = await end_issued(transaction, stored, issued, self._vault, at_ms)
+        if is_done:
+            settled = stored.waybill
+            data = {
+                "object_id": settled.object_id,
+                "order_sn": settled.order_sn,
+                "wp_code": settled.wp_code,
+                "outcome": "given_up" if issued is None else "issued",
+                "number": None if issued is None else issued.number,
+            }
+            subject = f"waybill:{settled.object_id}"
+            event = Event(settled.account_id, "waybill.settled", subject, data)
+            await record_event(transaction, self._runtime, event)
+        return is_done
 
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at the least; on whichever node that was, its

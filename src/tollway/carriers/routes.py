@@ -22,7 +22,7 @@ from tollway.store.many_rows import upserts
 from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import carrier_route
 
-_CODE_MAX, _NAME_MAX = 24, 40
+_LENGTHS_MAX = {"route_code": 24, "consolidation": 40, "consolidation_code": 24}
 # The columns of a file, and what Chinese spreadsheets call them.
 COLUMNS = {
     "province": ("省", "省份"),
@@ -89,7 +89,7 @@ def read_route(values: Mapping[str, object]) -> Route:
     for needed in ("province", "route_code"):
         if not cells.get(needed):
             raise RouteError("{column} is missing", column=needed)
-    for name, most in (("route_code", _CODE_MAX), ("consolidation", _NAME_MAX)):
+    for name, most in _LENGTHS_MAX.items():
         text = cells.get(name, "")
         if len(text) > most or not text.isprintable():
             raise RouteError(
@@ -97,15 +97,8 @@ def read_route(values: Mapping[str, object]) -> Route:
                 column=name,
                 most=most,
             )
-    code = cells.get("consolidation_code", "")
-    if len(code) > _CODE_MAX or not code.isprintable():
-        raise RouteError(
-            "{column} is longer than {most} characters, or not printable",
-            column="consolidation_code",
-            most=_CODE_MAX,
-        )
     place = _listed(cells["province"], cells.get("city", ""), cells.get("district", ""))
-    return Route(*place, cells["route_code"], cells.get("consolidation", ""), code)
+    return Route(*place, *(cells.get(name, "") for name in _LENGTHS_MAX))
 
 
 def _listed(province: str, city: str, district: str) -> ListedPlace:

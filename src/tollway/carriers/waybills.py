@@ -215,16 +215,22 @@ async def store_waybills(transaction: Transaction, stored: Sequence[StoredWaybil
     )
 
 
-async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
-    """The waybill with this number; two carriers may have the same one."""
+async def list_by_number(reader: Reader, number: str) -> list[StoredWaybill]:
+    """The waybills with this number, by carrier: two carriers may have the same one."""
     rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
+    return sorted(rows, key=lambda each: each.waybill.wp_code)
+
+
+async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
+    """The waybill with this number, of the one carrier that has it, or of the one that is named."""
+    rows = await list_by_number(reader, number)
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
         raise CarrierError(
             "There is no waybill {number}: `tollway waybill list` shows them.", number=number
         )
     if len(found) > 1:
-        carriers = ", ".join(sorted(each.waybill.wp_code for each in found))
+        carriers = ", ".join(each.waybill.wp_code for each in found)
         raise CarrierError(
             "Several carriers have a waybill {number}: name one of {carriers}.",
             number=number,

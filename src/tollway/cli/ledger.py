@@ -24,6 +24,7 @@ from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
+from tollway.ledger.entry_days import numbers_of_span
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.statements import has_deleted, month_span_ms, statement_of
 from tollway.store.database import Reader
@@ -228,16 +229,21 @@ async def _from_oldest(
     for unit in units:
         newest = await newest_entries(reader, account_id, unit, 1)
         last_number = newest[0].number if newest else 0
-        for start in range(0, last_number, _PAGE_ENTRIES):
+        numbers = [range(1, last_number + 1)]
+        if span is not None:
+            numbers = await numbers_of_span(reader, account_id, unit, span, last_number)
+        for part in (each for whole in numbers for each in _pages(whole)):
             page = await newest_entries(
-                reader, account_id, unit, _PAGE_ENTRIES, before_number=start + _PAGE_ENTRIES + 1
+                reader, account_id, unit, len(part), before_number=part.stop
             )
             for entry in reversed(page):
-                # Should a number be missing, the page reaches back into the one before; and it may
-                # reach beyond the last when calls go on being charged.
-                is_wanted = span is None or entry.at_ms in span
-                if is_wanted and start < entry.number <= last_number:
+                # Should a number be missing, the page reaches back into the one before.
+                if entry.number in part and (span is None or entry.at_ms in span):
                     yield entry
+
+
+def _pages(numbers: range) -> Iterator[range]:
+    return (numbers[at : at + _PAGE_ENTRIES] for at in range(0, len(numbers), _PAGE_ENTRIES))
 
 
 async def _write(

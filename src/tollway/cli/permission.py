@@ -16,6 +16,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import (
     Permission,
+    common_price,
     grant,
     operation_states,
     revoke_grant,
@@ -150,7 +151,7 @@ async def list_prices(session: Session) -> Output:
     return Output(rows, table)
 
 
-@command(prices, "set")
+@command(prices, "set", context_settings={"ignore_unknown_options": True})
 async def set_price_(
     session: Session,
     operation: OperationArgument,
@@ -228,7 +229,6 @@ async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
     rows = []
     for operation in OPERATIONS:
         state = states.get(operation.name)
-        set_here = None if state is None else state.price
         rows.append(
             OperationRow(
                 operation=operation.name,
@@ -237,7 +237,7 @@ async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
                 path=operation.path,
                 is_closed=state is not None and state.is_closed,
                 unit=operation.unit.value,
-                price=operation.default_price if set_here is None else set_here,
+                price=common_price(operation, states),
                 default_price=operation.default_price,
             )
         )

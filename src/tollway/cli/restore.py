@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
 
 from tollway.audit.report import CHECKS, AuditReport, audit
 from tollway.cli.backup import DIGEST, KeyFile, chunks_of, content_of, ending_with, key_files
-from tollway.cli.command import CommandError, Session, command, run
+from tollway.cli.command import CommandError, Session, all_tables, command, run
 from tollway.cli.files import refuse_damaged, write_private
 from tollway.cli.output import Output, percent_bar, progress_bar
 from tollway.cli.parameters import argument, option
 from tollway.ledger.trail import note_act
 from tollway.settings import Settings
 from tollway.store.durable_files import give_to_owner_of, to_disk
-from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
+from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others, settings_of_keys
 from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
@@ -31,6 +31,14 @@ from tollway.store.sqlite.path_check import check_path
 _BREACHES_NAMED_MAX = 5
 
 commands = typer.Typer()
+
+
+class _Checked(NamedTuple):
+    """What was found out about a copy; `needs` are the settings of the key files that it needs."""
+
+    schema: str
+    report: AuditReport
+    needs: set[str]
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -105,7 +113,7 @@ def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -
         aside = ending_with(path, f".before-{at.strftime('%Y%m%d-%H%M%S')}")
     with _copied(backup, path) as copy:
         marked = files_beside(backup, session.settings)
-        schema, report = _check_copy(backup, copy, marked, should_migrate)
+        checked = _check_copy(backup, copy, marked, should_migrate)
         if path.exists():
             give_to_owner_of(path, copy)
         with placed(keys):
@@ -113,12 +121,16 @@ def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -
             to_disk(path.parent)
     return Restored(
         file=str(path),
-        schema=schema,
-        accounts=report.accounts,
-        entries=report.entries,
+        schema=checked.schema,
+        accounts=checked.report.accounts,
+        entries=checked.report.entries,
         is_digest_checked=ending_with(backup, DIGEST).exists(),
         keys=[str(file.path) for file in files if file.beside(backup).exists()],
-        keys_missing=[str(file.path) for file in files if not file.path.exists()],
+        keys_missing=[
+            str(file.path)
+            for file in files_of(session.settings)
+            if file.setting in checked.needs and not file.path.exists()
+        ],
         replaced=None if aside is None else str(aside),
     )
 
@@ -158,13 +170,13 @@ def _copy(backup: Path, copy: Path) -> None:
 
 def _check_copy(
     backup: Path, copy: Path, files: Sequence[CheckedKeyFile], should_migrate: bool
-) -> tuple[str, AuditReport]:
-    """Checks all that can be checked of a copy; gives its schema and the audit's report."""
+) -> _Checked:
+    """Checks all that can be checked of a copy."""
     with progress_bar("Checking", 1 + len(CHECKS)) as advance:
         refuse_damaged(copy, backup)
         advance(1)
 
-        async def work(session: Session) -> tuple[str, AuditReport]:
+        async def work(session: Session) -> _Checked:
             database = session.open_any()
             schema = await database.schema_revision()
             if schema is None:
@@ -183,17 +195,17 @@ def _check_copy(
             report = await audit(database, session.runtime.at_ms(), advance)
             if not report.damage:
                 await note_act(database, session.runtime, "restore", f"backup {backup.name}")
-            return schema, report
+            return _Checked(schema, report, await settings_of_keys(database, all_tables()))
 
-        schema, report = run(Session({"database": f"sqlite:///{copy}"}), work)
-    _refuse_breaches(backup, report)
+        checked = run(Session({"database": f"sqlite:///{copy}"}), work)
+    _refuse_breaches(backup, checked.report)
     if side_files_of(copy):
         # SQLite does not report it: what was just written is not in the copy, or a part of it.
         raise CommandError(
             f"{copy} could not be written, and {backup} is not restored: is its disk full?"
         )
     to_disk(copy)
-    return schema, report
+    return checked
 
 
 def _refuse_breaches(backup: Path, report: AuditReport) -> None:

@@ -14,7 +14,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
@@ -60,9 +60,7 @@ class GrantRequest(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(consent.c[name] for name in Grant.__struct_fields__)
-_INSERT = Query(
-    lambda: consent.insert().values({name: bindparam(name) for name in Grant.__struct_fields__})
-)
+_INSERT = Query(lambda: insert_row(consent))
 _EXTEND = Query(
     lambda: (
         consent.update()

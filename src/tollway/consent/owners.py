@@ -13,7 +13,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, contains_pattern
+from tollway.store.query import Query, contains_pattern, insert_row
 from tollway.store.schema.consent import owner
 from tollway.store.versions import directory_changed
 
@@ -41,9 +41,7 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(owner.c[name] for name in Owner.__struct_fields__)
-_INSERT = Query(
-    lambda: owner.insert().values({column.name: bindparam(column.name) for column in owner.c})
-)
+_INSERT = Query(lambda: insert_row(owner))
 _FIND = Query(
     lambda: select(*_COLUMNS, owner.c.password_hash).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
@@ -240,7 +238,7 @@ def _check(added: Owner) -> None:
     ):
         if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
             raise LedgerError(
-                "A {what} has {least} to {most} printable characters.",
+                "The {what} must have {least} to {most} printable characters.",
                 what=Sentence(what),
                 least=least,
                 most=most,

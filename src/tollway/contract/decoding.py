@@ -237,6 +237,9 @@ _SAME_THING = (
 
 
 def _plain(name: str) -> str:
+    # Some libraries write a list, or what is in an object, as name[] or name[part].
+    if name.endswith("]"):
+        name = name.partition("[")[0]
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 

@@ -3,7 +3,8 @@
 A request type declares its fields once, as `Annotated[type, Field(kind, ...)]`. Decoding, error
 messages, the OpenAPI document and the docs are all made from that declaration. A kind takes the
 raw value (a string from a query or form, anything from JSON) and returns the typed one, or raises
-`Unfit` with what was wrong. Spaces around a value are no part of it, unless a `Text` keeps them.
+`Unfit` with what was wrong. Spaces around a value are no part of it, unless a `Text` keeps them,
+and around a number, time, code or phone neither are marks that cannot be seen.
 """
 
 import re
@@ -54,6 +55,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 
 
+# Of direction, of no width and of byte order: a text that is copied often brings some along.
+_UNSEEN = "".join(
+    map(chr, (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF))
+)
+_AROUND = "".join(each for each in map(chr, range(0x3001)) if each.isspace()) + _UNSEEN
+
+
+def _bare(text: str) -> str:
+    """A text without what is around it and cannot be seen. Not for ids, which are as stored."""
+    return text.strip(_AROUND)
+
+
 def is_unicode(text: str) -> bool:
     """Whether a text can be encoded: JSON's escapes can have half of a surrogate pair."""
     # Such halves are not printable, and nearly every text is.
@@ -90,6 +103,8 @@ class Text(msgspec.Struct, frozen=True):
                 raise Unfit(_HAS_NUL)
             if not is_unicode(raw):
                 raise Unfit(_NOT_UNICODE)
+            if not _bare(raw):
+                raise Unfit(_EMPTY)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
             characters = "1 character" if size == 1 else f"{size} characters"
@@ -137,7 +152,7 @@ class Code(Text, frozen=True):
     """A short name that is given in capitals, and taken in any case."""
 
     def read(self, raw: object) -> str:
-        return super().read(raw).upper()
+        return super().read(_bare(raw) if isinstance(raw, str) else raw).upper()
 
 
 # A mobile, a fixed line with its area, one within an area, a service number, one of abroad.
@@ -167,7 +182,7 @@ class Phone(Text, frozen=True):
         )
 
     def read(self, raw: object) -> str:
-        text = super().read(raw)
+        text = super().read(_bare(raw) if isinstance(raw, str) else raw)
         if text.isascii() and _PHONE.fullmatch(text):
             return text
         text = normalize("NFKC", text)
@@ -193,7 +208,7 @@ class Day(msgspec.Struct, frozen=True):
     def read(self, raw: object) -> date:
         # Matched first because fromisoformat also takes forms that a caller never means here
         # (20260101, 2026-W01-1), and other scripts' digits.
-        text = raw.strip() if isinstance(raw, str) else ""
+        text = _bare(raw) if isinstance(raw, str) else ""
         if not _DAY.fullmatch(text):
             raise Unfit(_NOT_LIKE_A_DAY)
         try:
@@ -224,8 +239,8 @@ def _whole_number(raw: object) -> int:
         if abs(raw) >= _ROUNDED_FROM:
             raise Unfit(_ROUNDED)
         return int(raw)
-    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw.strip()):
-        return int(raw)
+    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(digits := _bare(raw)):
+        return int(digits)
     raise Unfit(_NOT_NUMBER)
 
 
@@ -306,7 +321,7 @@ def _written_time(raw: object) -> datetime:
     """A time that is written out: a day, its minute or its second, with an offset from UTC or, if
     it has none, by the gateway's clock."""
     # Matched first because fromisoformat takes many more forms.
-    found = _TIME.fullmatch(raw.strip()) if isinstance(raw, str) else None
+    found = _TIME.fullmatch(_bare(raw)) if isinstance(raw, str) else None
     if found is None:
         raise Unfit(_NOT_MOMENT)
     day, minute, second, offset = found.group("day", "minute", "second", "offset")

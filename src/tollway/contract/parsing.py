@@ -333,6 +333,7 @@ def _refuse_constant(pairs: list[tuple[str, object]]) -> None:
             raise _unreadable(BODY, problem, name)
 
 
+_EMPTY = Phrase("it is empty", "为空")
 _NOT_PLAIN = Phrase(
     "its Content-Type is neither JSON nor a form, and it is neither by itself",
     "Content-Type 不是 JSON 或表单，内容也不是",
@@ -363,6 +364,8 @@ def read_body(
     if kind == _URLENCODED or is_nothing or _PLAIN_FORM.fullmatch(body):
         return _urlencoded(body, BODY, charset)
     if kind == JSON_TYPE:
+        if not body.strip():
+            raise _unreadable(BODY, _EMPTY)
         return read_json(body, charset, members_max)
     if kind == _MULTIPART:
         return read_form(content_type, body)

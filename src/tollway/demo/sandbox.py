@@ -195,7 +195,8 @@ class Sandbox:
 
     async def _make(self) -> SqliteDatabase:
         self._folder = self._folder or SandboxFolder()
-        file = SqliteDatabase(str(self._folder.path / _FILE), _PATIENCE_S, self._metrics)
+        path = str(self._folder.path / _FILE)
+        file = SqliteDatabase(path, _PATIENCE_S, self._metrics, may_vanish=True)
         try:
             await migrate(file)
             await add_sandbox_owners(file)

@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import NamedTuple
@@ -56,18 +56,12 @@ class Connections:
     """
 
     def __init__(
-        self,
-        port: int,
-        most: int,
-        read_timeout_s: float,
-        in_hand: Collection[Peer],
-        now_s: Callable[[], float] = monotonic,
+        self, port: int, most: int, read_timeout_s: float, in_hand: Collection[Peer]
     ) -> None:
         self._port = port
         self._most = most
         self._read_timeout_s = read_timeout_s
         self._in_hand = in_hand
-        self._now_s = now_s
         self._unread: dict[int, _Unread] = {}
 
     def count(self) -> int:
@@ -105,7 +99,7 @@ class Connections:
                     # The server's own socket; those that it accepts have the same size.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
                     continue
-                peer, now_s = _peer(connection), self._now_s()
+                peer, now_s = _peer(connection), monotonic()
                 seen = known.get(descriptor)
                 acknowledged = _measured(connection, _BYTES_ACKNOWLEDGED)
                 if seen is None or seen.peer != peer:

@@ -21,7 +21,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import recovery_code, second_factor
 from tollway.store.sealing import Sealer
 
@@ -88,7 +88,7 @@ _confirmed = select(
 ).where(second_factor.c.confirmed_at_s.is_not(None))
 _ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
 _ONE = Query(lambda: _confirmed.where(*_its_key))
-_new = insert(second_factor).values({c.name: bindparam(c.name) for c in second_factor.c})
+_new = insert_row(second_factor)
 # One statement: a factor that is confirmed at the same moment stays.
 _BEGIN = Query(
     lambda: _new.on_conflict_do_update(
@@ -116,9 +116,7 @@ _USE_STEP = Query(
     )
 )
 _REMOVE = Query(lambda: second_factor.delete().where(*_its_key))
-_ADD_CODE = Query(
-    lambda: recovery_code.insert().values({c.name: bindparam(c.name) for c in recovery_code.c})
-)
+_ADD_CODE = Query(lambda: insert_row(recovery_code))
 _of_holder = (
     recovery_code.c.kind == bindparam("of_kind"),
     recovery_code.c.subject_id == bindparam("of_subject"),

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, select
 
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
 
 # What every cookie of a session begins with; others need not be looked for.
@@ -45,11 +45,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
-_INSERT = Query(
-    lambda: session.insert().values(
-        {name: bindparam(name) for name in ("hash", *Session.__struct_fields__)}
-    )
-)
+_INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(
@@ -149,11 +145,8 @@ async def find_session(
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:
     """Signs out: a copy of the cookie is worth nothing from now on."""
-
-    async def work(transaction: Transaction) -> None:
-        await transaction.execute(_END, wanted=_hash(cookie), now_s=int(now_s))
-
-    await database.write(work)
+    values = {"wanted": _hash(cookie), "now_s": int(now_s)}
+    await database.write(lambda transaction: transaction.execute(_END, **values))
 
 
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:

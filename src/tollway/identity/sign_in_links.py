@@ -90,7 +90,7 @@ async def invite(
     for what, text, least in (("name", name, 1), ("login", login, _LOGIN_MIN)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
             raise LedgerError(
-                "A {what} has {least} to {most} printable characters.",
+                "The {what} must have {least} to {most} printable characters.",
                 what=Sentence(what),
                 least=least,
                 most=_NAME_MAX,

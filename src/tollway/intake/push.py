@@ -84,12 +84,10 @@ class Pushes:
         sealer: Sealer,
         settings: Settings,
         limits: PushLimits,
-        now_s: Callable[[], float] = time,
     ) -> None:
         self._database = database
         self._sealer = sealer
         self._settings = settings
-        self._now_s = now_s
         self._kind = kind
         self._loader = loader
         self._limits = limits
@@ -101,11 +99,11 @@ class Pushes:
                 request.headers.get("webhook-id", ""),
                 request.headers.get("webhook-timestamp", ""),
                 request.headers.get("webhook-signature", ""),
-                self._now_s(),
+                time(),
             )
             # A push that is sent once more, or arrives late, is no newer than when it was signed;
             # and a sender gains nothing by a clock that is ahead.
-            signed_s = min(int(claimed.timestamp), int(self._now_s()))
+            signed_s = min(int(claimed.timestamp), int(time()))
             async with self._limits.look_up.taken(_PATIENCE_S):
                 known = await find_source(self._database, self._sealer, source)
             if not known.keys:
@@ -132,7 +130,7 @@ class Pushes:
 
     async def _note(self, source: str) -> None:
         """Notes that a source has pushed, now and then: one that falls silent is found by it."""
-        now_s, noted_at_s = self._now_s(), self._limits.noted_at_s
+        now_s, noted_at_s = time(), self._limits.noted_at_s
         if now_s - noted_at_s.get(source, 0.0) < _NOTED_EVERY_S:
             return
         with suppress(StoreError):

@@ -1,7 +1,7 @@
 """Rejected records of pushes: kept with their reason until they are replayed.
 
 They are sealed, since a rejected record can have personal data too. A record's id follows from its
-content, so that one pushed twice is kept once.
+kind and content, so that one pushed twice is kept once.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
@@ -54,13 +54,7 @@ class Replay(msgspec.Struct, frozen=True):
     rejected: int
 
 
-_KEEP = Query(
-    lambda: (
-        insert(rejected_record)
-        .values({c.name: bindparam(c.name) for c in rejected_record.c})
-        .on_conflict_do_nothing()
-    )
-)
+_KEEP = Query(lambda: insert_row(rejected_record).on_conflict_do_nothing())
 _LIST = Query(
     lambda: select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
         rejected_record.c.received_at_s, rejected_record.c.id
@@ -105,7 +99,9 @@ def sealed_reject(
 ) -> dict[str, object]:
     """A rejected record as it is kept. Its id is made with the source's key: without it, the
     content of a sealed record cannot be guessed by trying."""
-    record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
+    # No kind has a line break in its name.
+    named = kind.encode() + b"\n" + record
+    record_id = hmac.digest(key, named, hashlib.sha256).hex()[:24]
     return {
         "source": source,
         "id": record_id,

@@ -83,8 +83,9 @@ def _send(
     """Runs in the second process."""
     if not_its is not None:
         not_its.close()
-        # It would stop the work of the first process, which is not here.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A terminal sends Ctrl+C to both. The first one ends this one, by closing its end of the pipe:
+    # if this one ended by itself, the first would report that as a failure.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _spare_garbage_collector()
     try:
         if is_held:
@@ -92,7 +93,7 @@ def _send(
         for piece in make(*arguments):
             connection.send_bytes(piece)
         connection.send_bytes(_END)
-    except (EOFError, ConnectionError, KeyboardInterrupt):
+    except (EOFError, ConnectionError):
         return
 
 

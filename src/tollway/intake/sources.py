@@ -16,7 +16,7 @@ from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
 from tollway.webhooks.signature import key_of, new_secret
@@ -58,9 +58,7 @@ class SourceSecret(msgspec.Struct, frozen=True):
     secret: str
 
 
-_ADD = Query(
-    lambda: push_source.insert().values({c.name: bindparam(c.name) for c in push_source.c})
-)
+_ADD = Query(lambda: insert_row(push_source))
 _LIST = Query(lambda: select(push_source).order_by(push_source.c.name))
 _SPEAK = Query(
     lambda: (

@@ -1,7 +1,6 @@
 """Accounts: the customers of the gateway, opened, found, listed and closed."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 from sqlalchemy import BindParameter, String, bindparam, func, or_, select
@@ -111,17 +110,13 @@ async def list_accounts(reader: Reader) -> list[Account]:
 
 async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]:
     """The names of some accounts."""
-    return await _of_some(reader, _NAMES, account_ids)
-
-
-async def _of_some(reader: Reader, query: Query, account_ids: Iterable[str]) -> dict[str, Any]:
     wanted = list(dict.fromkeys(account_ids))
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for start in range(0, len(wanted), _LISTED_MAX):
         piece = wanted[start : start + _LISTED_MAX]
         piece += [""] * (_LISTED_MAX - len(piece))
         values = {each.key: account_id for each, account_id in zip(_listed, piece, strict=True)}
-        found.update(await reader.fetch_all(query, **values))
+        found.update(await reader.fetch_all(_NAMES, **values))
     return found
 
 

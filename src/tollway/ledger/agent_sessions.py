@@ -89,8 +89,5 @@ async def _reserve(
 
 async def give_back(database: Database, account_id: str, name: str, price: int) -> None:
     """Gives back what a call did not cost."""
-
-    async def work(transaction: Transaction) -> None:
-        await transaction.execute(_GIVE_BACK, of_account=account_id, of_name=name, price=price)
-
-    await database.write(work)
+    values = {"of_account": account_id, "of_name": name, "price": price}
+    await database.write(lambda transaction: transaction.execute(_GIVE_BACK, **values))

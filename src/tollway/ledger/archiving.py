@@ -21,8 +21,9 @@ from sqlalchemy import (
     select,
 )
 
+from tollway.ledger.usage import ON_ARCHIVE
 from tollway.store.database import StoreError, Transaction
-from tollway.store.query import Insert, Query, insert
+from tollway.store.query import Insert, Query, insert, insert_row
 from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
 
 _KINDS = ("top_up", "correction", "charge", "hold", "release")
@@ -37,13 +38,7 @@ OLD_BALANCES = Query(
     lambda: (
         select(balance.c.account_id, balance.c.unit)
         .select_from(
-            balance.outerjoin(
-                archived_balance,
-                and_(
-                    archived_balance.c.account_id == balance.c.account_id,
-                    archived_balance.c.unit == balance.c.unit,
-                ),
-            ).join(
+            balance.outerjoin(archived_balance, ON_ARCHIVE).join(
                 entry,
                 and_(
                     entry.c.account_id == balance.c.account_id,
@@ -97,13 +92,7 @@ def _added_up(statement: Insert) -> Insert:
     )
 
 
-_CARRY = Query(
-    lambda: _added_up(
-        insert(archived_balance).values(
-            {each.name: bindparam(each.name) for each in archived_balance.c}
-        )
-    )
-)
+_CARRY = Query(lambda: _added_up(insert_row(archived_balance)))
 
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
 _in_month = and_(entry.c.at_ms >= _from_ms, entry.c.at_ms < _to_ms)

@@ -14,7 +14,7 @@ from sqlalchemy import Integer, bindparam, select
 
 from tollway.ledger.request_log import first_id, time_of
 from tollway.store.database import Database, Reader, StoreError, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import call_timing
 
 _IN_A_SECOND_MAX = 10
@@ -34,13 +34,7 @@ class StageTime(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decoder = msgspec.json.Decoder(list[StageTime])
-_ADD = Query(
-    lambda: (
-        insert(call_timing)
-        .values({column.name: bindparam(column.name) for column in call_timing.c})
-        .on_conflict_do_nothing()
-    )
-)
+_ADD = Query(lambda: insert_row(call_timing).on_conflict_do_nothing())
 _DROP = Query(
     lambda: call_timing.delete().where(
         call_timing.c.request_id.in_(

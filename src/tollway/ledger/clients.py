@@ -19,7 +19,7 @@ from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
 
@@ -49,11 +49,7 @@ class AddedClient(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(client.c[name] for name in Client.__struct_fields__)
-_INSERT = Query(
-    lambda: client.insert().values(
-        {name: bindparam(name) for name in ("hash", *Client.__struct_fields__)}
-    )
-)
+_INSERT = Query(lambda: insert_row(client))
 _OF_ACCOUNT = Query(
     lambda: (
         select(*_COLUMNS)

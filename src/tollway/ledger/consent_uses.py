@@ -10,13 +10,11 @@ from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
 
 from tollway.ledger.charges import GrantKey
 from tollway.store.database import Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry
 
-_ADD_USE = Query(
-    lambda: consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c})
-)
+_ADD_USE = Query(lambda: insert_row(consent_use))
 _before_ms = bindparam("before_ms", type_=BigInteger)
 _of_grant = (
     consent_use.c.owner_kind == bindparam("of_kind"),

@@ -15,7 +15,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
 
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-ADD_ENTRY = Query(lambda: entry.insert().values({c.name: bindparam(c.name) for c in entry.c}))
+ADD_ENTRY = Query(lambda: insert_row(entry))
 _insert_balance = insert(balance).values(
     account_id=bindparam("account_id"),
     unit=bindparam("unit"),

@@ -7,17 +7,17 @@ numbered as they are committed, which is nearly but not quite the order of their
 
 from collections.abc import Iterable
 
-from sqlalchemy import bindparam
+from sqlalchemy import BigInteger, bindparam, func, select
 
-from tollway.store.database import Row, Transaction
+from tollway.store.database import Reader, Row, Transaction
 from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query, insert
-from tollway.store.schema.ledger import entry_day
+from tollway.store.query import Query, insert_row
+from tollway.store.schema.ledger import entry_day, usage_cursor
 
 DAY_MS = 86_400_000
 _Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind, operation
 
-_new = insert(entry_day).values({column.name: bindparam(column.name) for column in entry_day.c})
+_new = insert_row(entry_day)
 # Later entries have higher numbers, so the first number stays.
 _ADD = ManyRows(
     entry_day,
@@ -32,6 +32,40 @@ _ADD = ManyRows(
         )
     ),
 )
+_cursor = select(usage_cursor.c.number).where(
+    usage_cursor.c.account_id == bindparam("of_account"),
+    usage_cursor.c.unit == bindparam("of_unit"),
+)
+_NUMBERS = Query(
+    lambda: select(
+        func.min(entry_day.c.first_number),
+        func.max(entry_day.c.last_number),
+        _cursor.scalar_subquery(),
+    ).where(
+        entry_day.c.account_id == bindparam("of_account"),
+        entry_day.c.unit == bindparam("of_unit"),
+        entry_day.c.day.between(
+            bindparam("first_day", type_=BigInteger), bindparam("last_day", type_=BigInteger)
+        ),
+    )
+)
+
+
+async def numbers_of_span(
+    reader: Reader, account_id: str, unit: str, span_ms: range, newest: int
+) -> list[range]:
+    """Where the entries of a span of time are, up to the newest number: among those of its days,
+    and among those that are in no sum yet. Not all of these are of the span."""
+    row = await reader.fetch_one(
+        _NUMBERS,
+        of_account=account_id,
+        of_unit=unit,
+        first_day=span_ms.start // DAY_MS,
+        last_day=(span_ms.stop - 1) // DAY_MS,
+    )
+    first, last, summed = row or (None, None, None)
+    of_days = [] if first is None else [range(first, min(last, newest) + 1)]
+    return [*of_days, range((summed or 0) + 1, newest + 1)]
 
 
 class EntryDays:

@@ -18,7 +18,7 @@ from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.idempotency import free_key
 from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 
@@ -57,13 +57,7 @@ def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
 
 
 HOLD_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
-_INSERT = Query(
-    lambda: (
-        insert(hold)
-        .values({column.name: bindparam(column.name) for column in hold.c})
-        .on_conflict_do_nothing()
-    )
-)
+_INSERT = Query(lambda: insert_row(hold).on_conflict_do_nothing())
 _SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
 _CAPTURE = _moving(2, posted=balance.c.posted + bindparam("total"))
 _RELEASE = _moving(1, amount=balance.c.amount + bindparam("total"))

@@ -16,7 +16,7 @@ from tollway.ledger.request_log import time_of
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
@@ -57,9 +57,7 @@ _FIND = Query(
     ).where(*_of_key, idempotency_key.c.at_ms > bindparam("older_ms"))
 )
 _is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
-_new = insert(idempotency_key).values(
-    {column.name: bindparam(column.name) for column in idempotency_key.c}
-)
+_new = insert_row(idempotency_key)
 _KEEP = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=[*idempotency_key.primary_key],

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 import msgspec
 from sqlalchemy import bindparam, select
 
+from tollway.contract.operation import Operation
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
 from tollway.store.versions import directory_changed
 
@@ -35,19 +36,7 @@ class OperationState(msgspec.Struct, frozen=True):
     price: int | None
 
 
-# PostgreSQL's insert is used for both engines: its ON CONFLICT compiles to the same text on SQLite.
-_insert_permission = insert(permission).values(
-    {column.name: bindparam(column.name) for column in permission.c}
-)
-_GRANT = Query(
-    lambda: _insert_permission.on_conflict_do_update(
-        index_elements=["account_id", "operation"],
-        set_={
-            "price": _insert_permission.excluded.price,
-            "rate_limit": _insert_permission.excluded.rate_limit,
-        },
-    )
-)
+_GRANT = upsert(permission)
 _REVOKE = Query(
     lambda: permission.delete().where(
         permission.c.account_id == bindparam("account_id"),
@@ -113,7 +102,7 @@ async def revoke_grant(
         before = await _permission(transaction, found.id, operation)
         if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
             raise LedgerError(
-                "Account {account} has no grant for {operation}.",
+                "Account {account} has no permission for {operation}.",
                 account=account_wanted,
                 operation=operation,
             )
@@ -135,6 +124,12 @@ async def list_permissions(reader: Reader, account_id: str) -> list[Permission]:
 async def operation_states(reader: Reader) -> dict[str, OperationState]:
     rows = await reader.fetch_all(_STATES)
     return {name: OperationState(name, bool(closed), price) for name, closed, price in rows}
+
+
+def common_price(operation: Operation, states: Mapping[str, OperationState]) -> int:
+    """What a call costs the accounts that have no price of their own."""
+    state = states.get(operation.name)
+    return operation.default_price if state is None or state.price is None else state.price
 
 
 async def set_closed(

@@ -23,7 +23,7 @@ from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import entry, refused_call
 from tollway.telemetry.metrics import Metrics
 
@@ -86,13 +86,7 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     owner_id: str | None = None
 
 
-_ADD = Query(
-    lambda: (
-        insert(refused_call)
-        .values({column.name: bindparam(column.name) for column in refused_call.c})
-        .on_conflict_do_nothing()
-    )
-)
+_ADD = Query(lambda: insert_row(refused_call).on_conflict_do_nothing())
 _SET_MORE = Query(
     lambda: (
         refused_call.update()

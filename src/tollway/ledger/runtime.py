@@ -45,14 +45,13 @@ UNATTENDED = Runtime()
 class Calendar:
     """Today in one time zone; worked out once a day, because every call asks."""
 
-    def __init__(self, zone: ZoneInfo, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, zone: ZoneInfo) -> None:
         self._zone = zone
-        self._now_s = now_s
         self._from_s = self._until_s = 0.0
         self._today = date.min
 
     def today(self) -> date:
-        now_s = self._now_s()
+        now_s = time.time()
         if not self._from_s <= now_s < self._until_s:
             now = datetime.fromtimestamp(now_s, self._zone)
             midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)

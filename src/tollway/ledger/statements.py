@@ -31,6 +31,7 @@ from sqlalchemy import (
 )
 
 from tollway.ledger.entry_days import DAY_MS
+from tollway.ledger.usage import ON_ARCHIVE, ON_CURSOR
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
 from tollway.store.schema.ledger import archived_balance, balance, entry, entry_day, usage_cursor
@@ -74,12 +75,6 @@ _LAST_YEAR = 9998
 _start_ms = bindparam("start_ms", type_=BigInteger)
 _end_ms = bindparam("end_ms", type_=BigInteger)
 _of_account = balance.c.account_id == bindparam("of_account")
-_on_cursor = and_(
-    usage_cursor.c.account_id == balance.c.account_id, usage_cursor.c.unit == balance.c.unit
-)
-_on_archive = and_(
-    archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
-)
 
 
 # The parts of a statement: a balance as it is now, what came within the span, and what came later.
@@ -124,7 +119,7 @@ def _not_summed() -> FromClause:
     tables: SQLite would read all entries of the account first."""
     own = (
         select(balance.c.account_id, balance.c.unit, usage_cursor.c.number)
-        .select_from(balance.outerjoin(usage_cursor, _on_cursor))
+        .select_from(balance.outerjoin(usage_cursor, ON_CURSOR))
         .where(_of_account)
         .subquery("own")
     )
@@ -178,7 +173,7 @@ def _statement() -> CompoundSelect[Any]:
             archived_balance.c.at_ms,
             balance.c.amount,
         )
-        .select_from(balance.outerjoin(archived_balance, _on_archive))
+        .select_from(balance.outerjoin(archived_balance, ON_ARCHIVE))
         .where(_of_account)
     )
     day = entry_day.c.day

@@ -17,7 +17,7 @@ from tollway.contract.addresses import Network, is_within, networks
 from tollway.ledger import LedgerError
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token, token_day
 
 # What a token names to use the account API, beside the names of operations.
@@ -128,9 +128,7 @@ _is_its_day = token_day.c.day_at_ms.between(_day, _day + _AHEAD_MS)
 _credits = case((_is_its_day, token_day.c.credits), else_=0)
 _calls = case((_is_its_day, token_day.c.calls), else_=0)
 _new_credits = _credits + bindparam("amount", type_=BigInteger)
-_BEGIN = Query(
-    lambda: token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c})
-)
+_BEGIN = Query(lambda: insert_row(token_day))
 _counter = select(func.coalesce(token.c.counted_with, token.c.id)).where(
     token.c.id == bindparam("of_token")
 )

@@ -24,7 +24,7 @@ from tollway.ledger.token_limits import (
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.pieces import PIECE
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
 
@@ -63,9 +63,7 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
 TOKEN_COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
-_INSERT = Query(
-    lambda: token.insert().values({each.name: bindparam(each.name) for each in token.c})
-)
+_INSERT = Query(lambda: insert_row(token))
 _of_account = (
     select(*TOKEN_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))

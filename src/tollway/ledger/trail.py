@@ -14,7 +14,7 @@ from sqlalchemy import Integer, bindparam, or_, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import operator_act
 
 _FIRST_HASH = bytes(32)
@@ -42,11 +42,7 @@ _LAST = Query(
         .limit(1)
     )
 )
-_APPEND = Query(
-    lambda: operator_act.insert().values(
-        {name: bindparam(name) for name in OperatorAct.__struct_fields__}
-    )
-)
+_APPEND = Query(lambda: insert_row(operator_act))
 _NEWEST = Query(
     lambda: (
         select(*_COLUMNS)

@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 
 from tollway.ledger.entry_days import EntryDays
 from tollway.store.database import Database, Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -39,10 +39,11 @@ class UsageSum(msgspec.Struct, frozen=True):
     amount: int
 
 
-_on_cursor = and_(
+# What joins a balance with its cursor, and with its archive.
+ON_CURSOR = and_(
     usage_cursor.c.account_id == balance.c.account_id, usage_cursor.c.unit == balance.c.unit
 )
-_on_archive = and_(
+ON_ARCHIVE = and_(
     archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
 )
 _reached = func.coalesce(usage_cursor.c.number, 0)
@@ -56,7 +57,7 @@ _BEHIND = Query(
             func.coalesce(archived_balance.c.charge, 0),
         )
         .select_from(
-            balance.outerjoin(usage_cursor, _on_cursor).outerjoin(archived_balance, _on_archive)
+            balance.outerjoin(usage_cursor, ON_CURSOR).outerjoin(archived_balance, ON_ARCHIVE)
         )
         .where(balance.c.entries > _reached)
         .order_by(balance.c.account_id, balance.c.unit)
@@ -82,7 +83,7 @@ _SUMMED = Query(
         usage.c.span_s == DAY_S,
     )
 )
-_new = insert(usage).values({column.name: bindparam(column.name) for column in usage.c})
+_new = insert_row(usage)
 _ADD = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=list(usage.primary_key.columns),
@@ -92,9 +93,7 @@ _ADD = Query(
         },
     )
 )
-_cursor = insert(usage_cursor).values(
-    {column.name: bindparam(column.name) for column in usage_cursor.c}
-)
+_cursor = insert_row(usage_cursor)
 _MOVE = Query(
     lambda: _cursor.on_conflict_do_update(
         index_elements=list(usage_cursor.primary_key.columns),
@@ -251,7 +250,7 @@ _quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
 _late = (
     select(_quarter, entry.c.unit, entry.c.operation, entry.c.amount)
     .select_from(
-        balance.outerjoin(usage_cursor, _on_cursor).outerjoin(
+        balance.outerjoin(usage_cursor, ON_CURSOR).outerjoin(
             entry,
             and_(
                 entry.c.account_id == balance.c.account_id,

@@ -39,3 +39,9 @@ RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.rec
 # Importing a schema file declares its tables; those of the subjects are imported by now.
 _COMMON = (carriers, consent, database, identity, intake, ledger, webhooks)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
+
+
+def title_of(name: str) -> str:
+    """The title of an operation; its name, if its package is not installed any more."""
+    operation = BY_NAME.get(name)
+    return name if operation is None else operation.title

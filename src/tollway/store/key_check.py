@@ -18,7 +18,7 @@ from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
 from tollway.store.moving.source import sealed_tables
 from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
 from tollway.store.sqlite.path_check import user_name
@@ -28,13 +28,7 @@ KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 _ONLY = 0
 
 _READ = Query(lambda: select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
-_ENTER = Query(
-    lambda: (
-        insert(key_check)
-        .values({column.name: bindparam(column.name) for column in key_check.c})
-        .on_conflict_do_nothing()
-    )
-)
+_ENTER = Query(lambda: insert_row(key_check).on_conflict_do_nothing())
 _FORGET = Query(lambda: key_check.delete().where(key_check.c.setting == bindparam("its")))
 
 # A secret that decrypts no data may be replaced at any time.
@@ -146,6 +140,12 @@ async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -
             refuse_other(file, known[file.setting])
 
 
+async def settings_of_keys(reader: Reader, tables: Iterable[Table]) -> set[str]:
+    """The settings of the files that a database cannot be used without."""
+    needed = {setting for setting, fingerprints in (await _known(reader)).items() if fingerprints}
+    return needed | {KEY_FILE} if await _is_sealed(reader, tables) else needed
+
+
 async def use_files(
     database: Database, files: Sequence[CheckedKeyFile], tables: Iterable[Table]
 ) -> None:
@@ -159,11 +159,7 @@ async def use_files(
     rows = [row for file in files for row in _rows(file)]
     if all(key_id in known[setting] for setting, key_id, _ in rows):
         return
-
-    async def enter(transaction: Transaction) -> None:
-        await transaction.execute_many(_ENTER, rows)
-
-    await database.write(enter)
+    await database.write(lambda transaction: transaction.execute_many(_ENTER, rows))
     # Another process may have been first.
     known = await _known(database)
     for file in files:
@@ -204,11 +200,16 @@ async def _known(reader: Reader) -> dict[str, dict[int, bytes]]:
     return known
 
 
-async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[Table]) -> None:
-    """New keys could not decrypt what is sealed already."""
+async def _is_sealed(reader: Reader, tables: Iterable[Table]) -> bool:
+    """Whether rows of these tables can only be read with keys."""
     has_rows = (exists().select_from(table) for table in sealed_tables(tables))
     row = await reader.fetch_one(Query(select(or_(*has_rows))))
-    if row is not None and row[0]:
+    return row is not None and bool(row[0])
+
+
+async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[Table]) -> None:
+    """New keys could not decrypt what is sealed already."""
+    if await _is_sealed(reader, tables):
         raise KeyFileError(
             f"There is no {file}, and the database has sealed data: set {file.setting} to the "
             "file with its keys."

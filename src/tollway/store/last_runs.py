@@ -35,10 +35,9 @@ _OUTCOMES = Query(lambda: select(last_run.c.name, last_run.c.at_s, last_run.c.is
 async def note_run(
     database: Database, name: str, at_s: int, *, is_good: bool = True, result: str = "{}"
 ) -> None:
-    async def work(transaction: Transaction) -> None:
-        await note_run_in(transaction, name, at_s, is_good=is_good, result=result)
-
-    await database.write(work)
+    await database.write(
+        lambda transaction: note_run_in(transaction, name, at_s, is_good=is_good, result=result)
+    )
 
 
 async def note_run_in(

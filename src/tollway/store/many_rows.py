@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Any
 
-from sqlalchemy import Table, bindparam
+from sqlalchemy import Table
 
-from tollway.store.query import Query, upsert
+from tollway.store.query import Query, insert_row, upsert
 
 # How many parameters a statement has. More rows in it save nothing, and the texts of many would not
 # fit into the memory that SQLite has at hand for small values.
@@ -114,8 +114,7 @@ def _joined(rows: Rows, start: int, end: int) -> Sequence[Any]:
 @cache
 def inserts(table: Table) -> ManyRows:
     """Of new rows."""
-    values: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c}
-    return ManyRows(table, Query(table.insert().values(values)))
+    return ManyRows(table, Query(insert_row(table)))
 
 
 @cache

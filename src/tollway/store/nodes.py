@@ -125,10 +125,7 @@ class Presence:
         await self._database.write(work)
 
     async def end(self) -> None:
-        async def work(transaction: Transaction) -> None:
-            await transaction.execute(_REMOVE, its=self._id)
-
-        await self._database.write(work)
+        await self._database.write(lambda transaction: transaction.execute(_REMOVE, its=self._id))
 
 
 async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list[str]:

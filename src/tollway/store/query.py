@@ -30,6 +30,7 @@ __all__ = [
     "StepsQuery",
     "contains_pattern",
     "insert",
+    "insert_row",
     "of_many",
     "upsert",
 ]
@@ -233,6 +234,11 @@ def contains_pattern(text: str) -> str:
     return f"%{escaped}%"
 
 
+def insert_row(table: Table) -> Insert:
+    """Stores a new row. Its parameters are the table's columns, in their order."""
+    return insert(table).values({column.name: bindparam(column.name) for column in table.c})
+
+
 def upsert(table: Table) -> Query:
     """Stores a row, or replaces one with the same key if it says something else.
 
@@ -240,7 +246,7 @@ def upsert(table: Table) -> Query:
     """
 
     def statement() -> Insert:
-        added = insert(table).values({column.name: bindparam(column.name) for column in table.c})
+        added = insert_row(table)
         said = [column for column in table.c if not column.primary_key]
         new = added.excluded
         return added.on_conflict_do_update(

@@ -4,20 +4,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from tollway.consent.grants import Grant
+from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance, Entry
-from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
 from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Cell,
     Chart,
-    Column,
     Empty,
     Field,
     Figure,
@@ -28,7 +27,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, listed, sentence
+from tollway.web.wording import amount, grouped, listed, plain_number, sentence, sentences
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
@@ -47,10 +46,13 @@ def unit_name(context: Context, unit: str) -> str:
     name = unit.removeprefix("calls:")
     if name == unit:
         return context.say("credits")
-    operation = BY_NAME.get(name)
-    return context.say(
-        "calls: {operation}", operation=context.say(operation.title if operation else name)
-    )
+    return context.say("calls: {operation}", operation=context.say(title_of(name)))
+
+
+def units(context: Context) -> list[tuple[str, str]]:
+    """Every balance that an account can have, and what it is called."""
+    names = dict.fromkeys(["credits", *(each.balance_unit for each in OPERATIONS)])
+    return [(each, unit_name(context, each)) for each in names]
 
 
 # What a shop or user can allow, by its kind and the scope, and the operation it is for.
@@ -65,6 +67,21 @@ def scope_title(context: Context, grant: Grant) -> str:
     """What a grant allows: the operation that needs it."""
     found = CONSENTED.get((grant.owner_kind, grant.scope))
     return context.say(found[1]) if found else grant.scope
+
+
+def grants_after(context: Context) -> tuple[int, str] | None:
+    """The grant behind which a page of a list begins; None for the first page."""
+    granted, _, grant_id = context.query("after").partition(":")
+    granted_at_s = plain_number(granted)
+    return None if granted_at_s is None else (granted_at_s, grant_id)
+
+
+def older_grants(path: str, text: str, found: Sequence[NamedGrant]) -> str:
+    """The address of the next page of such a list, if more than a page was found."""
+    if len(found) <= PAGE_ROWS:
+        return ""
+    last = found[PAGE_ROWS - 1].grant
+    return address(path, q=text, after=f"{last.granted_at_s}:{last.id}")
 
 
 def headed(text: str) -> str:
@@ -93,9 +110,7 @@ def balance_figures(
         note, tone = say("nothing taken in the last 7 days") if has_pace else "", ""
         if taken and has_pace:
             days = int(balance.amount * pace_days / taken)
-            day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
-                days=min(days, 36_500)
-            )
+            day = context.web.now() + timedelta(days=min(days, 36_500))
             note = say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
             if days > _DAYS_MEANT:
                 note = say("lasts for years at this pace")
@@ -146,18 +161,11 @@ async def tokens_table(
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
     rows = [_token_row(context, token, acts, is_closed=is_closed) for token in tokens[:PAGE_ROWS]]
+    titles = sentences(
+        "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
+    )
     return Table(
-        [
-            Column(say("Label")),
-            Column(say("Token")),
-            Column(say("Kind")),
-            Column(say("State")),
-            Column(say("Issued")),
-            Column(say("Last used")),
-            Column(say("Expires")),
-            Column(say("Limits")),
-            *(Column("") for _ in acts),
-        ],
+        [*map(say, titles), *("" for _ in acts)],
         rows,
         Empty(first if may_change else say("There is no token yet.")),
         title=say("Tokens") if kept else "",
@@ -255,13 +263,11 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
     prices: dict[str, int | None] = {}
     for operation in OPERATIONS:
         permission, state = held.get(operation.name), states.get(operation.name)
-        price = operation.default_price
-        if state is not None and state.price is not None:
-            price = state.price
-        if permission is not None and permission.price is not None:
-            price = permission.price
-        is_open = permission is not None and not (state is not None and state.is_closed)
-        prices[operation.name] = price if is_open else None
+        if permission is None or (state is not None and state.is_closed):
+            prices[operation.name] = None
+        else:
+            own = permission.price
+            prices[operation.name] = common_price(operation, states) if own is None else own
     return prices
 
 
@@ -279,7 +285,7 @@ def asked_limits(context: Context) -> TokenLimits:
 
 def days_shown(context: Context) -> tuple[date, date]:
     """The first and the last day of an account's usage that its page shows."""
-    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    today = context.web.now().date()
     return today - timedelta(days=DAYS_SHOWN - 1), today
 
 
@@ -316,7 +322,7 @@ def calls_chart(
         for number, operation in enumerate(OPERATIONS, start=1)
         if operation.name in calls
     ]
-    columns = [Column(span), *(Column(each.name, "number") for each in series)]
+    columns = [span, *(each.name for each in series)]
     rows = [
         [Cell(label), *(context.number(each.values[index]) for each in series)]
         for index, label in enumerate(labels)
@@ -364,15 +370,7 @@ def entries_table(
     if len(entries) == PAGE_ROWS and entries[-1].number > 1:
         older = address(path, **kept, unit=unit, before=entries[-1].number)
     return Table(
-        [
-            Column(say("Entry"), "number"),
-            Column(say("When")),
-            Column(say("Kind")),
-            Column(say("Amount"), "number"),
-            Column(say("Balance"), "number"),
-            Column(say("Reason")),
-            Column(say("Request")),
-        ],
+        [*map(say, sentences("Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"))],
         rows,
         Empty(say("There are no entries: the first top-up makes one.")),
         filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], dict(kept)),

@@ -119,6 +119,12 @@ class Context:
         """When today began, for what an account may make in a day."""
         return midnight_s(self.now_s, self.web.zone)
 
+    @property
+    def counted_from_s(self) -> int | None:
+        """Since when it is counted what the reader makes for an account; None for operators, who
+        are not limited."""
+        return self.day_start_s if self.person.account_id else None
+
     def query(self, name: str) -> str:
         """A value of the address, without spaces around it; what cannot be meant is empty."""
         text = self.request.query_params.get(name, "").strip()
@@ -235,31 +241,24 @@ def area_routes(
     web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
     """The routes of an area, and of getting into it."""
-    area = _Area(web, entrance, services, {spec.path: spec for spec in specs})
+    area, home = _Area(web, entrance, services, {spec.path: spec for spec in specs}), entrance.home
 
     def route(spec: PageSpec) -> Route:
         answer = partial(area.answer, spec)
-        return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
+        return web.route(spec.path, answer, answer)
 
     async def show_form(_: Request, visit: Visit[Person]) -> Response:
-        return web.redirect(entrance.home) if visit.person else entrance.form(visit, "")
-
-    def open_route(path: str, shown: object, posted: object) -> Route:
-        async def answer(request: Request, visit: Visit[Person]) -> Response:
-            handler = posted if request.method == "POST" else shown
-            return await handler(request, visit)  # type: ignore[operator,no-any-return]
-
-        return Route(entrance.home + path, web.endpoint(answer), methods=["GET", "POST"])
+        return web.redirect(home) if visit.person else entrance.form(visit, "")
 
     async def missing(_: Request, __: Visit[Person]) -> Response:
         raise PageError(404, "There is no such page", "The pages that there are have links here.")
 
     return [
         *(route(spec) for spec in specs),
-        open_route("/sign-in", show_form, entrance.sign_in),
-        open_route("/sign-out", show_form, entrance.sign_out),
-        open_route("/enter", entrance.show_link, entrance.enter),
-        open_route("/{rest:path}", missing, missing),
+        web.route(f"{home}/sign-in", show_form, entrance.sign_in),
+        web.route(f"{home}/sign-out", show_form, entrance.sign_out),
+        web.route(f"{home}/enter", entrance.show_link, entrance.enter),
+        web.route(f"{home}/{{rest:path}}", missing, missing),
     ]
 
 

@@ -4,7 +4,6 @@ The link only says what is asked for. The sign-in alone decides who may approve,
 again when the form comes back.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
+from tollway.web.account_parts import CONSENTED
 from tollway.web.owner import owner_sign_in
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
@@ -68,14 +68,12 @@ class AuthorizePages:
         web: Web[Owner],
         database: Database,
         links: ConsentLinks,
-        needs: Mapping[tuple[str, str], ConsentNeed],
         grant_days: int,
     ) -> None:
         self._web = web
         self._database = database
         self._runtime = Runtime(now_s=web.now_s)
         self._links = links
-        self._needs = needs
         self._grant_s = grant_days * 86_400
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -144,14 +142,14 @@ class AuthorizePages:
         if opened.is_expired:
             raise PageError(*_EXPIRED)
         grant_request = opened.grant_request
-        need = self._needs.get((grant_request.owner_kind, grant_request.scope))
+        found = CONSENTED.get((grant_request.owner_kind, grant_request.scope))
         try:
             account = await find_account(self._database, grant_request.account_id)
         except LedgerError:
             raise PageError(*_NOT_VALID) from None
-        if need is None or account.closed_at_s is not None:
+        if found is None or account.closed_at_s is not None:
             raise PageError(*_NOT_VALID)
-        return Asked(link, grant_request, account, need)
+        return Asked(link, grant_request, account, found[0])
 
     @staticmethod
     def _check_owner(visit: Visit[Owner], asked: Asked) -> None:

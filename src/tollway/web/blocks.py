@@ -27,11 +27,6 @@ class Cell(NamedTuple):
     share: int | None = None
 
 
-class Column(NamedTuple):
-    title: str
-    kind: str = ""
-
-
 class Empty(NamedTuple):
     """What an empty list says: why, the one act that fills it, and the equal command."""
 
@@ -110,7 +105,7 @@ class Table:
     ranking stay beside each other."""
 
     kind: ClassVar[str] = "table"
-    columns: Sequence[Column]
+    titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     empty: Empty
     title: str = ""
@@ -122,6 +117,13 @@ class Table:
     is_ranked: bool = False
     is_log: bool = False
     is_by_name: bool = False
+
+    @property
+    def numbers(self) -> list[bool]:
+        """Of each column, whether it has numbers: its title is then aligned as they are."""
+        return [
+            any("number" in cell.kind for cell in column) for column in zip(*self.rows, strict=True)
+        ]
 
 
 class Figure(NamedTuple):

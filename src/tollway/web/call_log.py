@@ -15,10 +15,10 @@ from tollway.ledger.request_log import (
     log_page,
 )
 from tollway.ledger.request_search import search_page
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
-from tollway.web.wording import amount, grouped, named_reason, sentence
+from tollway.web.blocks import Cell, Empty, Field, Filters, Link, Table
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, sentences
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The filters that are numbers, and how many digits these can have.
@@ -58,9 +58,7 @@ def wanted_calls(context: Context, account_id: str) -> CallFilter:
 
 
 def _number(context: Context, name: str) -> int | None:
-    text = context.query(name).replace(",", "")
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _NUMBERS[name]
-    return int(text) if is_number else None
+    return plain_number(context.query(name).replace(",", ""), _NUMBERS[name])
 
 
 def _problem(context: Context, name: str) -> str:
@@ -121,14 +119,10 @@ async def call_log(
     if not account_id:
         names = await names_of(context.database, (each.account_id for each in page.calls))
     chosen = chosen_filters(context)
-    columns = [Column(say("When")), Column(say("Outcome")), Column(say("Operation"))]
+    columns = [say("When"), say("Outcome"), say("Operation")]
     if not account_id:
-        columns.append(Column(say("Account")))
-    columns += [
-        Column(say("Code and reason")),
-        Column(say("Charged"), "number"),
-        Column(say("Request")),
-    ]
+        columns.append(say("Account"))
+    columns += [*map(say, sentences("Code and reason", "Charged", "Request"))]
     older = address(path, **kept, **chosen, before=page.before) if page.before else ""
     return Table(
         columns,
@@ -178,11 +172,10 @@ def _row(
     context: Context, path: str, call: LoggedCall, names: Mapping[str, str], *, is_mixed: bool
 ) -> list[Cell]:
     say = context.say
-    titles = {each.name: each.title for each in OPERATIONS}
     row = [
         context.time(call.at_ms / 1000),
         outcome_cell(context, call),
-        Cell(say(titles.get(call.operation, call.operation))),
+        Cell(say(title_of(call.operation))),
     ]
     if is_mixed:
         href = address("/operator/account", id=call.account_id)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tollway.contract.csv_rows import CsvWriter
 from tollway.ledger.entries import newest_entries
 from tollway.web.area import Context
-from tollway.web.wording import exact_time, grouped
+from tollway.web.wording import exact_time, grouped, plain_number
 
 # One file; older rows are in the next, which begins where this one ends.
 CSV_ROWS_MAX = 10_000
@@ -19,9 +19,9 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def before_number(context: Context) -> int:
-    """The entry before which a page or file begins."""
-    text = context.query("before")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 2**62
+    """The entry or act before which a page or file begins."""
+    number = plain_number(context.query("before"))
+    return 2**62 if number is None else number
 
 
 async def ledger_file(context: Context, account_id: str) -> Response:

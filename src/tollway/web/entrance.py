@@ -9,30 +9,24 @@ from starlette.responses import Response
 
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
 from tollway.identity.people import MEMBER, OPERATOR, Person, find_person, password_of
-from tollway.identity.sign_in_limits import TooManyAttemptsError, forget_mistakes
+from tollway.identity.sign_in_limits import forget_mistakes
 from tollway.identity.sign_in_links import open_link, use_link
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
-from tollway.web.page_errors import PageError
+from tollway.web.page_errors import UNUSABLE_LINK, PageError
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
-    AT_ONCE,
-    TOO_MANY,
     WRONG,
     Area,
     Doorkeeper,
     Sessions,
-    TooManyAtOnceError,
+    TooManyChecksError,
     Visit,
+    password_length,
 )
-from tollway.web.wording import is_own_address, sentence
+from tollway.web.wording import is_own_address
 
-_UNUSABLE = (
-    410,
-    sentence("This link cannot be used"),
-    sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
-)
 OPERATOR_PATH = "/operator"
 ACCOUNT_PATH = "/account"
 
@@ -98,10 +92,8 @@ class Entrance:
                 found = await self.doorkeeper.admit(
                     self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
                 )
-        except TooManyAttemptsError:
-            return self.form(visit, back, 429, TOO_MANY, login)
-        except TooManyAtOnceError:
-            return self.form(visit, back, 429, AT_ONCE, login)
+        except TooManyChecksError as error:
+            return self.form(visit, back, 429, error.problem, login)
         if found is None:
             return self.form(visit, back, 403, WRONG, login)
         path = back if is_own_address(back) else self.home
@@ -124,7 +116,7 @@ class Entrance:
         say = visit.view.say
         opened = await open_link(self.database, text, self.web.now_s())
         if opened is None:
-            raise PageError(*_UNUSABLE)
+            raise PageError(*UNUSABLE_LINK)
         fields = []
         if opened.may_choose_password:
             # Both at once: a code alone is asked for after the link.
@@ -150,15 +142,10 @@ class Entrance:
         form = await self.web.form(request, visit)
         text, password = form.get("link", ""), form.get("password", "")
         if password and not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-            problem = visit.view.say(
-                "It must have {least} to {most} characters.",
-                least=PASSWORD_MIN,
-                most=PASSWORD_MAX,
-            )
-            return await self._link_page(visit, text, 400, problem)
+            return await self._link_page(visit, text, 400, password_length(visit.view.say))
         opened = await open_link(self.database, text, self.web.now_s())
         if opened is None or opened.person.kind != self._kind:
-            raise PageError(*_UNUSABLE)
+            raise PageError(*UNUSABLE_LINK)
         password_hash, needs_code = None, bool(password) and opened.needs_code
         if password:
             if not opened.may_choose_password:
@@ -179,7 +166,7 @@ class Entrance:
             self.database, text, password_hash, self.web.now_s(), has_shown_code=needs_code
         )
         if found is None:
-            raise PageError(*_UNUSABLE)
+            raise PageError(*UNUSABLE_LINK)
         attempt = self.sessions.attempt(request, found.login)
         if password_hash is not None:
             await forget_mistakes(self.database, attempt)

@@ -11,21 +11,13 @@ from starlette.responses import Response
 from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
 from tollway.consent.owners import Owner
 from tollway.contract.operation import OwnerKind
-from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger.runtime import Runtime
 from tollway.operations.orders.storage import last_change_of
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
-from tollway.web.sign_in import (
-    AT_ONCE,
-    TOO_MANY,
-    Doorkeeper,
-    Sessions,
-    TooManyAtOnceError,
-    Visit,
-)
+from tollway.web.sign_in import Doorkeeper, Sessions, TooManyChecksError, Visit
 from tollway.web.wording import Say, exact_time, grouped, sentence
 
 HOME = "/owner"
@@ -100,10 +92,8 @@ class ErasePages:
                     form.get("password", ""),
                     self._web.now_s(),
                 )
-        except TooManyAttemptsError:
-            return self._form(visit, shop, 429, TOO_MANY, shop.id)
-        except TooManyAtOnceError:
-            return self._form(visit, shop, 429, AT_ONCE, shop.id)
+        except TooManyChecksError as error:
+            return self._form(visit, shop, 429, error.problem, shop.id)
         if found is None:
             return self._form(visit, shop, 403, _WRONG, shop.id)
         runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")

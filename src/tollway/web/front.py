@@ -1,6 +1,6 @@
 """The front page: what this gateway sells, whether it is well, and where each person goes in."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.owners import Owner
-from tollway.contract.operation import Operation
-from tollway.ledger.permissions import operation_states
+from tollway.ledger.permissions import common_price, operation_states
+from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
@@ -46,13 +46,11 @@ class FrontPage:
         self,
         web: Web[Owner],
         database: Database,
-        operations: Sequence[Operation],
         is_ready: Callable[[], Awaitable[bool]],
         demo: DemoHints | None,
     ) -> None:
         self._web = web
         self._database = database
-        self._operations = operations
         self._is_ready = is_ready
         self._demo = demo
 
@@ -70,16 +68,13 @@ class FrontPage:
     async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
         say, states = visit.view.say, await operation_states(self._database)
         offers = []
-        for operation in self._operations:
+        for operation in OPERATIONS:
             state = states.get(operation.name)
-            price = operation.default_price
-            if state is not None and state.price is not None:
-                price = state.price
             offers.append(
                 Offer(
                     say(operation.title),
                     f"{operation.method} {operation.path}",
-                    amount(say, operation.balance_unit, price),
+                    amount(say, operation.balance_unit, common_price(operation, states)),
                     state is None or not state.is_closed,
                 )
             )

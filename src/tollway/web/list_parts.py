@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from tollway.web.area import PAGE_ROWS, address
+from tollway.web.wording import plain_number
 
 T = TypeVar("T")
 # The row that a page begins with, in its address.
@@ -28,7 +29,7 @@ def list_part(
     most: int = PAGE_ROWS,
 ) -> ListPart[T]:
     """The page that begins with this row, or the first; `kept` is what else its address has."""
-    start = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 10 else 0
+    start = plain_number(begin, 9) or 0
     end = start + most
     return ListPart(
         found[start:end],

@@ -15,7 +15,7 @@ from tollway.identity.people import (
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Secret, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
@@ -55,7 +55,7 @@ async def members_table(
     ]
     titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*(Column(say(each)) for each in titles), Column(""), Column("")],
+        [*map(say, titles), "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",
@@ -104,7 +104,7 @@ async def invited(context: Context, account_id: str) -> Secret:
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),
         account_wanted=account_id,
-        day_start_s=_counted_from(context),
+        day_start_s=context.counted_from_s,
     )
     return _sent(context, made)
 
@@ -122,7 +122,7 @@ async def given_link(context: Context, account_id: str) -> Secret | Response:
     )
     if asked is not None:
         return asked
-    made = await new_start(context.database, context.runtime, member.id, _counted_from(context))
+    made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
     return _sent(context, made)
 
 
@@ -135,11 +135,6 @@ async def removed(context: Context, account_id: str) -> Response | None:
     if asked is None:
         await remove_person(context.database, context.runtime, member.id)
     return asked
-
-
-def _counted_from(context: Context) -> int | None:
-    """Since when a member's invitations are counted; those of operators are not."""
-    return context.day_start_s if context.person.account_id else None
 
 
 async def _other(context: Context, account_id: str) -> Person:

@@ -1,18 +1,21 @@
-"""A token that was just issued: shown once, with a call to copy if there is one that it can pay."""
+"""Tokens on the pages of operators and callers: issued, shown once with a call to copy if there is
+one that it can pay, and revoked."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
+
+from starlette.responses import Response
 
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
 from tollway.ledger.entries import list_balances
 from tollway.ledger.token_format import PREFIXES
-from tollway.ledger.tokens import IssuedToken, Token
+from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
+from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.web.account_parts import prices_of
+from tollway.web.account_parts import asked_limits, prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Link, Notice, Secret
 from tollway.web.code_samples import samples_of
@@ -22,6 +25,31 @@ from tollway.web.wording import listed
 _OF_DEMO = frozenset(
     ("product_id", "sid", "owner_id", "wp_code", "platform_user_id", "site_id", "adzone_id")
 )
+
+
+async def issued_token(context: Context, account_id: str) -> IssuedToken:
+    """Issues what the form of `token_form` asks for."""
+    days = context.optional_number("days", context.say("Valid for days"))
+    return await issue_token(
+        context.database,
+        context.runtime,
+        account_id,
+        kind="test" if context.form.get("kind") == "test" else "live",
+        label=context.form.get("label", "")[:100],
+        lifetime_s=None if days is None else days * DAY_S,
+        limits=asked_limits(context),
+        day_start_s=context.counted_from_s,
+    )
+
+
+async def revoked(context: Context, token: Token) -> Response | None:
+    """Revokes a token, once that was confirmed; what asks before."""
+    say, name = context.say, token.label or token.start
+    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
+    asked = context.ask_once(question, say("Revoke"))
+    if asked is None:
+        await revoke_token(context.database, context.runtime, token.id)
+    return asked
 
 
 async def payable_operations(context: Context, token: Token) -> list[Operation]:
@@ -50,7 +78,7 @@ async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
 
 async def _first_call(context: Context, issued: IssuedToken, operation: Operation) -> list[Block]:
     say, token = context.say, issued.token
-    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    today = context.web.now().date()
     request = ALL_EXAMPLES[operation.name].request(today)
     own: Mapping[str, Any] = {}
     if token.kind == "live" and not await _has_demo_data(context):

@@ -1,6 +1,5 @@
 """An owner's own pages: signing in and out, every grant, every read made under one, revoking."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -24,28 +23,19 @@ from tollway.consent.owners import (
     credential_of_login,
     sign_out_everywhere,
 )
-from tollway.contract.operation import ConsentNeed, OwnerKind
+from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import StoredPassword
-from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
+from tollway.web.account_parts import CONSENTED
 from tollway.web.erasure_page import erasure_state
 from tollway.web.list_parts import BEGIN, ListPart, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Frame, Web
 from tollway.web.second_factor import SecondFactorPages
-from tollway.web.sign_in import (
-    AT_ONCE,
-    TOO_MANY,
-    WRONG,
-    Area,
-    Doorkeeper,
-    Sessions,
-    TooManyAtOnceError,
-    Visit,
-)
+from tollway.web.sign_in import WRONG, Area, Doorkeeper, Sessions, TooManyChecksError, Visit
 from tollway.web.wording import sentence
 
 OWNER_PATH = "/owner"
@@ -106,8 +96,6 @@ class OwnerPages:
         sessions: Sessions[Owner],
         doorkeeper: Doorkeeper,
         second_factor: SecondFactorPages[Owner],
-        needs: Mapping[tuple[str, str], ConsentNeed],
-        titles: Mapping[str, str],
     ) -> None:
         self._web = web
         self._database = database
@@ -115,8 +103,6 @@ class OwnerPages:
         self._doorkeeper = doorkeeper
         self._second_factor = second_factor
         self._runtime = Runtime(now_s=web.now_s)
-        self._needs = needs
-        self._titles = titles
 
     async def home(self, request: Request, visit: Visit[Owner]) -> Response:
         notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
@@ -132,7 +118,6 @@ class OwnerPages:
             is_erasing=erasure is not None and erasure.finished_at_s is None,
             erasure=erasure_state(erasure, self._web.zone, visit.view.say),
             part=await self._shown(visit, visit.person, request.query_params.get(BEGIN, "")),
-            titles=self._titles,
         )
 
     async def show_sign_in(self, request: Request, _: Visit[Owner]) -> Response:
@@ -150,10 +135,8 @@ class OwnerPages:
                 found = await self._doorkeeper.admit(
                     self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
                 )
-        except TooManyAttemptsError:
-            return owner_sign_in(self._web, visit, 429, problem=TOO_MANY, **again)
-        except TooManyAtOnceError:
-            return owner_sign_in(self._web, visit, 429, problem=AT_ONCE, **again)
+        except TooManyChecksError as error:
+            return owner_sign_in(self._web, visit, 429, problem=error.problem, **again)
         if found is None:
             return owner_sign_in(self._web, visit, 403, problem=WRONG, **again)
         path = _after_sign_in(again["link"])
@@ -202,7 +185,6 @@ class OwnerPages:
             account=await find_account(self._database, grant.account_id),
             reads=found[:_READS_PAGE],
             has_older=len(found) > _READS_PAGE,
-            titles=self._titles,
         )
 
     async def _own_grant(self, owner: Owner, grant_id: str) -> Grant:
@@ -224,12 +206,12 @@ class OwnerPages:
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
-            need = self._needs.get((grant.owner_kind, grant.scope))
+            consented = CONSENTED.get((grant.owner_kind, grant.scope))
             shown.append(
                 ShownGrant(
                     grant,
                     account_name,
-                    need.asks if need else grant.scope,
+                    consented[0].asks if consented else grant.scope,
                     state := _state(grant, now_s),
                     visit.view.say(_STATES[state]),
                     list(await newest_reads(self._database, grant, _READS_SHOWN)),

@@ -5,9 +5,16 @@ import logging
 from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.database import StoreBusyError, StoreError
-from tollway.web.wording import View
+from tollway.web.wording import View, sentence
 
 logger = logging.getLogger("tollway.web")
+
+# What ends the page of a link that works once: status, title and text.
+UNUSABLE_LINK = (
+    410,
+    sentence("This link cannot be used"),
+    sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
+)
 
 
 class PageError(Exception):

@@ -15,9 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
+from tollway.operations.catalogue import title_of
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
@@ -145,7 +147,7 @@ class Web(Generic[P]):
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals["zone"] = zone.key
+        self._templates.globals.update(zone=zone.key, title_of=title_of)
         self._templates.filters["commands"] = _with_commands
         self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
             "%Y-%m-%d %H:%M"
@@ -156,6 +158,10 @@ class Web(Generic[P]):
         web = Web(sessions, self.zone, self.now_s, frame, view_path)
         web._slots, web._templates = self._slots, self._templates
         return web
+
+    def now(self) -> datetime:
+        """This moment, as the calendar of the pages has it."""
+        return datetime.fromtimestamp(self.now_s(), self.zone)
 
     def render(
         self, template: str, visit: Visit[P], status: int = 200, **values: object
@@ -251,6 +257,14 @@ class Web(Generic[P]):
             self._sessions.remember(response, visit)
         return response
 
+    def route(self, path: str, shown: Page[P], posted: Page[P]) -> Route:
+        """A path whose page is asked for, and to which a form may be sent."""
+
+        async def answer(request: Request, visit: Visit[P]) -> Response:
+            return await (posted if request.method == "POST" else shown)(request, visit)
+
+        return Route(path, self.endpoint(answer), methods=["GET", "POST"])
+
     def endpoint(self, page: Page[P]) -> Callable[[Request], Awaitable[Response]]:
         """The page once a slot is free, or else a fixed sentence."""
 
@@ -341,15 +355,7 @@ class Web(Generic[P]):
             (THEME_COOKIE, form.get("theme", ""), THEMES),
         ):
             if chosen in known:
-                response.set_cookie(
-                    cookie,
-                    chosen,
-                    max_age=_YEAR_S,
-                    path="/",
-                    httponly=True,
-                    samesite="lax",
-                    secure=self._sessions.is_secure,
-                )
+                self._sessions.set_cookie(response, cookie, chosen, _YEAR_S)
         return response
 
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:

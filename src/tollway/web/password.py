@@ -14,21 +14,10 @@ from tollway.identity.sign_in_limits import forget_mistakes
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form
-from tollway.web.page_errors import PageError
+from tollway.web.page_errors import UNUSABLE_LINK, PageError
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages, code_field
-from tollway.web.sign_in import Doorkeeper, Sessions, Visit
-from tollway.web.wording import Say, sentence
-
-_UNUSABLE = (
-    410,
-    sentence("This link cannot be used"),
-    sentence("It was used before, has expired, or is incomplete. Ask for a new one."),
-)
-
-
-def _length(say: Say) -> str:
-    return say("It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX)
+from tollway.web.sign_in import Doorkeeper, Sessions, Visit, password_length
 
 
 class PasswordPages:
@@ -61,7 +50,7 @@ class PasswordPages:
         found = await self._found(link)
         owner = found.owner
         if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-            return await self._form(visit, owner, link, 400, _length(visit.view.say))
+            return await self._form(visit, owner, link, 400, password_length(visit.view.say))
         if password != form.get("again", ""):
             problem = visit.view.say("The two are different. Type both again.")
             return await self._form(visit, owner, link, 400, problem)
@@ -77,14 +66,14 @@ class PasswordPages:
             self._database, runtime, owner.login, hashed, replaced=found.password_hash
         )
         if changed is None:
-            raise PageError(*_UNUSABLE)
+            raise PageError(*UNUSABLE_LINK)
         await forget_mistakes(self._database, self._sessions.attempt(request, owner.login))
         return self._web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:
         found = await self._links.read(link, self._database, self._web.now_s())
         if found is None:
-            raise PageError(*_UNUSABLE)
+            raise PageError(*UNUSABLE_LINK)
         return found
 
     async def _needs_code(self, owner: Owner) -> bool:
@@ -105,7 +94,7 @@ class PasswordPages:
                 help=help_,
             )
             for name, label, help_ in (
-                ("password", say("New password"), "" if problem else _length(say)),
+                ("password", say("New password"), "" if problem else password_length(say)),
                 ("again", say("Once more"), ""),
             )
         ]

@@ -2,13 +2,12 @@
 
 from collections import Counter
 
-from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.tokens import find_own_token
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import BY_NAME, title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
 from tollway.web.page_errors import PageError
@@ -97,9 +96,7 @@ async def wanted_receipt(context: Context, account_id: str | None, request_id: s
     return found
 
 
-async def receipt_blocks(
-    context: Context, receipt: Receipt, operation: Operation | None, requests_path: str
-) -> list[Block]:
+async def receipt_blocks(context: Context, receipt: Receipt, requests_path: str) -> list[Block]:
     say = context.say
     is_refused = bool(receipt.code)
     tone = "bad" if is_refused else "soon" if receipt.outcome is Outcome.HELD else "good"
@@ -111,7 +108,7 @@ async def receipt_blocks(
     if receipt.token_id:
         token = await find_own_token(context.database, receipt.account_id, receipt.token_id)
     label = f"{token.label} · " if token is not None and token.label else ""
-    stages = _with_times(_stages(context, receipt, operation, label), taken)
+    stages = _with_times(_stages(context, receipt, label), taken)
     return [
         Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
         Stages(say("The stages of this call"), stages, note),
@@ -127,10 +124,8 @@ def _cure(context: Context, receipt: Receipt) -> str:
     return reason.value.message.fill(context.visit.view.language, {})
 
 
-def _stages(
-    context: Context, receipt: Receipt, operation: Operation | None, label: str
-) -> list[tuple[str, Stage]]:
-    say = context.say
+def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:
+    say, operation = context.say, BY_NAME.get(receipt.operation)
     stop = stopped_at(receipt.reason or "") if receipt.code else ""
     found = _found(context, receipt, label)
     needs_consent = operation is None or operation.consent is not None
@@ -179,7 +174,7 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
     """What each stage found; `label` is that of the token, before its id."""
     say = context.say
     found = {
-        "route": say(_title(receipt)),
+        "route": say(title_of(receipt.operation)),
         "authenticate": f"{label}{receipt.token_id or say('the token is valid')}",
         "permit": say("the account may call it and can pay"),
         "throttle": say("within the rate limit"),
@@ -199,11 +194,6 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
     else:
         found["settle"] = say("nothing charged")
     return found
-
-
-def _title(receipt: Receipt) -> str:
-    operation = BY_NAME.get(receipt.operation)
-    return operation.title if operation else receipt.operation
 
 
 def _exactly(context: Context, at_s: float) -> Cell:

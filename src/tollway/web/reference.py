@@ -2,7 +2,6 @@
 language, with examples that can be tried in the sandbox."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
-from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
+from tollway.web.blocks import Block, Cell, Code, Empty, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
@@ -75,7 +74,7 @@ class ReferencePages:
             list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
         ]
         if example is not None:
-            samples = samples_of(first, example.request(self._today()), self._base)
+            samples = samples_of(first, example.request(self._web.now().date()), self._base)
             blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
         blocks.insert(1, packages(visit.view))
         blocks.insert(2, headers(visit.view))
@@ -103,7 +102,7 @@ class ReferencePages:
             for each in self._sandbox[visit.view.language]
         ]
         contents = Table(
-            [Column(say("Kind")), Column(say("Parameter")), Column(say("Value")), Column("")],
+            [say("Kind"), say("Parameter"), say("Value"), ""],
             rows,
             Empty(""),
             title=say("What the sandbox has"),
@@ -118,7 +117,7 @@ class ReferencePages:
             for name in operation.sandbox_outcomes
         ]
         table = Table(
-            [Column("X-Tollway-Outcome"), Column("")],
+            ["X-Tollway-Outcome", ""],
             [[Cell(name, "mono"), Cell(note)] for name, note in outcomes],
             Empty(""),
             title=say("Any outcome, on request"),
@@ -131,7 +130,7 @@ class ReferencePages:
             view, example = visit.view, ALL_EXAMPLES.get(operation.name)
             say = view.say
             blocks: list[Block] = [facts_of(operation, view), parameters_of(operation, view)]
-            request = {} if example is None else dict(example.request(self._today()))
+            request = {} if example is None else dict(example.request(self._web.now().date()))
             if example is not None:
                 blocks.append(Code(say("Examples"), samples_of(operation, request, self._base)))
             blocks.append(fields_of(operation, view))
@@ -186,9 +185,6 @@ class ReferencePages:
             token_prefix="" if tried is None else token_prefix(tried),
             fields=[] if tried is None else tried_fields(tried, request or {}),
         )
-
-    def _today(self) -> Any:
-        return datetime.fromtimestamp(self._web.now_s(), self._web.zone).date()
 
 
 _LEAD = sentence(

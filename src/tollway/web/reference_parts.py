@@ -14,9 +14,9 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.sample_refusal import sample_data, sample_refusal
 from tollway.operations.catalogue import BY_NAME
-from tollway.web.blocks import Block, Cell, Code, Column, Empty, Facts, Table
+from tollway.web.blocks import Block, Cell, Code, Empty, Facts, Table
 from tollway.web.code_samples import SIGNATURE_SAMPLES
-from tollway.web.wording import View, amount, grouped, sentence
+from tollway.web.wording import View, amount, grouped, sentence, sentences
 from tollway.webhooks.delivering import RETRY_AFTER_S
 from tollway.webhooks.events import EVENT_TYPES
 
@@ -68,7 +68,7 @@ def tried_fields(operation: Operation, request: dict[str, Any]) -> list[TriedFie
 
 def list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
     return Table(
-        [Column(view.say("Operation")), Column(view.say("Address"))],
+        [view.say("Operation"), view.say("Address")],
         [
             [
                 Cell(view.say(each.title), href=page_of(each)),
@@ -97,7 +97,7 @@ _HEADERS = (
 def headers(view: View) -> Table:
     say = view.say
     return Table(
-        [Column(say("Header")), Column(say("Meaning"))],
+        [say("Header"), say("Meaning")],
         [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
         Empty(""),
         title=say("Headers"),
@@ -149,15 +149,9 @@ def parameters_of(operation: Operation, view: View) -> Table:
         ]
         for name, field, required, others in declared_fields(operation.request_type)
     ]
-    titles = (
-        say("Parameter"),
-        say("Required"),
-        say("Meaning"),
-        say("Values"),
-        say("Other spellings"),
-    )
+    titles = [*map(say, sentences("Parameter", "Required", "Meaning", "Values", "Other spellings"))]
     return Table(
-        [Column(title) for title in titles],
+        titles,
         rows,
         Empty(say("It takes no parameters.")),
         title=say("Parameters"),
@@ -179,7 +173,7 @@ def fields_of(operation: Operation, view: View) -> Table:
         )
     titles = (say("Field"), say("Type"), say("Meaning"), say("Other spellings"))
     title = say("Fields of each line") if operation.is_file else say("Fields of data")
-    return Table([Column(each) for each in titles], rows, Empty(""), title=title)
+    return Table(titles, rows, Empty(""), title=title)
 
 
 def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: View) -> Table:
@@ -190,13 +184,11 @@ def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: V
         of = next((each for each in operations if reason in each.reasons), operations[0])
         return sample_refusal(reason, of).message(view.language)
 
+    titles = sentences(
+        "Result code", "Reason", "What happened, and what to do", "HTTP status if mapped"
+    )
     return Table(
-        [
-            Column(say("Result code"), "number"),
-            Column(say("Reason")),
-            Column(say("What happened, and what to do")),
-            Column(say("HTTP status if mapped"), "number"),
-        ],
+        [*map(say, titles)],
         [
             [
                 Cell(str(each.value.code), "number"),
@@ -284,7 +276,7 @@ def event_blocks(view: View) -> list[Block]:
         (say(name), Cell(say(rule, waits=waits, count=len(RETRY_AFTER_S)))) for name, rule in _RULES
     ]
     return [
-        Table([Column(each) for each in titles], rows, Empty(""), title=say("Events")),
+        Table(titles, rows, Empty(""), title=say("Events")),
         Code(say("Each event as it comes"), _examples(), is_folded=True),
         Code(say("Check the signature"), SIGNATURE_SAMPLES),
         Facts(rules, title=say("What to expect")),

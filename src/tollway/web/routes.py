@@ -15,7 +15,6 @@ from tollway.carriers.vault import Vault
 from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.area import GatewayWork, Services, area_routes
@@ -32,7 +31,7 @@ from tollway.web.operator import pages as operator_pages
 from tollway.web.operator import second_factors
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
-from tollway.web.pages import HEADERS, VIEW_PATH, Named, Page, Web
+from tollway.web.pages import HEADERS, VIEW_PATH, Named, Web
 from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages, SandboxRow
 from tollway.web.second_factor import SecondFactorPages, Someone
@@ -75,27 +74,15 @@ def web_routes(parts: Parts) -> list[Route]:
     sessions = _sessions(parts, OWNERS)
     doorkeeper = Doorkeeper(database)
     web = Web(sessions, settings.zone, frame=OWNER_FRAME)
-    needs = {
-        (operation.consent.whose.value, operation.consent.scope): operation.consent
-        for operation in OPERATIONS
-        if operation.consent is not None
-    }
-    titles = {operation.name: operation.title for operation in OPERATIONS}
-    authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
+    page = web.route
+    authorize = AuthorizePages(web, database, parts.links, settings.consent_days)
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
     erasing = ErasePages(web, database, sessions, doorkeeper)
-    owner = OwnerPages(web, database, sessions, doorkeeper, factor, needs, titles)
+    owner = OwnerPages(web, database, sessions, doorkeeper, factor)
     password_links = PasswordLinks(parts.secret, settings.public_address)
     password = PasswordPages(web, database, password_links, factor, doorkeeper, sessions)
-    front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
-
+    front = FrontPage(web, database, parts.is_ready, parts.demo)
     reference = ReferencePages(web, settings.public_address, parts.sandbox)
-
-    def page(path: str, shown: Page[Owner], posted: Page[Owner]) -> Route:
-        async def answer(request: Request, visit: Visit[Owner]) -> Response:
-            return await (posted if request.method == "POST" else shown)(request, visit)
-
-        return Route(path, web.endpoint(answer), methods=["GET", "POST"])
 
     async def go_home(_: Request, __: Visit[Owner]) -> Response:
         # After a refused form its address stays in the browser, and people load it again.
@@ -117,7 +104,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page(PASSWORD_PATH, password.ask, password.answer),
         *factor.routes(),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
-        *_people_routes(parts, web, doorkeeper),
+        *_people_routes(parts, web, doorkeeper, password_links),
     ]
 
 
@@ -138,7 +125,9 @@ def _second_factor(
     return SecondFactorPages(web, parts.database, sessions, sealer, parts.secret, home, more)
 
 
-def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
+def _people_routes(
+    parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper, password_links: PasswordLinks
+) -> list[Route]:
     """The areas of operators and of account members."""
     routes, calls = [], PageCalls(parts.database, parts.calls)
     latencies = Latencies(parts.metrics, front.now_s())
@@ -176,7 +165,7 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
             parts.settings,
             Runtime(now_s=web.now_s),
             parts.vault,
-            PasswordLinks(parts.secret, parts.settings.public_address),
+            password_links,
             parts.links,
             calls,
             latencies,

@@ -101,18 +101,12 @@ class SecondFactorPages(Generic[P]):
         self._own, self._code = f"{home}/second-factor", f"{home}/sign-in/code"
 
     def routes(self) -> list[Route]:
-        async def own(request: Request, visit: Visit[P]) -> Response:
-            return await (self._act if request.method == "POST" else self._show)(request, visit)
-
-        async def code(request: Request, visit: Visit[P]) -> Response:
-            if request.method == "POST":
-                return await self._check(request, visit)
+        async def go_home(_: Request, __: Visit[P]) -> Response:
             return self._web.redirect(self._home)
 
-        pages = {self._own: own, self._code: code}
         return [
-            Route(path, self._web.endpoint(page), methods=["GET", "POST"])
-            for path, page in pages.items()
+            self._web.route(self._own, self._show, self._act),
+            self._web.route(self._code, go_home, self._check),
         ]
 
     async def finish(

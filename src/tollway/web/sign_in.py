@@ -22,6 +22,7 @@ from tollway.consent.links import TokenSigner
 from tollway.contract.addresses import UNKNOWN, Network, client_address, counted_address
 from tollway.identity.passwords import (
     PASSWORD_MAX,
+    PASSWORD_MIN,
     StoredPassword,
     folded_login,
     hash_password,
@@ -35,17 +36,22 @@ from tollway.identity.sessions import (
     find_session,
     start_session,
 )
-from tollway.identity.sign_in_limits import Attempt, count_attempt, forget_attempts
+from tollway.identity.sign_in_limits import (
+    Attempt,
+    TooManyAttemptsError,
+    count_attempt,
+    forget_attempts,
+)
 from tollway.store.clock import common_ms
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, Reader
-from tollway.web.wording import PLAIN_VIEW, View, sentence
+from tollway.web.wording import PLAIN_VIEW, Say, View, sentence
 
 P = TypeVar("P")
 
 WRONG = sentence("This login and password do not belong together. Check both and try again.")
 TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
-AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
+_AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
 
 # A visitor who is not signed in is not looked for in the database.
 _VISITOR = "v."
@@ -53,6 +59,11 @@ _COOKIE_MAX = 100
 # Pages that refresh themselves send it: their reader may be away.
 _REFRESHED = "x-live"
 _DEVICE_S = 400 * 86_400
+
+
+def password_length(say: Say) -> str:
+    """How long a new password must be."""
+    return say("It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX)
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ class Sessions(Generic[P]):
         self._database = database
         self._form_signer = TokenSigner(secret, "form token")
         self._device_signer = TokenSigner(secret, "known browser")
-        self.is_secure = is_secure
+        self._is_secure = is_secure
         self._proxies = proxies
         # A browser takes a cookie with this prefix from this very host alone, over TLS.
         self._cookie = f"{'__Host-' if is_secure else ''}tollway_{area.name}"
@@ -176,14 +187,14 @@ class Sessions(Generic[P]):
         )
 
     def remember(self, response: Response, visit: Visit[P]) -> None:
-        self._set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
+        self.set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
 
     def remember_device(self, response: Response, login: str, factor_at_s: int) -> None:
         device = _Device(self.area.name, folded_login(login), secrets.token_hex(16), factor_at_s)
         signed = self._device_signer.sign(device)
-        self._set_cookie(response, self._device_cookie, signed, _DEVICE_S)
+        self.set_cookie(response, self._device_cookie, signed, _DEVICE_S)
 
-    def _set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
+    def set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
         response.set_cookie(
             name,
             value,
@@ -191,7 +202,7 @@ class Sessions(Generic[P]):
             path="/",
             httponly=True,
             samesite="lax",
-            secure=self.is_secure,
+            secure=self._is_secure,
         )
 
     def form_token(self, visit: Visit[P]) -> str:
@@ -214,8 +225,12 @@ _HASHED_AT_ONCE = 1
 _HASHED_WAIT_S = 3.0
 
 
-class TooManyAtOnceError(Exception):
-    """Too many password checks are waiting."""
+class TooManyChecksError(Exception):
+    """A password was not checked: too many checks are waiting, or too many have failed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 class Doorkeeper:
@@ -232,7 +247,8 @@ class Doorkeeper:
     async def admit(
         self, area: Area[P], attempt: Attempt, password: str, now_s: float
     ) -> StoredPassword | None:
-        """The person of this login and password; None if either is wrong."""
+        """The person of this login and password; None if either is wrong. Raises
+        TooManyChecksError."""
         if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
         # Known browsers have a share of their own, because strangers can fill the common one.
@@ -240,9 +256,9 @@ class Doorkeeper:
         if attempt.device:
             waiting, name, most = self._known, f"{area.name} {attempt.login}", _CHECKS_OF_LOGIN_MAX
         elif waiting.total() >= _CHECKS_WAITING_MAX:
-            raise TooManyAtOnceError
+            raise TooManyChecksError(_AT_ONCE)
         if waiting[name] >= most:
-            raise TooManyAtOnceError
+            raise TooManyChecksError(_AT_ONCE)
         # No await between reading the number of waiting checks and raising it.
         waiting[name] += 1
         try:
@@ -250,6 +266,8 @@ class Doorkeeper:
             await count_attempt(self._database, attempt, at_s)
             async with self._checks:
                 found = await self._checked(area, attempt.login, password)
+        except TooManyAttemptsError:
+            raise TooManyChecksError(TOO_MANY) from None
         finally:
             waiting[name] -= 1
             if not waiting[name]:

@@ -1,17 +1,18 @@
 """The statement of a month that operators and callers both see: what an account had, was given and
 spent."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
 from tollway.ledger.statements import Statement, month_span_ms, statement_of
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import unit_name
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Filters, Link, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
 from tollway.web.page_errors import PageError
+from tollway.web.wording import sentences
 
 _MONTHS = 13
 
@@ -45,7 +46,7 @@ async def statement_page(
 
 
 def _latest_months(context: Context) -> list[str]:
-    first = datetime.fromtimestamp(context.now_s, context.services.settings.zone).replace(day=1)
+    first = context.web.now().replace(day=1)
     months = []
     for _ in range(_MONTHS):
         months.append(f"{first:%Y-%m}")
@@ -55,16 +56,11 @@ def _latest_months(context: Context) -> list[str]:
 
 def _balances(context: Context, made: Statement, filters: Filters) -> Table:
     say = context.say
+    titles = sentences(
+        *("Balance", "At the beginning", "Topped up", "Corrected", "Charged", "Held", "At the end")
+    )
     return Table(
-        [
-            Column(say("Balance")),
-            Column(say("At the beginning"), "number"),
-            Column(say("Topped up"), "number"),
-            Column(say("Corrected"), "number"),
-            Column(say("Charged"), "number"),
-            Column(say("Held"), "number"),
-            Column(say("At the end"), "number"),
-        ],
+        [*map(say, titles)],
         [
             [
                 Cell(unit_name(context, each.unit)),
@@ -89,16 +85,13 @@ def _balances(context: Context, made: Statement, filters: Filters) -> Table:
 
 def _operations(context: Context, made: Statement) -> Table:
     say = context.say
-    rows = []
-    for each in made.operations:
-        operation = BY_NAME.get(each.operation)
-        rows.append(
-            [
-                Cell(say(operation.title) if operation else each.operation),
-                context.number(each.calls),
-                context.amount(each.unit, each.charged),
-            ]
-        )
-    columns = [Column(say("Operation")), Column(say("Calls"), "number")]
-    columns.append(Column(say("Charged"), "number"))
+    rows = [
+        [
+            Cell(say(title_of(each.operation))),
+            context.number(each.calls),
+            context.amount(each.unit, each.charged),
+        ]
+        for each in made.operations
+    ]
+    columns = [say("Operation"), say("Calls"), say("Charged")]
     return Table(columns, rows, Empty(say("Nothing was charged.")), title=say("By operation"))

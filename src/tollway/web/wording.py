@@ -134,6 +134,12 @@ def is_own_address(address: str) -> bool:
     )
 
 
+def plain_number(text: str, digits_max: int = 18) -> int | None:
+    """What digits alone say; None for any other text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= digits_max
+    return int(text) if is_number else None
+
+
 def grouped(number: float) -> str:
     return f"{number:,}"
 

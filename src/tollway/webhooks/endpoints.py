@@ -7,7 +7,7 @@ from tollway.contract.language import Phrase
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
@@ -60,11 +60,7 @@ _sealed_columns = select(
 _SEALED = Query(_sealed_columns)
 # Of two that rotate at once, the second must see the first one's secret.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())
-_ADD = Query(
-    lambda: webhook_endpoint.insert().values(
-        {c.name: bindparam(c.name) for c in webhook_endpoint.c}
-    )
-)
+_ADD = Query(lambda: insert_row(webhook_endpoint))
 _ROTATE = Query(
     lambda: (
         webhook_endpoint.update()

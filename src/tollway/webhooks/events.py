@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert_row
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 from tollway.webhooks.endpoints import IN_FORCE
 
@@ -88,11 +88,7 @@ _TAKE_NUMBERS = Query(
         .returning(webhook_endpoint.c.id, webhook_endpoint.c.last_number)
     )
 )
-_ADD = Query(
-    lambda: webhook_delivery.insert().values(
-        {c.name: bindparam(c.name) for c in webhook_delivery.c}
-    )
-)
+_ADD = Query(lambda: insert_row(webhook_delivery))
 _KNOWN = Query(
     lambda: (
         select(webhook_delivery.c.number)

@@ -17,15 +17,13 @@ from tollway.operations.coupon_claims.schema import (
 )
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 
 HOUR_S = 3600
 _VERSION_BITS = 62
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
 
-_new_hour = insert(coupon_claim_hour).values(
-    {column.name: bindparam(column.name) for column in coupon_claim_hour.c}
-)
+_new_hour = insert_row(coupon_claim_hour)
 _COUNT_UP = ManyRows(
     coupon_claim_hour,
     Query(

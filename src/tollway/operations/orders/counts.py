@@ -26,7 +26,7 @@ from tollway.operations.orders.schema import (
 )
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 
 _VERSION_BITS = 62
 
@@ -49,7 +49,7 @@ class Counted(Protocol):
 
 _place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
-_insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in order_count.c})
+_insert_count = insert_row(order_count)
 _COUNT_UP = ManyRows(
     order_count,
     Query(

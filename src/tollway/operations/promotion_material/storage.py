@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 import msgspec
-from sqlalchemy import bindparam, or_
+from sqlalchemy import or_
 
 from tollway.operations.promotion_material.ready import ready_material
 from tollway.operations.promotion_material.records import (
@@ -15,12 +15,10 @@ from tollway.operations.promotion_material.records import (
 )
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Row, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, insert_row
 from tollway.store.versions import material_changed
 
-_insert = insert(promotion_material).values(
-    {column.name: bindparam(column.name) for column in promotion_material.c}
-)
+_insert = insert_row(promotion_material)
 _said = [column for column in promotion_material.c if not column.primary_key]
 _UPSERT = Query(
     lambda: _insert.on_conflict_do_update(

@@ -25,7 +25,12 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
-from tollway.store.postgresql.errors import RivalError, StatementCancelledError, our_errors
+from tollway.store.postgresql.errors import (
+    RivalError,
+    StatementCancelledError,
+    StatementUndoneError,
+    our_errors,
+)
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.postgresql.pool import Pool
@@ -211,6 +216,8 @@ class PostgresqlDatabase:
                 with our_errors():
                     async with waited_for(session):
                         await transaction.commit()
+            except StatementUndoneError:
+                raise
             except StoreUnavailableError as error:
                 raise StoreDoubtError(str(error)) from error
             if worked_in.changes_versions:
@@ -223,6 +230,8 @@ class PostgresqlDatabase:
                 with our_errors():
                     async with waited_for(session):
                         return await fetch(session, text, arguments)
+            except StatementUndoneError:
+                raise
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before the connection was lost.
                 raise StoreDoubtError(str(error)) from error
@@ -263,6 +272,8 @@ class PostgresqlDatabase:
             try:
                 with _closed_is_lost(session):
                     yield session
+            except StatementUndoneError:
+                raise
             except StoreUnavailableError:
                 # Lost, or to a host that no longer takes writes. All others may be too, unless they
                 # were made later.

@@ -31,6 +31,11 @@ class StatementCancelledError(StoreBusyError):
     """A statement took too long, and was cancelled."""
 
 
+class StatementUndoneError(StoreUnavailableError):
+    """The server had no space, no memory or no sound file for a statement. It has undone it, and
+    the connection is as good as before."""
+
+
 class RightsError(StoreError):
     """The server does not let this role do what was asked."""
 
@@ -41,15 +46,17 @@ _RIVAL = (
     # The schema was changed under a prepared statement; a new transaction prepares it again.
     asyncpg.InvalidCachedStatementError,
 )
+_SHORT_OR_BROKEN = (
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.DataCorruptedError,
+    asyncpg.IndexCorruptedError,
+)
 _UNAVAILABLE = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-    asyncpg.DataCorruptedError,
-    asyncpg.IndexCorruptedError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -84,6 +91,11 @@ def our_errors() -> Iterator[None]:
             f"The role in the database's URL has too few rights ({error_text(error)}): it must own "
             "the tables, and be allowed to make more of them in their schema."
         ) from error
+    except _SHORT_OR_BROKEN as error:
+        # One that is worse than an error ends the connection too, whatever was done by then.
+        is_undone = error.severity_en == "ERROR"
+        kind = StatementUndoneError if is_undone else StoreUnavailableError
+        raise kind(error_text(error)) from error
     except asyncpg.DataError:
         raise
     except (*_UNAVAILABLE, asyncpg.InterfaceError) as error:

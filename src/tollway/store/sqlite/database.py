@@ -56,8 +56,10 @@ class SqliteDatabase:
         write_lock: WriteLock | None = None,
         *,
         is_unfinished: bool = False,
+        may_vanish: bool = False,
     ) -> None:
-        """One that is unfinished is new, and not served: it has no write-ahead log."""
+        """One that is unfinished is new, and not served: it has no write-ahead log. One that may
+        vanish is of use to no later process: it is written to though its file was deleted."""
         # Behind a link, what SQLite puts beside a database is beside the file itself.
         path = str(Path(path).resolve())
         busy_timeout_ms = round(busy_timeout_s * 1000)
@@ -80,7 +82,13 @@ class SqliteDatabase:
             connect = partial(Connection, path, busy_timeout_ms)
             self._records = RecordReader(connect, self._changes)
         self._writer = Writer(
-            path, busy_timeout_ms, metrics, write_lock, self._changes, is_unfinished=is_unfinished
+            path,
+            busy_timeout_ms,
+            metrics,
+            write_lock,
+            self._changes,
+            is_unfinished=is_unfinished,
+            may_vanish=may_vanish,
         )
         self._metrics = metrics
 
@@ -120,7 +128,7 @@ class SqliteDatabase:
         follows the other there is none, and the log grows without a bound. So it is done here,
         before the next long read can begin.
         """
-        if self._changes is None or self._log.stat().st_size < self._log_max_bytes:
+        if self._changes is None or self._log_bytes() < self._log_max_bytes:
             return
         try:
             # Most of it beside the commits, so that they wait for the rest of it only.
@@ -129,7 +137,14 @@ class SqliteDatabase:
         except StoreError as error:
             logger.warning("the write-ahead log stays long for now: %s", error)
         # If a command reads meanwhile, it is not tried again with every long read.
-        self._log_max_bytes = self._log.stat().st_size + _LOG_MAX_BYTES
+        self._log_max_bytes = self._log_bytes() + _LOG_MAX_BYTES
+
+    def _log_bytes(self) -> int:
+        try:
+            return self._log.stat().st_size
+        except FileNotFoundError:
+            # Moved or deleted: that is found by the next write, and is no error of a read.
+            return 0
 
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()

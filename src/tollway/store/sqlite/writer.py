@@ -150,8 +150,10 @@ class Writer:
         changes: ChangeWatch | None = None,
         *,
         is_unfinished: bool = False,
+        may_vanish: bool = False,
     ) -> None:
         self._path = path
+        self._may_vanish = may_vanish
         self._changes = changes
         self._is_unfinished = is_unfinished
         self._write_lock = write_lock
@@ -225,6 +227,9 @@ class Writer:
             asked.done.set_result(None)
 
     def _commit(self, work: Work[T], *, may_be_lost: bool) -> T:
+        if self._changes is not None and not self._may_vanish:
+            # Before it connects again, which would make a new file where none is.
+            self._changes.check_files()
         try:
             connection = self._connected()
             connection.set_durable(not may_be_lost)

@@ -7,7 +7,7 @@ which can be loaded again and shared within the account, shows it from there for
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -20,7 +20,7 @@ from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
 from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
 from tollway.web.caller.home import (
     PATH,
@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed
+from tollway.web.wording import amount, listed, sentences
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -83,10 +83,6 @@ class Wanted(NamedTuple):
         return f"{_KEY}{day.isoformat()}:{asked}:{product}"
 
 
-def _today(context: Context) -> date:
-    return datetime.fromtimestamp(context.now_s, context.web.zone).date()
-
-
 def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
@@ -126,7 +122,7 @@ async def pay_act(context: Context) -> Response:
     wanted = _wanted(context)
     if not wanted.product or not wanted.days:
         return context.go(ANALYSIS)
-    now = datetime.fromtimestamp(context.now_s, context.web.zone)
+    now = context.web.now()
     if now.date() in wanted.days:
         wanted = wanted._replace(asked=now.strftime("%H%M"))
     kept = await _kept(context, wanted)
@@ -157,7 +153,7 @@ def _unpaid(wanted: Wanted, kept: Mapping[date, str]) -> list[date]:
 
 
 async def _ask(context: Context, wanted: Wanted, kept: Mapping[date, str]) -> list[PageAnswer]:
-    today, answers = _today(context), []
+    today, answers = context.web.now().date(), []
     async with context.web.aside():
         for day in wanted.days:
             answers.append(
@@ -214,7 +210,7 @@ def _receipts(context: Context, shown: Sequence[DayAnswer], answers: Sequence[Pa
         for day, each in zip(shown, answers, strict=True)
     ]
     note = say("Each answer was paid for once, and is shown again for a day without a charge.")
-    return Table([Column(say("Day")), Column(say("Receipt"))], rows, Empty(""), note=note)
+    return Table([say("Day"), say("Receipt")], rows, Empty(""), note=note)
 
 
 def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
@@ -264,10 +260,9 @@ async def _offer(
 
 
 def _form(context: Context, wanted: Wanted, *, is_folded: bool = False) -> Form:
-    say = context.say
-    yesterday = _today(context) - timedelta(days=1)
-    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(_today(context)))
-    days = [each.isoformat() for each in wanted.days] or [yesterday.isoformat()]
+    say, today = context.say, context.web.now().date()
+    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(today))
+    days = [each.isoformat() for each in wanted.days or (today - timedelta(days=1),)]
     return Form(
         ANALYSIS,
         say("Show"),
@@ -317,17 +312,12 @@ async def _paid_for(context: Context) -> Table:
                 context.receipt(request_id, f"{PATH}/request"),
             ]
         )
-    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(_today(context)))
+    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(context.web.now().date()))
     sample = address(
         ANALYSIS, product=example["product_id"], day=example["query_date"], data="sandbox"
     )
     return Table(
-        [
-            Column(say("Product id")),
-            Column(say("Day")),
-            Column(say("Asked for")),
-            Column(say("Receipt")),
-        ],
+        [*map(say, sentences("Product id", "Day", "Asked for", "Receipt"))],
         rows,
         Empty(
             say("Nothing was asked for in the last 24 hours."),

@@ -2,15 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 
-from tollway.operations.product_analysis.operation import DailySeries, ProductAnalysis
+from tollway.operations.product_analysis.operation import (
+    DailySeries,
+    KeywordEntry,
+    ProductAnalysis,
+    SearchEntry,
+    TrafficEntry,
+)
 from tollway.web.area import Context
 from tollway.web.blocks import (
     Block,
     Cell,
     Chart,
-    Column,
     Columns,
     Empty,
     Figure,
@@ -65,26 +71,17 @@ _MEASURES = (
 )
 
 
-class _Part(NamedTuple):
-    """A source, keyword or search term of one day."""
-
-    name: str
-    visitors: int
-    buyers: int
-    rate: float
-
-
 def pictures(context: Context, shown: Sequence[DayAnswer]) -> list[Block]:
     """All of it, the first day beside the second if there are two."""
-    say = context.say
+    say, parts = context.say, partial(_parts, context, shown)
     return [
         _figures(context, shown),
         Columns([_chart(context, shown, measure) for measure in _MEASURES]),
-        _parts(context, shown, say("Traffic sources"), say("Source"), _sources),
+        parts(say("Traffic sources"), say("Source"), lambda its: its.trafficSource),
         Columns(
             [
-                _parts(context, shown, say("Keywords"), say("Keyword"), _keywords),
-                _parts(context, shown, say("Search terms"), say("Search term"), _searches),
+                parts(say("Keywords"), say("Keyword"), lambda its: its.keywords),
+                parts(say("Search terms"), say("Search term"), lambda its: its.searchKeywords),
             ]
         ),
     ]
@@ -132,7 +129,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
         )
         for index, each in enumerate(shown)
     ]
-    columns = [Column(say("Day")), *(Column(each.name, "number") for each in series)]
+    columns = [say("Day"), *(each.name for each in series)]
     rows = [
         [Cell(label), *(Cell(measure.written(each.values[at]), "number") for each in series)]
         for at, label in enumerate(labels)
@@ -146,55 +143,33 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
     )
 
 
-def _sources(answer: ProductAnalysis) -> list[_Part]:
-    return [
-        _Part(each.pageName, each.uvIndex, each.payByrCntIndex, each.payRateIndex)
-        for each in answer.trafficSource
-    ]
-
-
-def _keywords(answer: ProductAnalysis) -> list[_Part]:
-    return [
-        _Part(each.pageName, each.uvIndex, each.payByrCntIndex, each.payRateIndex)
-        for each in answer.keywords
-    ]
-
-
-def _searches(answer: ProductAnalysis) -> list[_Part]:
-    return [
-        _Part(each.pageName, each.uvIndex, each.payByrCntIndex, each.payRateIndex)
-        for each in answer.searchKeywords
-    ]
-
-
 def _parts(
     context: Context,
     shown: Sequence[DayAnswer],
     title: str,
     named: str,
-    of: Callable[[ProductAnalysis], list[_Part]],
+    of: Callable[[ProductAnalysis], Sequence[TrafficEntry | KeywordEntry | SearchEntry]],
 ) -> Table:
     """Ranked by visitors, with a bar for each; two days in columns beside each other."""
     say = context.say
-    days = [{part.name: part for part in of(each.answer)} for each in shown]
-    ranked = sorted(of(shown[0].answer), key=lambda part: -part.visitors)
-    most = max((part.visitors for part in ranked), default=0) or 1
-    columns = [Column(named), Column(""), Column(say("Visitors"), "number")]
+    ranked = sorted(of(shown[0].answer), key=lambda part: -part.uvIndex)
+    most = max((part.uvIndex for part in ranked), default=0) or 1
+    other_day = {part.pageName: part.uvIndex for each in shown[1:] for part in of(each.answer)}
+    columns = [named, "", say("Visitors")]
     if shown[1:]:
         day = shown[1].day.strftime("%m-%d")
-        columns.append(Column(context.say("on {day}", day=day), "number"))
-    columns += [Column(say("Buyers"), "number"), Column(say("Conversion"), "number")]
+        columns.append(context.say("on {day}", day=day))
+    columns += [say("Buyers"), say("Conversion")]
     rows = []
     for part in ranked[:_ROWS_MAX]:
         row = [
-            Cell(part.name),
-            Cell("", share=round(100 * part.visitors / most)),
-            context.number(part.visitors),
+            Cell(part.pageName),
+            Cell("", share=round(100 * part.uvIndex / most)),
+            context.number(part.uvIndex),
         ]
         if shown[1:]:
-            other = days[1].get(part.name)
-            row.append(context.number(other.visitors if other else None))
-        row += [context.number(part.buyers), Cell(_rate(part.rate), "number")]
+            row.append(context.number(other_day.get(part.pageName)))
+        row += [context.number(part.payByrCntIndex), Cell(_rate(part.payRateIndex), "number")]
         rows.append(row)
     left = len(ranked) - _ROWS_MAX
     note = say("{count} more with fewer visitors", count=left) if left > 0 else ""

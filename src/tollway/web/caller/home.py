@@ -17,13 +17,13 @@ from tollway.web.account_parts import (
     prices_of,
     recent_usage,
     unit_name,
+    units,
     usage_chart,
 )
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Columns,
     Empty,
     Field,
@@ -33,7 +33,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, grouped, named_reason, sentence
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
@@ -117,11 +117,6 @@ def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> l
     ]
 
 
-def _units(context: Context) -> list[tuple[str, str]]:
-    units = dict.fromkeys(["credits", *(each.balance_unit for each in OPERATIONS)])
-    return [(each, unit_name(context, each)) for each in units]
-
-
 def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
     say = context.say
     lines = say(", ").join(
@@ -136,7 +131,7 @@ def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
         ALERT,
         say("Set the line"),
         [
-            Field("unit", say("Balance"), "select", unit, _units(context)),
+            Field("unit", say("Balance"), "select", unit, units(context)),
             Field(
                 "below", say("Report below"), "number", str(alerts.get(unit, "")), is_required=True
             ),
@@ -152,7 +147,7 @@ async def alert_act(context: Context) -> Response:
         context.form.get("unit", ""),
         context.whole_number("below", context.say("Report below")),
     )
-    if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
+    if unit not in dict(units(context)) or not 0 <= below <= AMOUNT_MAX:
         wrong = PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
         raise wrong.at("below")
     own = account_id(context.person)
@@ -164,8 +159,8 @@ async def alert_act(context: Context) -> Response:
 
 def shown_cost(context: Context, name: str) -> int:
     """The cost that a question was asked with; less than any cost if there is none."""
-    text = context.form.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
+    cost = plain_number(context.form.get(name, ""))
+    return -1 if cost is None else cost
 
 
 def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed: bool) -> Table:
@@ -186,7 +181,7 @@ def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed
             ]
         )
     return Table(
-        [Column(say("Operation")), Column(say("State")), Column(say("Price"), "number")],
+        [say("Operation"), say("State"), say("Price")],
         rows,
         Empty(""),
         title=say("Operations"),
@@ -213,7 +208,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         for each in refused
     ]
     return Table(
-        [Column(say("When")), Column(say("Operation")), Column(say("Reason"))],
+        [say("When"), say("Operation"), say("Reason")],
         rows,
         Empty(say("None of the newest calls was refused.")),
         title=say("Refused calls"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from tollway.ledger.entries import list_balances, newest_entries
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import entries_table
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Link
@@ -83,10 +83,9 @@ async def requests_csv(context: Context) -> Response:
 async def show_request(context: Context) -> Response:
     say, own = context.say, account_id(context.person)
     receipt = await wanted_receipt(context, own, context.query("id"))
-    operation = BY_NAME.get(receipt.operation)
     return context.page(
-        say(operation.title) if operation else receipt.operation,
-        await receipt_blocks(context, receipt, operation, ONE),
+        say(title_of(receipt.operation)),
+        await receipt_blocks(context, receipt, ONE),
         lead=receipt.request_id,
         crumbs=[Link(say("Requests"), REQUESTS)],
     )

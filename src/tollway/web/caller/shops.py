@@ -5,12 +5,11 @@ from starlette.responses import Response
 from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
-from tollway.web.account_parts import CONSENTED, scope_title
+from tollway.web.account_parts import CONSENTED, grants_after, older_grants, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Empty,
     Field,
     Filters,
@@ -27,19 +26,11 @@ SHOPS = f"{PATH}/shops"
 _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()}
 
 
-async def show_shops(context: Context) -> Response:
-    return await _page(context)
-
-
-async def _page(context: Context, *first: Block) -> Response:
+async def show_shops(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, own, text = context.say, account_id(context.person), context.query("q")
-    after = context.query("after").partition(":")
-    last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
+    last = grants_after(context)
     found = await grants_of_account_page(context.database, own, text, last, PAGE_ROWS + 1)
-    older = ""
-    if len(found) > PAGE_ROWS:
-        grant = found[PAGE_ROWS - 1].grant
-        older = address(SHOPS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
     account = await own_account(context)
     may_ask = context.person.may_change and account.closed_at_s is None
     none = say("No shop has authorized this account yet.")
@@ -49,11 +40,11 @@ async def _page(context: Context, *first: Block) -> Response:
         )
     titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
-        [Column(say(each)) for each in titles],
+        [*map(say, titles)],
         [_row(context, each) for each in found[:PAGE_ROWS]],
         Empty(say("No shop or user matches.") if text else none),
         filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),
-        older=older,
+        older=older_grants(SHOPS, text, found),
         newest=address(SHOPS, q=text) if last else "",
     )
     blocks: list[Block] = [*closed_notice(context, account), *first, table]
@@ -116,4 +107,4 @@ async def ask_act(context: Context) -> Response:
         time=exact_time(link.expires_at_s, context.web.zone),
     )
     title = say("Send this link to the owner of {name}", name=context.owner(owner.kind, owner.id))
-    return await _page(context, Secret(title, link.url, note))
+    return await show_shops(context, Secret(title, link.url, note))

@@ -3,9 +3,8 @@
 from starlette.responses import Response
 
 from tollway.identity.people import Role
-from tollway.ledger.tokens import Token, find_own_token, issue_token, replace_token, revoke_token
-from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import asked_limits, token_form, tokens_table
+from tollway.ledger.tokens import Token, find_own_token, replace_token
+from tollway.web.account_parts import token_form, tokens_table
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link, Notice
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
@@ -17,7 +16,7 @@ from tollway.web.member_parts import (
     members_table,
     removed,
 )
-from tollway.web.new_tokens import new_token
+from tollway.web.new_tokens import issued_token, new_token, revoked
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentence
 
@@ -27,11 +26,8 @@ _GRACE_HOURS = (1, 24, 72, 168)
 _REVOKED = sentence("The token is revoked: it is refused from the next call on.")
 
 
-async def show_tokens(context: Context) -> Response:
-    return await _tokens_page(context)
-
-
-async def _tokens_page(context: Context, *first: Block) -> Response:
+async def show_tokens(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
     blocks: list[Block] = [*closed_notice(context, account), *first]
@@ -54,19 +50,8 @@ async def _tokens_page(context: Context, *first: Block) -> Response:
 
 
 async def issue_act(context: Context) -> Response:
-    say = context.say
-    days = context.optional_number("days", say("Valid for days"))
-    issued = await issue_token(
-        context.database,
-        context.runtime,
-        account_id(context.person),
-        kind="test" if context.form.get("kind") == "test" else "live",
-        label=context.form.get("label", "")[:100],
-        lifetime_s=None if days is None else days * DAY_S,
-        limits=asked_limits(context),
-        day_start_s=context.day_start_s,
-    )
-    return await _tokens_page(context, *await new_token(context, issued))
+    issued = await issued_token(context, account_id(context.person))
+    return await show_tokens(context, *await new_token(context, issued))
 
 
 async def _own_token(context: Context) -> Token:
@@ -131,25 +116,16 @@ async def rotate_act(context: Context) -> Response:
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
     )
-    return await _tokens_page(context, *await new_token(context, issued))
+    return await show_tokens(context, *await new_token(context, issued))
 
 
 async def revoke_act(context: Context) -> Response:
-    say, token = context.say, await _own_token(context)
-    name = token.label or token.start
-    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is not None:
-        return asked
-    await revoke_token(context.database, context.runtime, token.id)
-    return context.go(TOKENS, said="revoked")
+    asked = await revoked(context, await _own_token(context))
+    return asked or context.go(TOKENS, said="revoked")
 
 
-async def show_members(context: Context) -> Response:
-    return await _members_page(context)
-
-
-async def _members_page(context: Context, *first: Block) -> Response:
+async def show_members(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     blocks: list[Block] = [*closed_notice(context, account), *first]
     if context.query("said") == "removed" and not first:
@@ -162,12 +138,12 @@ async def _members_page(context: Context, *first: Block) -> Response:
 
 
 async def invite_act(context: Context) -> Response:
-    return await _members_page(context, await invited(context, account_id(context.person)))
+    return await show_members(context, await invited(context, account_id(context.person)))
 
 
 async def link_act(context: Context) -> Response:
     shown = await given_link(context, account_id(context.person))
-    return shown if isinstance(shown, Response) else await _members_page(context, shown)
+    return shown if isinstance(shown, Response) else await show_members(context, shown)
 
 
 async def remove_act(context: Context) -> Response:

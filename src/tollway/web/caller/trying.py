@@ -5,7 +5,6 @@ first, with its price."""
 import re
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -64,7 +63,7 @@ async def show_try(context: Context) -> Response:
     if closed := closed_notice(context, await own_account(context)):
         return context.page(context.say("Try an operation"), closed)
     operation = _operation(context)
-    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    today = context.web.now().date()
     example = ALL_EXAMPLES.get(operation.name)
     request = {} if example is None else dict(example.request(today))
     return _page(context, operation, request)

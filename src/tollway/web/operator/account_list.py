@@ -12,8 +12,9 @@ from tollway.ledger.account_pages import (
 )
 from tollway.ledger.accounts import open_account
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Table
+from tollway.web.blocks import Cell, Empty, Field, Filters, Form, Table
 from tollway.web.operator.accounts import ONE, PATH, state_of
+from tollway.web.wording import sentences
 
 
 async def show_accounts(context: Context) -> Response:
@@ -26,13 +27,7 @@ async def show_accounts(context: Context) -> Response:
         more = address(PATH, **chosen, after=found[PAGE_ROWS - 1].position(wanted.order))
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
-        [
-            Column(say("Account")),
-            Column(say("State")),
-            Column(say("Credits"), "number"),
-            Column(say("Opened")),
-            Column(say("Id")),
-        ],
+        [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
         [_account_row(context, each) for each in found[:PAGE_ROWS]],
         Empty(
             say("No account matches.")

@@ -11,6 +11,7 @@ from tollway.ledger.accounts import Account, close_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import (
     Permission,
+    common_price,
     grant,
     list_permissions,
     operation_states,
@@ -23,13 +24,13 @@ from tollway.web.account_parts import (
     recent_usage,
     token_form,
     tokens_table,
+    units,
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Column,
     Empty,
     Facts,
     Field,
@@ -50,7 +51,7 @@ from tollway.web.member_parts import (
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import Say, amount, grouped, listed, sentence
+from tollway.web.wording import Say, amount, grouped, listed, sentence, sentences
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
@@ -142,23 +143,13 @@ def _close_form(context: Context, account: Account) -> Form:
     )
 
 
-def _units(context: Context) -> list[tuple[str, str]]:
-    say = context.say
-    calls = [
-        (each.balance_unit, say("calls: {operation}", operation=say(each.title)))
-        for each in OPERATIONS
-        if each.unit is Unit.CALLS
-    ]
-    return [("credits", say("credits")), *calls]
-
-
 def _top_up_form(context: Context, account: Account) -> Form:
     say = context.say
     return Form(
         f"{ONE}/top-up",
         say("Top up"),
         [
-            Field("unit", say("What"), "select", "credits", _units(context)),
+            Field("unit", say("What"), "select", "credits", units(context)),
             Field("amount", say("Amount"), "number", is_required=True),
             Field("note", say("Reason"), is_required=True, length_max=200),
         ],
@@ -178,7 +169,7 @@ def _top_up_form(context: Context, account: Account) -> Form:
 async def top_up_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
     unit, number = context.form.get("unit", ""), context.whole_number("amount", say("Amount"))
-    if unit not in dict(_units(context)) or abs(number) > AMOUNT_MAX or number == 0:
+    if unit not in dict(units(context)) or abs(number) > AMOUNT_MAX or number == 0:
         raise PageError(
             400, "This cannot be added", "Choose a balance, and an amount that is not 0."
         )
@@ -226,12 +217,11 @@ def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Ce
 
 
 def _permission_row(
-    context: Context, operation: Operation, permission: Permission | None, common_price: int | None
+    context: Context, operation: Operation, permission: Permission | None, price: int
 ) -> list[Cell]:
     say, title = context.say, Cell(context.say(operation.title))
     if permission is None:
         return [title, Cell(say("not enabled"), tone="bad"), Cell(""), Cell("")]
-    price = operation.default_price if common_price is None else common_price
     return [
         title,
         Cell(say("may call"), tone="good"),
@@ -244,16 +234,10 @@ async def _permissions(context: Context, account: Account) -> list[Block]:
     say = context.say
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
-    prices = {each.operation: each.price for each in states.values()}
     table = Table(
+        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
         [
-            Column(say("Operation")),
-            Column(say("State")),
-            Column(say("Price"), "number"),
-            Column(say("Calls a second"), "number"),
-        ],
-        [
-            _permission_row(context, each, held.get(each.name), prices.get(each.name))
+            _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS
         ],
         Empty(""),

@@ -15,7 +15,7 @@ from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
+from tollway.web.blocks import Block, Cell, Empty, Notice, Table
 from tollway.web.wording import counted, grouped, sentence
 
 FEW_NUMBERS = 100
@@ -46,7 +46,7 @@ async def attention(context: Context) -> list[Block]:
     rows: Alarms = list(chain.from_iterable(found))
     if not rows:
         return [Notice(say("Nothing needs attention."), "good")]
-    columns = [Column(say("What")), Column(say("Where"))]
+    columns = [say("What"), say("Where")]
     return [Table(columns, rows, Empty(""), title=say("Needs attention"), is_ranked=True)]
 
 

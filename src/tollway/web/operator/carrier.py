@@ -1,6 +1,7 @@
 """One carrier: its name and area, how its numbers are given, and its routing table."""
 
 import asyncio
+from dataclasses import replace
 
 from starlette.responses import Response
 
@@ -30,7 +31,7 @@ from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
 from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.reject_reasons import said_reason
 from tollway.web.operator.tables import plain_table, written_list
@@ -278,7 +279,7 @@ async def _routing(context: Context, code: str) -> list[Block]:
         note = say(
             "The first {shown} of {count} rows.", shown=PAGE_ROWS, count=grouped(len(routes))
         )
-        table = Table(table.columns, table.rows, table.empty, table.title, note=note)
+        table = replace(table, note=note)
     form = Form(
         f"{CARRIER}/routes",
         say("Load the file"),
@@ -308,9 +309,9 @@ async def routes_act(context: Context) -> Response:
             found, problems = await asyncio.to_thread(_read_routes, upload, context)
         if not found:
             raise PageError(400, "No row of the file can be used", "The table stays as it was.")
-        replace = context.form.get("replace") == "yes"
+        is_whole = context.form.get("replace") == "yes"
         change = await put_routes(
-            context.database, carrier.wp_code, found, replace=replace, runtime=context.runtime
+            context.database, carrier.wp_code, found, replace=is_whole, runtime=context.runtime
         )
     finally:
         upload.drop()

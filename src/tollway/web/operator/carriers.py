@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
+from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice, Table
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
 from tollway.web.operator.tables import plain_table
 from tollway.web.wording import grouped, listed, sentence, sentences
@@ -35,11 +35,8 @@ STATES = {
 }
 
 
-async def show_carriers(context: Context) -> Response:
-    return await _carriers_page(context)
-
-
-async def _carriers_page(context: Context, *first: Block) -> Response:
+async def show_carriers(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)
@@ -63,19 +60,25 @@ async def _waybills(context: Context) -> Block:
     asked_at_s, _, object_id = before.partition(":")
     place = {"before": (int(asked_at_s), object_id)} if _SECONDS.fullmatch(asked_at_s) else {}
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
-    table = plain_table(
-        context,
-        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in found[:PAGE_ROWS]],
-        "",
-        say("Waybills"),
-        say("No waybill is issued yet: a call of waybill issuing takes a number from a pool."),
-    )
+    none = say("No waybill is issued yet: a call of waybill issuing takes a number from a pool.")
+    table = waybills_table(context, found[:PAGE_ROWS], none)
     older = ""
     if len(found) > PAGE_ROWS:
         last = found[PAGE_ROWS - 1]
         older = address(PATH, before=f"{last.asked_at_s}:{last.object_id}")
     return replace(table, older=older, newest=PATH if before else "")
+
+
+def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
+    """Waybills, each with a link to its page; `none` says why there are none."""
+    return plain_table(
+        context,
+        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in waybills],
+        "",
+        context.say("Waybills"),
+        none,
+    )
 
 
 async def _carriers_table(
@@ -207,9 +210,7 @@ def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list
     if pace and left:
         days = left / pace
         tone = "soon" if days < SOON_DAYS else tone
-        last = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
-            days=min(days, 36_500)
-        )
+        last = context.web.now() + timedelta(days=min(days, 36_500))
         lasts = Cell(say("for years") if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
     return [Cell(grouped(left), "number", tone=tone), context.number(taken), lasts]
 
@@ -235,7 +236,7 @@ async def numbers_act(context: Context) -> Response:
         rejected=grouped(result.rejected),
     )
     shown = say(" ").join([text, say("; ").join(rejected[:_REJECTED_SHOWN])]).strip()
-    return await _carriers_page(context, Notice(shown, "soon" if rejected else "good"))
+    return await show_carriers(context, Notice(shown, "soon" if rejected else "good"))
 
 
 def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:

@@ -49,11 +49,8 @@ _LIVE_S = 2
 _REJECTS_MAX = 10_000
 
 
-async def show_data(context: Context) -> Response:
-    return await _data_page(context)
-
-
-async def _data_page(context: Context, *first: Block) -> Response:
+async def show_data(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, UPLOADING, context.now_s)
     blocks: list[Block] = [*first]
@@ -291,7 +288,7 @@ async def source_act(context: Context) -> Response:
     form, speaks_for = context.form, _spoken_for(context)
     sealer, name = context.services.vault.sealer, form.get("name", "").strip()
     made = await add_source(context.database, sealer, name, speaks_for, context.runtime)
-    return await _data_page(context, _secret(context, made.secret, name))
+    return await show_data(context, _secret(context, made.secret, name))
 
 
 def _last_change(source: Source) -> str:
@@ -319,7 +316,7 @@ async def rotate_act(context: Context) -> Response:
         context.runtime,
         is_expected=lambda found: _last_change(found) == shown,
     )
-    return await _data_page(context, _secret(context, made.secret, name))
+    return await show_data(context, _secret(context, made.secret, name))
 
 
 def _secret(context: Context, secret: str, name: str) -> Secret:
@@ -347,4 +344,4 @@ async def replay_act(context: Context) -> Response:
         unchanged=grouped(done.unchanged),
         rejected=grouped(done.rejected),
     )
-    return await _data_page(context, Notice(text, "soon" if done.rejected else "good"))
+    return await show_data(context, Notice(text, "soon" if done.rejected else "good"))

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from tollway.identity.people import Person, Role, list_operators, remove_person
 from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
@@ -15,11 +15,8 @@ _LINK_S = 3600
 _SAID = {"removed": sentence("Removed. They are signed out, and can no longer sign in.")}
 
 
-async def show_operators(context: Context) -> Response:
-    return await _operators_page(context)
-
-
-async def _operators_page(context: Context, *first: Block) -> Response:
+async def show_operators(context: Context, *first: Block) -> Response:
+    """The page; `first` is what an act has to show."""
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
@@ -27,8 +24,7 @@ async def _operators_page(context: Context, *first: Block) -> Response:
     blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
     blocks.append(
         Table(
-            [Column(say(each)) for each in (sentence("Operator"), "Login", "Added")]
-            + [Column(""), Column("")],
+            [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
             [_row(context, each) for each in part.rows],
             Empty(""),
             older=part.next,
@@ -92,7 +88,7 @@ async def invite_act(context: Context) -> Response:
         login=form.get("login", ""),
     )
     note = say("It signs them in once, within three days. It is not shown again.")
-    return await _operators_page(context, _sent(context, made, note))
+    return await show_operators(context, _sent(context, made, note))
 
 
 async def link_act(context: Context) -> Response:
@@ -108,7 +104,7 @@ async def link_act(context: Context) -> Response:
         return asked
     made = await new_link(context.database, context.runtime, person.id, _LINK_S)
     note = say("It signs them in once, within the hour. It is not shown again.")
-    return await _operators_page(context, _sent(context, made, note))
+    return await show_operators(context, _sent(context, made, note))
 
 
 async def remove_act(context: Context) -> Response:

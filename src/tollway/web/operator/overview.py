@@ -21,7 +21,6 @@ from tollway.web.blocks import (
     Block,
     Cell,
     Chart,
-    Column,
     Columns,
     Empty,
     Figure,
@@ -227,7 +226,7 @@ async def _top(context: Context, now_s: int) -> Table:
         for account_id, calls, _ in found
     ]
     return Table(
-        [Column(say("Account")), Column(say("Calls"), "number"), Column("")],
+        [say("Account"), say("Calls"), ""],
         rows,
         Empty(
             say("No call was charged yesterday or today."),
@@ -255,7 +254,7 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
         for reason, count in refused.most_common(_TOP)
     ]
     return Table(
-        [Column(say("Reason")), Column(say("Calls"), "number"), Column("")],
+        [say("Reason"), say("Calls"), ""],
         rows,
         Empty(say("No call was refused in the last hour.")),
         title=say("Refusals by reason, last hour"),

@@ -1,14 +1,22 @@
 """The operations with their common prices, opened and closed for all accounts."""
 
+from collections.abc import Mapping
+
 from starlette.responses import Response
 
 from tollway.contract.operation import Operation
-from tollway.ledger.permissions import OperationState, operation_states, set_closed, set_price
+from tollway.ledger.permissions import (
+    OperationState,
+    common_price,
+    operation_states,
+    set_closed,
+    set_price,
+)
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import Context
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Table
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount
+from tollway.web.wording import amount, sentences
 
 PATH = "/operator/prices"
 
@@ -16,13 +24,8 @@ PATH = "/operator/prices"
 async def show_prices(context: Context) -> Response:
     say = context.say
     states = await operation_states(context.database)
-    rows = [_row(context, operation, states.get(operation.name)) for operation in OPERATIONS]
-    columns = [
-        Column(say("Operation")),
-        Column(say("State")),
-        Column(say("Price"), "number"),
-        Column(say("Address")),
-    ]
+    rows = [_row(context, operation, states) for operation in OPERATIONS]
+    columns = [*map(say, sentences("Operation", "State", "Price", "Address"))]
     choices = [(each.name, say(each.title)) for each in OPERATIONS]
     price = Form(
         f"{PATH}/price",
@@ -53,16 +56,15 @@ async def show_prices(context: Context) -> Response:
     return context.page(say("Prices"), [Table(columns, rows, Empty("")), price, state])
 
 
-def _row(context: Context, operation: Operation, state: OperationState | None) -> list[Cell]:
-    say = context.say
-    price = operation.default_price
-    if state is not None and state.price is not None:
-        price = state.price
+def _row(
+    context: Context, operation: Operation, states: Mapping[str, OperationState]
+) -> list[Cell]:
+    say, state = context.say, states.get(operation.name)
     is_closed = state is not None and state.is_closed
     return [
         Cell(say(operation.title)),
         Cell(say("closed") if is_closed else say("open"), tone="bad" if is_closed else "good"),
-        Cell(amount(say, operation.balance_unit, price), "number"),
+        Cell(amount(say, operation.balance_unit, common_price(operation, states)), "number"),
         Cell(f"{operation.method} {operation.path}", "mono"),
     ]
 

@@ -14,7 +14,7 @@ from tollway.intake.rejects import (
 )
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.operator.reject_reasons import said_reason
 from tollway.web.operator.tables import record
 from tollway.web.wording import sentences, short_id
@@ -41,7 +41,7 @@ async def rejects_table(context: Context) -> Table:
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(
-        [Column(say(each)) for each in titles],
+        [*map(say, titles)],
         rows,
         Empty(say("No record is rejected.")),
         title=say("Rejected records"),

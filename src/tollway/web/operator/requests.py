@@ -4,8 +4,7 @@ import re
 
 from starlette.responses import Response
 
-from tollway.carriers import CarrierError
-from tollway.carriers.waybills import Waybill, find_by_number
+from tollway.carriers.waybills import list_by_number
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
 from tollway.contract.receipt import Outcome, Receipt
@@ -13,7 +12,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
-from tollway.operations.catalogue import BY_NAME
+from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Field, Form, Link, Notice
 from tollway.web.call_log import call_log
@@ -42,16 +41,14 @@ async def show_requests(context: Context) -> Response:
 
 async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
-    operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
-    title = say(operation.title) if operation else receipt.operation
-    blocks = await receipt_blocks(context, receipt, operation, ONE)
+    blocks = await receipt_blocks(context, receipt, ONE)
     if context.query("said") == "refunded":
         blocks.insert(0, Notice(say("The call is refunded."), "good"))
     if _is_refundable(receipt) and account.closed_at_s is None:
         blocks.append(_refund_form(context, receipt))
     return context.page(
-        title,
+        say(title_of(receipt.operation)),
         blocks,
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
@@ -125,15 +122,7 @@ async def search(context: Context) -> Response:
         for kind in OwnerKind:
             if await credential_of(context.database, kind, text) is not None:
                 return context.go("/operator/shop", kind=kind, shop=text)
-        if (waybill := await _waybill(context, text)) is not None:
-            return context.go("/operator/waybill", number=text, carrier=waybill.wp_code)
+        if await list_by_number(context.database, text):
+            return context.go("/operator/waybill", number=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)
-
-
-async def _waybill(context: Context, number: str) -> Waybill | None:
-    """The waybill with this number, if there is one and no other carrier has the same."""
-    try:
-        return (await find_by_number(context.database, number)).waybill
-    except CarrierError:
-        return None

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from tollway.identity.second_factor import find_factor, list_factors, reset_factor
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
+from tollway.web.blocks import Block, Cell, Empty, Notice, Table
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentences
 
@@ -34,7 +34,7 @@ async def show_factors(context: Context) -> Response:
             Notice(say("The second factor is gone: the password alone signs in."), "good")
         )
     empty = Empty(say("There are no second factors yet."))
-    columns = [*(Column(say(each)) for each in titles), Column("")]
+    columns = [*map(say, titles), ""]
     blocks.append(Table(columns, rows, empty))
     return context.page(say("All second factors"), blocks)
 

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from tollway.consent.grants import NamedGrant, find_grant, grants_page, revoke_grant
 from tollway.consent.owners import owners_page
 from tollway.contract.operation import OwnerKind
-from tollway.web.account_parts import scope_title
+from tollway.web.account_parts import grants_after, older_grants, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
+from tollway.web.blocks import Cell, Empty, Field, Filters, Form, Link, Table
 from tollway.web.wording import sentence, sentences
 
 PATH = "/operator/shops"
@@ -38,7 +38,7 @@ async def show_shops(context: Context) -> Response:
         older = address(PATH, q=text, after=f"{last.kind}:{last.id}")
     none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
     table = Table(
-        [Column(say(each)) for each in sentences("Shop or user", "Kind", "Id", "Login", "Added")],
+        [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
         rows,
         Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
@@ -75,20 +75,15 @@ def _add_form(context: Context) -> Form:
 
 async def show_consents(context: Context) -> Response:
     say, text = context.say, context.query("q")
-    after = context.query("after").partition(":")
-    last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
+    last = grants_after(context)
     found = await grants_page(context.database, text, last, PAGE_ROWS + 1)
-    older = ""
-    if len(found) > PAGE_ROWS:
-        grant = found[PAGE_ROWS - 1].grant
-        older = address(CONSENTS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
     none = say("No shop or account matches.") if text else say("No shop has given consent.")
     table = consents_table(
         context,
         found[:PAGE_ROWS],
         none,
         filters=Filters(CONSENTS, [Field("q", say("Id of a shop, or account"), "search", text)]),
-        older=older,
+        older=older_grants(CONSENTS, text, found),
         newest=address(CONSENTS, q=text) if last else "",
     )
     return context.page(say("Consents"), [table], crumbs=[Link(say("Shops"), PATH)])
@@ -107,7 +102,7 @@ def consents_table(
     say = context.say
     titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
     return Table(
-        [*(Column(say(each)) for each in titles), Column("")],
+        [*map(say, titles), ""],
         [_row(context, each) for each in grants],
         Empty(none),
         title=title,

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import fields
-from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -207,7 +206,7 @@ async def backup_act(context: Context) -> Response:
     except BaseException:
         file.close()
         raise
-    day = datetime.fromtimestamp(context.now_s, context.web.zone).strftime("%Y%m%d-%H%M")
+    day = context.web.now().strftime("%Y%m%d-%H%M")
     headers = {
         "Content-Disposition": f'attachment; filename="tollway-{day}.db"',
         "Content-Length": str(size),

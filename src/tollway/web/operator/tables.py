@@ -6,7 +6,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.trail import note_act
 from tollway.web.area import Context
-from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.blocks import Cell, Empty, Table
 from tollway.web.page_errors import PageError
 
 
@@ -18,14 +18,10 @@ def plain_table(
     title: str = "",
     none: str = "",
 ) -> Table:
-    """Columns are aligned as the cells of the first row are; `none` says why there are no rows."""
+    """A table that says in `none` why there are no rows, and which command makes one."""
     say = context.say
-    kinds = [cell.kind if cell.kind == "number" else "" for cell in rows[0]] if rows else []
-    columns = [
-        Column(say(each), kinds[index] if kinds else "") for index, each in enumerate(titles)
-    ]
     empty = Empty(none or say("There is nothing here yet."), command=command)
-    return Table(columns, rows, empty, title)
+    return Table([*map(say, titles)], rows, empty, title)
 
 
 def written_list(text: str) -> list[str]:

@@ -5,14 +5,13 @@ from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
-from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
-from tollway.ledger.usage import DAY_S
+from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import asked_limits, prices_of
+from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
-from tollway.web.new_tokens import new_token, payable_operations
+from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoked
 from tollway.web.operator.accounts import ONE, PATH, account_page, find_wanted
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
@@ -23,17 +22,7 @@ _CLIENT_TITLES = ("Label", sentence("Client"), "Kind", "State", "Added")
 
 async def issue_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
-    kind = "test" if context.form.get("kind") == "test" else "live"
-    days = context.optional_number("days", say("Valid for days"))
-    issued = await issue_token(
-        context.database,
-        context.runtime,
-        account.id,
-        kind=kind,
-        label=context.form.get("label", "")[:100],
-        lifetime_s=None if days is None else days * DAY_S,
-        limits=asked_limits(context),
-    )
+    issued = await issued_token(context, account.id)
     shown = await new_token(context, issued)
     wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
     if wanted and not await payable_operations(context, issued.token):
@@ -46,18 +35,13 @@ async def issue_act(context: Context) -> Response:
 
 
 async def revoke_act(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
+    account = await find_wanted(context)
     tokens = {each.id: each for each in await list_tokens(context.database, account.id)}
     token = tokens.get(context.form.get("token", ""))
     if token is None:
         raise PageError(404, "There is no such token", "It may be revoked already.")
-    name = token.label or token.start
-    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is not None:
-        return asked
-    await revoke_token(context.database, context.runtime, token.id)
-    return context.go(ONE, id=account.id, said="revoked")
+    asked = await revoked(context, token)
+    return asked or context.go(ONE, id=account.id, said="revoked")
 
 
 async def show_clients(context: Context) -> Response:
@@ -69,7 +53,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     found = await list_clients(context.database, account.id)
     part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
-        [*(Column(say(each)) for each in _CLIENT_TITLES), Column("")],
+        [*(say(each) for each in _CLIENT_TITLES), ""],
         [_client_row(context, account, each) for each in part.rows],
         Empty(say("There is no client yet."), command=f"tollway client add {account.id}"),
         older=part.next,

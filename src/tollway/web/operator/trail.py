@@ -9,7 +9,8 @@ from tollway.ledger.accounts import names_of
 from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Link, Table
+from tollway.web.blocks import Cell, Empty, Link, Table
+from tollway.web.csv_files import before_number
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
@@ -77,8 +78,9 @@ _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 
 async def show_trail(context: Context) -> Response:
     say, of, before = context.say, context.query("of"), context.query("before")
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 2**62
-    found = await newest_acts(context.database, PAGE_ROWS + 1, of=of, before_number=number)
+    found = await newest_acts(
+        context.database, PAGE_ROWS + 1, of=of, before_number=before_number(context)
+    )
     acts = found[:PAGE_ROWS]
     names = await names_of(
         context.database,
@@ -102,7 +104,7 @@ async def show_trail(context: Context) -> Response:
     ]
     titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
     table = Table(
-        [Column(say(each), "number" if each == "Number" else "") for each in titles],
+        [*map(say, titles)],
         rows,
         Empty(say("No act is recorded yet.")),
         older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",

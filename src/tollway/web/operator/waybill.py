@@ -14,6 +14,7 @@ from tollway.carriers.waybills import (
     Waybill,
     cancel_waybill,
     find_by_number,
+    list_by_number,
     print_waybills,
 )
 from tollway.contract.operation import OwnerKind
@@ -21,7 +22,7 @@ from tollway.ledger.accounts import names_of
 from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
-from tollway.web.operator.carriers import PATH, WAYBILL, shown_state
+from tollway.web.operator.carriers import PATH, WAYBILL, shown_state, waybills_table
 
 _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 
@@ -33,8 +34,19 @@ async def _wanted(context: Context) -> StoredWaybill:
 
 
 async def show_waybill(context: Context) -> Response:
-    say, stored = context.say, await _wanted(context)
-    waybill = stored.waybill
+    """One waybill, or all with its number if the address names no carrier."""
+    number = context.query("number")
+    if not context.query("carrier"):
+        found = await list_by_number(context.database, number)
+        if len(found) > 1:
+            table = waybills_table(context, [each.waybill for each in found])
+            crumbs = [Link(context.say("Carriers"), PATH)]
+            return context.page(number, [table], crumbs=crumbs)
+    return await _waybill_page(context, await _wanted(context))
+
+
+async def _waybill_page(context: Context, stored: StoredWaybill) -> Response:
+    say, waybill = context.say, stored.waybill
     beside: list[Block] = [Facts(await _facts(context, waybill), say("Details"))]
     try:
         stored.own_print_data(context.services.vault)
