@@ -20,6 +20,7 @@ from tollway.carriers.connectors.connector import (
     LinkRefusedError,
     NotSentError,
     OutcomeUnknownError,
+    TurnedAwayError,
 )
 from tollway.demo.fakes.carrier.link_form import written_answer
 
@@ -136,8 +137,11 @@ def test_a_redirect_is_not_followed(fake: FakeCarrier) -> None:
     [
         # It refuses the link itself, so every message would be turned away.
         ("S02", LinkRefusedError, State.OPEN),
+        # The same: what is wrong is the gateway, and not the message.
+        ("S10", LinkRefusedError, State.OPEN),
+        ("S11", LinkRefusedError, State.OPEN),
         # It was answered: the next message may be of another kind.
-        ("S10", NotSentError, State.CLOSED),
+        ("S12", TurnedAwayError, State.CLOSED),
         ("S06", OutcomeUnknownError, State.OPEN),
         ("S99", OutcomeUnknownError, State.OPEN),
     ],

@@ -12,6 +12,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, blocks_of
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
+from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.operations.catalogue import OPERATIONS
 
@@ -34,30 +35,44 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     assert gateway.stop() == 0
 
 
-@pytest.mark.parametrize("language", _PROGRAMS)
-def test_the_program_prints_the_orders_of_the_sandbox(
-    served: Gateway, tmp_path: Path, language: str
-) -> None:
+def _run(
+    folder: Path, language: str, base_url: str, token: str
+) -> subprocess.CompletedProcess[str]:
     name, command = _PROGRAMS[language]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    (tmp_path / name).write_text(_BLOCKS[language], encoding="utf-8")
+    (folder / name).write_text(_BLOCKS[language], encoding="utf-8")
     # Node 18 has no `crypto` outside of its module.
-    (tmp_path / "as_node_18.cjs").write_text("delete globalThis.crypto;", encoding="utf-8")
-    done = subprocess.run(
+    (folder / "as_node_18.cjs").write_text("delete globalThis.crypto;", encoding="utf-8")
+    return subprocess.run(
         [*command, name],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'sdk/python'}:{os.environ.get('PYTHONPATH', '')}",
-            "GATEWAY_URL": served.base_url,
-            "GATEWAY_TOKEN": new_caller(served.store, operations=OPERATIONS, kind="test").token,
+            "GATEWAY_URL": base_url,
+            "GATEWAY_TOKEN": token,
         },
         capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
     )
+
+
+def test_the_program_in_php_says_that_there_was_no_answer(tmp_path: Path) -> None:
+    """The other languages raise errors of their own."""
+    done = _run(tmp_path, "php", f"http://127.0.0.1:{free_port()}", "tw_test_x")
+    assert done.stdout.startswith("No answer: ") and done.stdout.count("\n") == 1, done
+    assert "connect" in done.stdout.lower() and done.stderr == ""
+
+
+@pytest.mark.parametrize("language", _PROGRAMS)
+def test_the_program_prints_the_orders_of_the_sandbox(
+    served: Gateway, tmp_path: Path, language: str
+) -> None:
+    token = new_caller(served.store, operations=OPERATIONS, kind="test").token
+    done = _run(tmp_path, language, served.base_url, token)
     is_java = language == "java"
     assert ('"code":0,' if is_java else " orders\n") in done.stdout, done.stdout + done.stderr
 

@@ -3,9 +3,13 @@
 import asyncio
 import select
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +25,15 @@ HEALTH = request("/healthz", "Host: x")
 # Far more answers than the buffers of a connection hold.
 MANY = request("/pages.css", "Host: x") * 1000
 READ_TIMEOUT_S = 2
+FILES = 160
+
+
+class WithFewFiles(Gateway):
+    """Each of its processes may open few files."""
+
+    def _start(self, *command: str, **where: Any) -> Any:
+        limited = ["prlimit", f"--nofile={FILES}:{FILES}", sys.executable, "-m", *command]
+        return subprocess.Popen(limited, stdout=subprocess.PIPE, text=True, **where)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +109,16 @@ def test_connections_of_one_address_leave_some_for_another(served: Gateway) -> N
         assert_serves(served)
         # They are not shut out altogether.
         assert len(left) > MOST / 4
+
+
+def test_connections_leave_files_for_the_rest_where_few_may_be_open(tmp_path: Path) -> None:
+    gateway = WithFewFiles(Store(tmp_path / "tollway.db"), header_timeout_s=300)
+    with connected(gateway, 2 * FILES) as idle:
+        assert_serves(gateway)
+        eventually(lambda: sum(map(is_ended, idle)), lambda ended: ended > FILES)
+        assert_serves(gateway)
+    assert gateway.stop() == 0
+    assert f"may open {FILES} files" in gateway.log()
 
 
 def test_the_only_connection_of_an_address_stays(served: Gateway) -> None:

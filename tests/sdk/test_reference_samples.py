@@ -18,6 +18,7 @@ import pytest
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller
+from tests.support.ports import free_port
 from tests.support.webhooks import Receiver
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.account.examples import (
@@ -211,6 +212,18 @@ def test_the_php_samples_run(sampled: Sampled, tmp_path: Path) -> None:
     (tmp_path / "samples.php").write_text("\n".join(lines), encoding="utf-8")
     outputs = _outputs(["php", "samples.php"], tmp_path)
     _check(outputs, lambda each: _as_json(each) if each.is_file else "Array")
+
+
+@pytest.mark.skipif(not _has_php_with_curl(), reason="needs PHP with curl")
+@pytest.mark.parametrize("name", ["orders", "orders_export_file"])
+def test_the_php_samples_say_that_there_was_no_answer(today: date, name: str) -> None:
+    (operation,) = (each for each in ALL if each.name == name)
+    request = ALL_EXAMPLES[name].request(today)
+    samples = dict(samples_of(operation, request, f"http://127.0.0.1:{free_port()}"))
+    done = subprocess.run(
+        ["php"], input=samples["PHP"], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.startswith("No answer: ") and done.stderr == "", done
 
 
 @pytest.mark.skipif(not shutil.which("javac"), reason="needs a JDK")

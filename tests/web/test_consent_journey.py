@@ -196,6 +196,24 @@ def test_another_owner_cannot_approve(
     assert ask(gateway, asker, person.id).code == 302
 
 
+def test_who_owns_two_shops_signs_out_of_one_and_is_asked_for_the_other(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    """The link is in a message that the owner would have to find again."""
+    other = new_person(store)
+    browser.open(link_of(gateway, asker, person))
+    assert browser.sign_in(other.login).status_code == 403
+    page = browser.send("/owner/sign-out")
+    assert "asks for access to your data" in page.text
+    assert asker.account_id in browser.sign_in(person.login).text
+    browser.open("/owner")
+    assert "You are signed out." in browser.send("/owner/sign-out").text
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    away = browser.send("/owner/sign-out", back="//elsewhere.example/authorize?link=1")
+    assert away.url.path == "/owner" and "You are signed out." in away.text
+
+
 def test_another_owners_grant_is_neither_seen_nor_revoked(
     gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
 ) -> None:

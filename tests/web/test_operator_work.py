@@ -31,6 +31,7 @@ from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.jobs import JOB_PREFIX, Job, Jobs, Progress, Work, find_job
 from tollway.web.operator.data import UPLOADING, import_act
+from tollway.web.operator.system import origin_of
 from tollway.web.uploads import Upload
 
 LARGE_BYTES = 12_000_000
@@ -534,3 +535,13 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
 def test_settings_say_where_they_come_from(operator: Browser) -> None:
     page = operator.open("/operator/settings").text
     assert "environment" in page and "command line" in page and "default" in page
+
+
+def test_a_setting_that_an_option_brings_along_is_not_said_to_be_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`serve --demo` turns `mcp` on."""
+    monkeypatch.chdir(tmp_path)
+    assert origin_of("mcp", is_default=False) == "command line"
+    (tmp_path / "tollway.toml").write_text('mcp = "on"')
+    assert origin_of("mcp", is_default=False) == "file"

@@ -30,7 +30,7 @@ from tollway.carriers.waybills import (
     find_own,
     print_waybills,
 )
-from tollway.consent.grants import GrantRequest, grants_between
+from tollway.consent.grants import GrantRequest, held_grant
 from tollway.contract.fields import Field, Text, Texts
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
@@ -116,8 +116,7 @@ async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -
 
 async def _check_consent(parts: AccountParts, call: AccountCall, of: Waybill) -> None:
     asked = GrantRequest(call.account_id, OwnerKind.SHOP, of.owner_id, _SCOPE)
-    grants = await grants_between(parts.database, asked)
-    if not any(each.scope == _SCOPE and each.holds(call.at_s) for each in grants):
+    if await held_grant(parts.database, asked, call.at_s) is None:
         link = parts.links.make(asked, call.at_s, is_sandbox=False)
         raise Refusal(
             Reason.NOT_AUTHORIZED,

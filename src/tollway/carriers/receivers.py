@@ -34,6 +34,7 @@ from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
     find_own,
+    refuse_several,
     stored_waybill,
 )
 from tollway.contract.language import Phrase
@@ -282,12 +283,7 @@ async def decide_kept(
             raise CarrierError(
                 "No waybill of order {order_sn} waits for another receiver.", order_sn=order_sn
             )
-        if len(found) > 1:
-            raise CarrierError(
-                "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
-                order_sn=order_sn,
-                waybills=", ".join(f"{each.object_id} of {each.wp_code}" for each in found),
-            )
+        refuse_several(order_sn, found)
         (of,) = found
         until_s = of.changing_until_s or 0
         left_s = until_s - await earlier_ms(transaction, runtime.at_ms()) // 1000

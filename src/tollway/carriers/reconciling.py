@@ -31,7 +31,7 @@ from tollway.carriers.pending import (
     ref_of,
 )
 from tollway.carriers.vault import Vault
-from tollway.carriers.waybills import StoredWaybill, Waybill
+from tollway.carriers.waybills import StoredWaybill, Waybill, refuse_several
 from tollway.contract.language import Phrase
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
@@ -216,13 +216,7 @@ class Reconciler:
             raise CarrierError(
                 "No waybill of order {order_sn} waits: run `tollway reconcile`.", order_sn=order_sn
             )
-        if len(found) > 1:
-            waybills = ", ".join(f"{of.object_id} of {of.wp_code}" for of, *_ in found)
-            raise CarrierError(
-                "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
-                order_sn=order_sn,
-                waybills=waybills,
-            )
+        refuse_several(order_sn, [stored.waybill for stored in found])
         return found[0]
 
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:

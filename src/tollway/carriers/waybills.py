@@ -239,6 +239,16 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
     return found[0]
 
 
+def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
+    """An operator who decides about a waybill of an order has to say about which."""
+    if len(found) > 1:
+        raise CarrierError(
+            "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
+            order_sn=order_sn,
+            waybills=", ".join(f"{each.object_id} of {each.wp_code}" for each in found),
+        )
+
+
 async def cancel_waybill(
     database: Database, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:

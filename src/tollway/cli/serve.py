@@ -67,12 +67,13 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     # Imported here: `tollway demo` would pay for loading the HTTP server.
+    from tollway.gateway.open_files import within_open_files  # noqa: PLC0415
     from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
 
     session = session.with_options(host=host, port=port, workers=workers)
     if with_demo and _serves_agents(session):
         session = session.with_options(mcp="on")
-    settings = session.settings
+    settings, few_files = within_open_files(session.settings)
     _check_engine(settings)
     # Checked before anything is made or changed.
     check_file(settings.database)
@@ -81,7 +82,7 @@ def serve(
         refuse_unusable(file)
     new_file = _new_file(settings)
     lock = _serving_lock(settings)
-    warnings = [*unverified_links(settings), *readable_by_others(settings)]
+    warnings = [*few_files, *unverified_links(settings), *readable_by_others(settings)]
     next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]
 
     async def prepare(session: Session) -> tuple[DemoWorld | None, str]:

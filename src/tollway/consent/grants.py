@@ -164,22 +164,12 @@ async def give_grant(
             )
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
         named = msgspec.structs.replace(grant_request, account_id=found.id)
-        held = [
-            each
-            for each in await grants_between(transaction, named)
-            if each.scope == named.scope and each.holds(runtime.at_s())
-        ]
+        before = await held_grant(transaction, named, runtime.at_s())
         given = await put_grant(
             transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
         )
-        await record_act(
-            transaction,
-            runtime,
-            "consent grant",
-            f"account {found.id}",
-            before=held[0] if held else None,
-            after=given,
-        )
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "consent grant", subject, before=before, after=given)
         return given
 
     return await database.write(work)
@@ -198,8 +188,7 @@ async def put_grant(
     await directory_changed(transaction)
     now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s
-    held = [each for each in await grants_between(transaction, grant_request) if each.holds(now_s)]
-    current = next((each for each in held if each.scope == grant_request.scope), None)
+    current = await held_grant(transaction, grant_request, now_s)
     if current is not None:
         await transaction.execute(
             _EXTEND, wanted=current.id, until_s=until_s, now_s=now_s, by=granted_by
@@ -270,6 +259,14 @@ async def grants_between(reader: Reader, grant_request: GrantRequest) -> Sequenc
         of_account=grant_request.account_id,
     )
     return [Grant(*row) for row in rows]
+
+
+async def held_grant(reader: Reader, grant_request: GrantRequest, now_s: float) -> Grant | None:
+    """The grant that allows now what is asked for; None if there is none."""
+    for each in await grants_between(reader, grant_request):
+        if each.scope == grant_request.scope and each.holds(now_s):
+            return each
+    return None
 
 
 async def given_since(reader: Reader, grant_request: GrantRequest, since_s: float) -> int:

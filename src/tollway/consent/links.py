@@ -100,12 +100,9 @@ class ConsentLinks:
     def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> SignedLink:
         expires_at_s = int(now_s) + self._lifetime_s
         content = _Content(
-            grant_request.account_id,
-            grant_request.owner_kind,
-            grant_request.owner_id,
-            grant_request.scope,
-            is_sandbox,
-            expires_at_s,
+            **msgspec.structs.asdict(grant_request),
+            is_sandbox=is_sandbox,
+            expires_at_s=expires_at_s,
         )
         signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"

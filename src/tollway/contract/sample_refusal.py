@@ -37,38 +37,44 @@ def _problem(field: Field) -> Phrase:
     return Phrase("it is in another form", "格式不符")
 
 
+# What fits the fields of most refusals.
+_VALUES: dict[str, object] = {
+    "field": "name",
+    "other": "name",
+    "known": "name",
+    "expected": Phrase("another value", "其他值"),
+    "problem": Phrase("it is empty", "为空"),
+    "part": Phrase("request", "请求"),
+    "limit": 10,
+    "limit_s": 10,
+    "left": 0,
+    "today": "2026-01-01",
+    "fields": "name",
+    "owner": Phrase("shop", "店铺"),
+    "start": "startTime",
+    "end": "endTime",
+    "span": Phrase("8 days", "8 天"),
+    "longest": Phrase("7 days", "7 天"),
+    "address": "203.0.113.7",
+    "most": 100,
+    "unit": Phrase("calls", "调用次数"),
+    "why": Phrase("its label was printed", "面单已打印"),
+    "which": Phrase("limit", "上限"),
+    "things": Phrase("valid tokens", "的有效令牌"),
+    "advice": Phrase("revoke those that are not used", "请撤销不再使用的令牌"),
+    "carriers": Phrase("send one of YTO, SF", "请传入 YTO、SF 之一"),
+    "wait_s": 60,
+    "number": "YT1000000000001",
+}
+
+
 def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
     """A refusal of this operation, with values that fit its fields."""
-    values: dict[str, object] = {
-        "field": "name",
-        "other": "name",
-        "known": "name",
-        "expected": Phrase("another value", "其他值"),
-        "problem": Phrase("it is empty", "为空"),
-        "part": Phrase("request", "请求"),
-        "limit": 10,
-        "limit_s": 10,
-        "left": 0,
+    values = {
+        **_VALUES,
         "cost": operation.default_price or 1,
-        "today": "2026-01-01",
         "allowed": operation.method,
-        "fields": "name",
-        "owner": Phrase("shop", "店铺"),
-        "start": "startTime",
-        "end": "endTime",
-        "span": Phrase("8 days", "8 天"),
-        "longest": Phrase("7 days", "7 天"),
         "operations": operation.name,
-        "address": "203.0.113.7",
-        "most": 100,
-        "unit": Phrase("calls", "调用次数"),
-        "why": Phrase("its label was printed", "面单已打印"),
-        "which": Phrase("limit", "上限"),
-        "things": Phrase("valid tokens", "的有效令牌"),
-        "advice": Phrase("revoke those that are not used", "请撤销不再使用的令牌"),
-        "carriers": Phrase("send one of YTO, SF", "请传入 YTO、SF 之一"),
-        "wait_s": 60,
-        "number": "YT1000000000001",
     }
     fields = declared_fields(operation.request_type)
     if fields:

@@ -1,26 +1,15 @@
 """What the sandbox has, for people and programs that test with it."""
 
-from typing import NamedTuple
-
 from tollway.contract.language import Phrase
 from tollway.demo.owners import SHOP, SHOP_UNAUTHORIZED, USER, USER_UNAUTHORIZED
 from tollway.operations.coupon_claims.demo import SIDS
-from tollway.operations.demo_data import SANDBOX_PRODUCTS
+from tollway.operations.demo_data import SANDBOX_PRODUCTS, SandboxItem
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE_OUT_OF_NUMBERS, carrier_names
 
 _SHOP, _USER = Phrase("Shop", "店铺"), Phrase("User", "用户")
 _AUTHORIZED = Phrase("has authorized every account", "已授权所有账户")
 _NOT_AUTHORIZED = Phrase("has authorized no account: code 302", "未授权任何账户：代码 302")
-
-
-class SandboxItem(NamedTuple):
-    """One thing that a request can name."""
-
-    kind: Phrase
-    parameter: str
-    value: str
-    note: Phrase
 
 
 def sandbox_contents() -> list[SandboxItem]:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import mcp_types as types
@@ -287,12 +287,11 @@ def _receive_in_time(receive: Receive, timeout_s: float) -> Receive:
     return received
 
 
-class _Budget:
+class _Budget(NamedTuple):
     """What a session may spend in all, as the agent's headers say."""
 
-    def __init__(self, session: str, most: int) -> None:
-        self.session = session
-        self.most = most
+    session: str
+    most: int
 
     @classmethod
     def of(cls, request: Request, call: Call) -> "_Budget | None":

@@ -25,33 +25,38 @@ from tollway.operations.examples import EXAMPLE_DAY, Example
 from tollway.pipeline.trials import DryRunAnswer
 
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
-_DRY_RUN_PARAMETER = {
-    "name": "X-Tollway-Dry-Run",
-    "in": "header",
-    "required": False,
-    "description": "1: answer what the call would cost and whether it would be allowed now. "
-    "Nothing is done or charged.",
-    "schema": {"const": "1"},
-}
-_OUTCOME_PARAMETER = {
-    "name": "X-Tollway-Outcome",
-    "in": "header",
-    "required": False,
-    "description": "With a test token: the reason that the call is to be refused for, by its name, "
-    "or slow:MILLISECONDS. With a live token it is refused.",
-    "schema": {"type": "string"},
-}
-_KEY_PARAMETER = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "The same request with the same key is answered once more, free of charge, for "
-    "24 hours; another request with it is refused.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-}
 
 
-_HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
+def _header(name: str, description: str, schema: Json) -> Json:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": description,
+        "schema": schema,
+    }
+
+
+_HEADER_PARAMETERS = (
+    _header(
+        "Idempotency-Key",
+        "The same request with the same key is answered once more, free of charge, for 24 hours; "
+        "another request with it is refused.",
+        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+    ),
+    _header(
+        "X-Tollway-Dry-Run",
+        "1: answer what the call would cost and whether it would be allowed now. Nothing is done "
+        "or charged.",
+        {"const": "1"},
+    ),
+    _header(
+        "X-Tollway-Outcome",
+        "With a test token: the reason that the call is to be refused for, by its name, or "
+        "slow:MILLISECONDS. With a live token it is refused.",
+        {"type": "string"},
+    ),
+)
 
 
 def describe_operation(operation: Operation, payload: Json, dry_run: Json, mapped: bool) -> Json:

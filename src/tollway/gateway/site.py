@@ -34,7 +34,6 @@ from tollway.telemetry.requests import RequestLog
 from tollway.web.area import GatewayWork
 from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
-from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
@@ -82,7 +81,7 @@ def _web_parts(parts: SiteParts) -> WebParts:
         links=parts.links,
         is_ready=parts.is_ready,
         demo=_demo_hints(parts.settings),
-        sandbox=_sandbox_rows(),
+        sandbox=sandbox_contents(),
         calls=OwnCalls(parts.edge),
         metrics=parts.rendered_metrics,
         work=_page_work(parts.settings, parts.resources),
@@ -147,18 +146,3 @@ def _own_command() -> str:
     """How to call this program: as it was called, if the shell does not find it by its name."""
     called = Path(sys.argv[0])
     return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME
-
-
-def _sandbox_rows() -> dict[str, list[SandboxRow]]:
-    return {
-        language: [
-            SandboxRow(
-                each.kind.fill(language, {}),
-                each.parameter,
-                each.value,
-                each.note.fill(language, {}),
-            )
-            for each in sandbox_contents()
-        ]
-        for language in ("en", "zh")
-    }

@@ -164,12 +164,7 @@ async def _one_at_a_time(transaction: Transaction, kind: str, subject_id: str) -
 
 async def sweep_sessions(database: Database, now_s: int) -> int:
     """Removes rows of sessions that ended long enough ago; returns how many."""
-
-    async def remove(transaction: Transaction, most: int) -> int:
-        async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S, most=most)
-
-    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, before_s=now_s - _KEPT_S)
 
 
 def _hash(cookie: str) -> bytes:

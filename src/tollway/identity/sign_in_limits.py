@@ -146,12 +146,7 @@ async def forget_mistakes(database: Database, attempt: Attempt) -> None:
 
 async def sweep_attempts(database: Database, now_s: int) -> int:
     """Removes counts whose time is over; returns how many."""
-
-    async def remove(transaction: Transaction, most: int) -> int:
-        async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, before_s=now_s - WINDOW_S, most=most)
-
-    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, before_s=now_s - WINDOW_S)
 
 
 async def _count(reader: Reader, counter: bytes, now_s: int) -> int:

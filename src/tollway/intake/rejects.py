@@ -55,22 +55,13 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 _KEEP = Query(lambda: insert_row(rejected_record).on_conflict_do_nothing())
+_COLUMNS = tuple(rejected_record.c[name] for name in Rejected.__struct_fields__)
 _LIST = Query(
-    lambda: select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
-        rejected_record.c.received_at_s, rejected_record.c.id
-    )
-)
-_FIND = Query(
-    lambda: select(
-        rejected_record.c.source,
-        rejected_record.c.sealed,
-        rejected_record.c.kind,
-        rejected_record.c.received_at_s,
-    ).where(rejected_record.c.id == bindparam("wanted"))
+    lambda: select(*_COLUMNS).order_by(rejected_record.c.received_at_s, rejected_record.c.id)
 )
 _PAGE = Query(
     lambda: (
-        select(*(rejected_record.c[name] for name in Rejected.__struct_fields__))
+        select(*_COLUMNS)
         .order_by(rejected_record.c.source, rejected_record.c.id)
         .where(
             tuple_(rejected_record.c.source, rejected_record.c.id)
@@ -80,9 +71,9 @@ _PAGE = Query(
     )
 )
 _WHOLE = Query(
-    lambda: select(
-        *(rejected_record.c[name] for name in Rejected.__struct_fields__), rejected_record.c.sealed
-    ).where(rejected_record.c.id == bindparam("wanted"))
+    lambda: select(*_COLUMNS, rejected_record.c.sealed).where(
+        rejected_record.c.id == bindparam("wanted")
+    )
 )
 _MEND = Query(
     lambda: (
@@ -156,9 +147,7 @@ async def mend_reject(
     loader = kind.make_loader(sealer)
     content, subject = record.encode(), f"source {opened.source}"
     try:
-        values = read_object(content)
-        await _check_source(database, sealer, kind, opened.source, values)
-        good = loader.check(values, opened.received_at_s)
+        good = await _check(database, sealer, kind, loader, opened, content)
     except ValueError as error:
         reason = str(error)
 
@@ -193,13 +182,21 @@ async def forget_reject(database: Database, record_id: str, runtime: Runtime) ->
     await database.write(work)
 
 
-async def _check_source(
-    database: Database, sealer: Sealer, kind: RecordKind, source: str, values: dict[str, object]
-) -> None:
-    """Refuses a record that its source may not push; an operator's own file may have any."""
-    if source != UPLOAD:
-        known = await find_source(database, sealer, source)
+async def _check(
+    database: Database,
+    sealer: Sealer,
+    kind: RecordKind,
+    loader: Loader,
+    of: Rejected,
+    record: bytes,
+) -> Any:
+    """The typed record; raises ValueError. Refuses what its source may not push; an operator's own
+    file may have any."""
+    values = read_object(record)
+    if of.source != UPLOAD:
+        known = await find_source(database, sealer, of.source)
         known.speaks_for.check(kind.spoken_for, values)
+    return loader.check(values, of.received_at_s)
 
 
 async def replay(
@@ -215,16 +212,15 @@ async def replay(
     # One of each kind: it knows which months it has made.
     loaders = {name: kind.make_loader(sealer) for name, kind in kinds.items()}
     for record_id in wanted:
-        row = await database.fetch_one(_FIND, wanted=record_id)
+        row = await database.fetch_one(_WHOLE, wanted=record_id)
         if row is None:
             continue
-        source, sealed, kind, received_s = row
-        loader = loaders[kind]
-        record = sealer.open(sealed, record_context(source, record_id))
+        *facts, sealed = row
+        of = Rejected(*facts)
+        loader = loaders[of.kind]
+        record = sealer.open(sealed, record_context(of.source, record_id))
         try:
-            values = read_object(record)
-            await _check_source(database, sealer, kinds[kind], source, values)
-            good = loader.check(values, received_s)
+            good = await _check(database, sealer, kinds[of.kind], loader, of, record)
         except ValueError:
             rejected += 1
             continue

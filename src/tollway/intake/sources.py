@@ -19,9 +19,14 @@ from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
-from tollway.webhooks.signature import key_of, new_secret
+from tollway.webhooks.signature import (
+    ACTIVE_SECRETS,
+    key_of,
+    new_secret,
+    opened_secrets,
+    sealed_secrets,
+)
 
-_ACTIVE_SECRETS = 2
 ALL = "*"
 _SPOKEN_FOR_MAX = 1000
 
@@ -100,7 +105,7 @@ async def add_source(
             _ADD,
             name=name,
             speaks_for=_encoded(speaks_for),
-            sealed_secrets=_sealed(sealer, name, [secret]),
+            sealed_secrets=sealed_secrets(sealer, secrets_context(name), [secret]),
             added_at_s=added.added_at_s,
             rotated_at_s=None,
         )
@@ -146,8 +151,9 @@ async def rotate_secret(
             raise IntakeError(
                 "The secret of {source} was changed meanwhile: no other was made.", source=name
             )
-        active = [secret, *_opened(sealer, name, row[2])][:_ACTIVE_SECRETS]
-        sealed, at_s = _sealed(sealer, name, active), runtime.at_s()
+        context, at_s = secrets_context(name), runtime.at_s()
+        active = [secret, *opened_secrets(sealer, context, row[2])][:ACTIVE_SECRETS]
+        sealed = sealed_secrets(sealer, context, active)
         await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
         rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
         subject = f"source {name}"
@@ -180,8 +186,8 @@ async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
     row = await reader.fetch_one(_FIND, wanted=name) if _can_be_name(name) else None
     if row is None:
         return _UNKNOWN
-    keys = [key_of(secret) for secret in _opened(sealer, name, row[2])]
-    return KnownSource(keys, _source(row).speaks_for)
+    active = opened_secrets(sealer, secrets_context(name), row[2])
+    return KnownSource([key_of(secret) for secret in active], _source(row).speaks_for)
 
 
 async def _found(transaction: Transaction, name: str) -> Row:
@@ -223,14 +229,6 @@ def _checked(speaks_for: SpeaksFor) -> SpeaksFor:
 
 def _can_be_name(name: str) -> bool:
     return 0 < len(name) <= 64 and name.isascii() and name.isprintable() and " " not in name
-
-
-def _sealed(sealer: Sealer, name: str, active: list[str]) -> bytes:
-    return sealer.seal(msgspec.json.encode(active), secrets_context(name))
-
-
-def _opened(sealer: Sealer, name: str, sealed: bytes) -> list[str]:
-    return msgspec.json.decode(sealer.open(sealed, secrets_context(name)), type=list[str])
 
 
 def secrets_context(name: str) -> bytes:

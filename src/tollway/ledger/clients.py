@@ -6,7 +6,6 @@ removes them some time after they have expired, and the tokens of the gateway's 
 
 import hmac
 import re
-from functools import partial
 
 import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, select
@@ -263,13 +262,7 @@ async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None
 
 async def sweep_client_tokens(database: Database, now_s: int) -> int:
     """Removes rows of tokens that expired long enough ago; returns how many."""
-
-    async def remove(kind: str, transaction: Transaction, most: int) -> int:
-        before_s = now_s - _KEPT_S[kind]
-        async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, of_kind=kind, before_s=before_s, most=most)
-
     budget, swept = PieceBudget(_SWEEP_PIECES_MAX), 0
-    for kind in _KEPT_S:
-        swept += await budget.spend(database, partial(remove, kind))
+    for kind, kept_s in _KEPT_S.items():
+        swept += await budget.sweep(database, _SWEEP, of_kind=kind, before_s=now_s - kept_s)
     return swept

@@ -171,9 +171,4 @@ async def sweep_kept(database: Database, now_ms: int) -> int:
     """Drops the oldest answers that have expired by the node's and the database's clock, as many as
     one run may; returns how many."""
     older_ms = await earlier_ms(database, now_ms) - KEPT_MS
-
-    async def drop(transaction: Transaction, most: int) -> int:
-        async with transaction.with_new_plan():
-            return await transaction.execute(_DROP_OLDEST, older_ms=older_ms, most=most)
-
-    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, drop)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _DROP_OLDEST, older_ms=older_ms)

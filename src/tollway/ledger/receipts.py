@@ -62,7 +62,7 @@ def receipt_of(traces: Traces, language: str) -> Receipt:
 
 def _charged(traces: Traces, charge: Entry, language: str) -> Receipt:
     note, held, refund = traces.note, traces.hold, traces.entries.get("top_up")
-    why = (CHARGED if held is None else CAPTURED).fill(language, {})
+    why = (CHARGED if held is None else CAPTURED).said(language)
     if refund is not None:
         why = REFUNDED.fill(language, {"amount": refund.amount})
     return Receipt(
@@ -94,7 +94,7 @@ def _held(traces: Traces, held: Hold, reserved: Entry, language: str) -> Receipt
         Outcome.HELD if is_open else Outcome.NOT_CHARGED,
         None if note is None else note.code,
         None if note is None else note.reason,
-        (HELD if is_open else RELEASED).fill(language, {}),
+        (HELD if is_open else RELEASED).said(language),
         **money,
         hold=_shown(held, traces.entries),
     )
@@ -102,7 +102,7 @@ def _held(traces: Traces, held: Hold, reserved: Entry, language: str) -> Receipt
 
 def _noted(note: RefusedCall, language: str) -> Receipt:
     if note.code == 0:
-        why = FREE_REASONS[FreeReason(note.reason)].fill(language, {})
+        why = FREE_REASONS[FreeReason(note.reason)].said(language)
     else:
         why = REFUSED.fill(language, {"code": note.code, "reason": note.reason})
     return Receipt(

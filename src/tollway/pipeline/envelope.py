@@ -16,9 +16,7 @@ from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER, NO_IDS, CallRecord
 
-_SUCCESS_MSG = {
-    language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
-}
+_SUCCESS_MSG = {language: encode_data(SUCCESS.message.said(language)) for language in ("en", "zh")}
 REASON_HEADER = b"x-tollway-reason"
 _REASON_HEADERS = {each.name: (REASON_HEADER, each.name.encode("ascii")) for each in Reason}
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")

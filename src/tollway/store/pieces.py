@@ -13,6 +13,7 @@ from time import perf_counter
 from weakref import WeakKeyDictionary
 
 from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
 
 # Rows per commit, at most and at least.
 PIECE = 500
@@ -51,6 +52,15 @@ class PieceBudget:
                 # How long it waited for others that write says nothing about its size.
                 await self._leave_time(perf_counter() - piece.began_s)
         return rows
+
+    async def sweep(self, database: Database, query: Query, **values: object) -> int:
+        """Removes rows by a query that takes `most`; returns how many."""
+
+        async def remove(transaction: Transaction, most: int) -> int:
+            async with transaction.with_new_plan():
+                return await transaction.execute(query, **values, most=most)
+
+        return await self.spend(database, remove)
 
     async def _leave_time(self, took_s: float) -> None:
         if took_s > _PIECE_S:

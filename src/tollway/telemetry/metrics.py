@@ -111,21 +111,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families behind the plain numbers."""
         self.before_collecting()
-        calls = CounterMetricFamily(
-            "tollway_calls",
-            "Calls answered, by operation, code and reason.",
-            labels=("operation", "code", "reason"),
-        )
-        refused = 0
-        for (operation, code, reason), count in self._calls.items():
-            calls.add_metric((operation, str(code), reason), count)
-            refused += count if reason in ("CALLS_USED_UP", "CREDITS_USED_UP") else 0
-        yield calls
-        yield CounterMetricFamily(
-            "tollway_balances_refused",
-            "Calls refused because the account could not pay.",
-            value=refused,
-        )
+        yield from self._of_calls()
         yield _counter(
             "tollway_receipts_dropped",
             "Calls that were not charged and of which no receipt is kept, by cause.",
@@ -161,6 +147,20 @@ class Metrics(Collector):
             "Time of one reading statement; one may serve several calls.",
             count_value=self._reads,
             sum_value=self._read_s,
+        )
+
+    def _of_calls(self) -> Iterator[Metric]:
+        yield _counter(
+            "tollway_calls",
+            "Calls answered, by operation, code and reason.",
+            ("operation", "code", "reason"),
+            [((each[0], str(each[1]), each[2]), count) for each, count in self._calls.items()],
+        )
+        unpaid = ("CALLS_USED_UP", "CREDITS_USED_UP")
+        yield CounterMetricFamily(
+            "tollway_balances_refused",
+            "Calls refused because the account could not pay.",
+            value=sum(count for (_, _, reason), count in self._calls.items() if reason in unpaid),
         )
 
     @staticmethod

@@ -84,6 +84,14 @@ class Services:
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
+class _NotConfirmedError(Exception):
+    """The reader has not confirmed an act yet: the page that asks is the answer."""
+
+    def __init__(self, question: Response) -> None:
+        super().__init__()
+        self.question = question
+
+
 @dataclass(frozen=True)
 class Context:
     """One request for a page, by a person who is signed in."""
@@ -173,11 +181,14 @@ class Context:
     def optional_number(self, name: str, label: str) -> int | None:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
 
-    def ask_once(self, question: str, button: str, *, is_harmless: bool = False) -> Response | None:
+    def confirm(self, question: str, button: str, *, is_harmless: bool = False) -> None:
+        """Asks before an act; what comes after it is done once the reader has confirmed it."""
         problem = "" if self.refused is None else self.refused.problem
-        return self.web.ask_once(
+        asked = self.web.ask_once(
             self.visit, self.form, question, button, is_harmless=is_harmless, problem=problem
         )
+        if asked is not None:
+            raise _NotConfirmedError(asked)
 
     # Cells, as all tables show them.
 
@@ -301,6 +312,8 @@ class _Area:
 async def _answered(handler: Handler, context: Context) -> Response:
     try:
         return await handler(context)
+    except _NotConfirmedError as error:
+        return error.question
     except (LedgerError, CarrierError, IntakeError) as error:
         refused = PageError(409, "That is not possible", context.said(error.sentence))
         # Values of a sentence have the names of what they came from.

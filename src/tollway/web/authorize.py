@@ -9,7 +9,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.grants import GrantRequest, give_grant, given_since, grants_between
+from tollway.consent.grants import GrantRequest, give_grant, given_since, held_grant
 from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
@@ -82,7 +82,7 @@ class AuthorizePages:
             return owner_sign_in(self._web, visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
-        held = await grants_between(self._database, asked.grant_request)
+        held = await held_grant(self._database, asked.grant_request, now_s)
         return self._web.render(
             "ask.html",
             visit,
@@ -90,9 +90,7 @@ class AuthorizePages:
             account=asked.account,
             asks=asked.need.asks,
             until_s=now_s + self._grant_s,
-            holds=any(
-                each.scope == asked.grant_request.scope and each.holds(now_s) for each in held
-            ),
+            holds=held is not None,
         )
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -120,13 +118,9 @@ class AuthorizePages:
         """Whether an approval changes anything. A link is used as often as its owner likes: each
         new grant is kept for ever, and has every call look up its caller again."""
         now_s = self._web.now_s()
-        held = [
-            each
-            for each in await grants_between(self._database, wanted)
-            if each.scope == wanted.scope and each.holds(now_s)
-        ]
-        if held:
-            until_s = held[0].expires_at_s
+        held = await held_grant(self._database, wanted, now_s)
+        if held is not None:
+            until_s = held.expires_at_s
             wanted_s = now_s + self._grant_s
             return until_s is None or abs(until_s - wanted_s) >= _EXTENDED_EVERY_S
         if await given_since(self._database, wanted, now_s - _DAY_S) >= _GIVEN_A_DAY_MAX:

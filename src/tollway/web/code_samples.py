@@ -139,14 +139,17 @@ def _php(operation: Operation, request: Request, base: str) -> str:
     )
 
 
+_PHP_SENT = (
+    "$body = curl_exec($curl);\n"
+    "if ($body === false) {\n    exit('No answer: ' . curl_error($curl));\n}\n"
+)
 _PHP_ANSWER = (
-    "$answer = json_decode(curl_exec($curl), true);\n"
+    f"{_PHP_SENT}$answer = json_decode($body, true);\n"
     "if ($answer['code'] !== 0) {\n    exit($answer['msg']);\n}\nprint_r($answer['data']);"
 )
 _PHP_FILE = (
-    "$file = curl_exec($curl);\n"
-    "if (curl_getinfo($curl, CURLINFO_CONTENT_TYPE) !== 'application/gzip') {\n"
-    "    exit($file);\n}\necho gzdecode($file);"
+    f"{_PHP_SENT}if (curl_getinfo($curl, CURLINFO_CONTENT_TYPE) !== 'application/gzip') {{\n"
+    "    exit($body);\n}\necho gzdecode($body);"
 )
 
 

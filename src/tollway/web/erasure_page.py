@@ -2,7 +2,7 @@
 done."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
@@ -56,51 +56,45 @@ def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
     )
 
 
+@dataclass(frozen=True)
 class ErasePages:
     """The page of an owner, who types the shop's id and the password once more."""
 
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        sessions: Sessions[Owner],
-        doorkeeper: Doorkeeper,
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._sessions = sessions
-        self._doorkeeper = doorkeeper
+    web: Web[Owner]
+    database: Database
+    sessions: Sessions[Owner]
+    doorkeeper: Doorkeeper
 
     async def show(self, _: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
-            return self._web.redirect(HOME)
+            return self.web.redirect(HOME)
         return self._form(visit, self._shop(visit))
 
     async def act(self, request: Request, visit: Visit[Owner]) -> Response:
-        form = await self._web.form(request, visit)
+        form = await self.web.form(request, visit)
         if visit.person is None:
-            return self._web.redirect(HOME)
+            return self.web.redirect(HOME)
         shop = self._shop(visit)
         if form.get("shop", "").strip() != shop.id:
             return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
         try:
             # Outside the page slots: a password check delays no other reader.
-            async with self._web.aside():
-                found = await self._doorkeeper.admit(
-                    self._sessions.area,
-                    self._sessions.attempt(request, shop.login),
+            async with self.web.aside():
+                found = await self.doorkeeper.admit(
+                    self.sessions.area,
+                    self.sessions.attempt(request, shop.login),
                     form.get("password", ""),
-                    self._web.now_s(),
+                    self.web.now_s(),
                 )
         except TooManyChecksError as error:
             return self._form(visit, shop, 429, error.problem, shop.id)
         if found is None:
             return self._form(visit, shop, 403, _WRONG, shop.id)
-        runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
+        runtime = replace(Runtime(now_s=self.web.now_s), by=f"owner {shop.login}")
         # It was sent twice, or the operator was faster: what the owner wants is being done.
         with suppress(ErasureUnderWayError):
-            await ask_erasure(self._database, runtime, shop.id, last_change_of)
-        return self._web.redirect(f"{HOME}?said=erasing")
+            await ask_erasure(self.database, runtime, shop.id, last_change_of)
+        return self.web.redirect(f"{HOME}?said=erasing")
 
     @staticmethod
     def _shop(visit: Visit[Owner]) -> Owner:
@@ -137,7 +131,7 @@ class ErasePages:
             tone="warn",
             back=Link(say("Go back"), HOME),
         )
-        return self._web.page(
+        return self.web.page(
             visit,
             say("Erase the receivers of {name}", name=shop.name),
             [form],

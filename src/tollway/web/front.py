@@ -1,7 +1,7 @@
 """The front page: what this gateway sells, whether it is well, and where each person goes in."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -41,32 +41,26 @@ class Offer(NamedTuple):
     is_open: bool
 
 
+@dataclass(frozen=True)
 class FrontPage:
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        is_ready: Callable[[], Awaitable[bool]],
-        demo: DemoHints | None,
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._is_ready = is_ready
-        self._demo = demo
+    web: Web[Owner]
+    database: Database
+    is_ready: Callable[[], Awaitable[bool]]
+    demo: DemoHints | None
 
     async def show(self, _: Request, visit: Visit[Owner]) -> Response:
-        return self._web.render(
+        return self.web.render(
             "front.html",
             visit,
             frame=OPEN_FRAME,
             signed_in="",
             offers=await self._offers(visit),
-            is_ready=await self._is_ready(),
-            demo=self._demo,
+            is_ready=await self.is_ready(),
+            demo=self.demo,
         )
 
     async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
-        say, states = visit.view.say, await operation_states(self._database)
+        say, states = visit.view.say, await operation_states(self.database)
         offers = []
         for operation in OPERATIONS:
             state = states.get(operation.name)
@@ -86,4 +80,4 @@ class FrontPage:
         notice = Notice(text, "soon", Link(say("Front page"), "/"))
         # It belongs to no area, whether its reader is signed in or not.
         anyone = replace(visit, person=None)
-        return self._web.page(anyone, say("There is no such page"), [notice], status=404)
+        return self.web.page(anyone, say("There is no such page"), [notice], status=404)

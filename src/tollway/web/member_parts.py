@@ -3,8 +3,6 @@ new link, or is removed."""
 
 from collections.abc import Mapping
 
-from starlette.responses import Response
-
 from tollway.identity.people import (
     MEMBER_ROLES,
     Person,
@@ -109,10 +107,10 @@ async def invited(context: Context, account_id: str) -> Secret:
     return _sent(context, made)
 
 
-async def given_link(context: Context, account_id: str) -> Secret | Response:
-    """A new link for a member, once that was confirmed; what asks before."""
+async def given_link(context: Context, account_id: str) -> Secret:
+    """A new link for a member, once that was confirmed."""
     say, member = context.say, await _other(context, account_id)
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Make a new link for {name}? Behind it they choose a new password: the old one, "
             "earlier links and their sessions end at once. A second factor stays.",
@@ -120,21 +118,17 @@ async def given_link(context: Context, account_id: str) -> Secret | Response:
         ),
         say("Make a link"),
     )
-    if asked is not None:
-        return asked
     made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
     return _sent(context, made)
 
 
-async def removed(context: Context, account_id: str) -> Response | None:
-    """Removes a member, once that was confirmed; what asks before."""
+async def remove(context: Context, account_id: str) -> None:
+    """Removes a member, once that was confirmed."""
     say, member = context.say, await _other(context, account_id)
-    asked = context.ask_once(
+    context.confirm(
         say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
     )
-    if asked is None:
-        await remove_person(context.database, context.runtime, member.id)
-    return asked
+    await remove_person(context.database, context.runtime, member.id)
 
 
 async def _other(context: Context, account_id: str) -> Person:

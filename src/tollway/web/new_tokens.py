@@ -4,8 +4,6 @@ one that it can pay, and revoked."""
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.responses import Response
-
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
@@ -42,14 +40,12 @@ async def issued_token(context: Context, account_id: str) -> IssuedToken:
     )
 
 
-async def revoked(context: Context, token: Token) -> Response | None:
-    """Revokes a token, once that was confirmed; what asks before."""
+async def revoke(context: Context, token: Token) -> None:
+    """Revokes a token, once that was confirmed."""
     say, name = context.say, token.label or token.start
     question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is None:
-        await revoke_token(context.database, context.runtime, token.id)
-    return asked
+    context.confirm(question, say("Revoke"))
+    await revoke_token(context.database, context.runtime, token.id)
 
 
 async def payable_operations(context: Context, token: Token) -> list[Operation]:

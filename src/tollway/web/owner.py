@@ -36,7 +36,7 @@ from tollway.web.page_errors import PageError
 from tollway.web.pages import Frame, Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import WRONG, Area, Doorkeeper, Sessions, TooManyChecksError, Visit
-from tollway.web.wording import sentence
+from tollway.web.wording import is_own_address, sentence
 
 OWNER_PATH = "/owner"
 OWNER_FRAME = Frame(OWNER_PATH, sentence("Your data"), sign_out=f"{OWNER_PATH}/sign-out")
@@ -150,7 +150,10 @@ class OwnerPages:
         form = await self._web.form(request, visit)
         if form.get("where") == "everywhere":
             await sign_out_everywhere(self._database, self._runtime, visit.person.login)
-        path = f"{OWNER_PATH}?said=signed-out"
+        # One person can own several shops: a question to another of them is not lost.
+        back = form.get("back", "")
+        is_question = back.startswith(f"{AUTHORIZE_PATH}?") and is_own_address(back)
+        path = back if is_question else f"{OWNER_PATH}?said=signed-out"
         return self._web.redirect(path, await self._sessions.sign_out(visit, self._web.now_s()))
 
     async def revoke(self, request: Request, visit: Visit[Owner]) -> Response:

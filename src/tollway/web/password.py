@@ -1,6 +1,6 @@
 """The page behind the link that an operator makes for an owner: it asks for a new password."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -20,32 +20,24 @@ from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import Doorkeeper, Sessions, Visit, password_length
 
 
+@dataclass(frozen=True)
 class PasswordPages:
     """Shows the form, and takes the password. The link says whose it is; an owner who has a second
     factor needs a code too, so that a stolen link changes nothing."""
 
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        links: PasswordLinks,
-        factor: SecondFactorPages[Owner],
-        doorkeeper: Doorkeeper,
-        sessions: Sessions[Owner],
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._links = links
-        self._factor = factor
-        self._doorkeeper = doorkeeper
-        self._sessions = sessions
+    web: Web[Owner]
+    database: Database
+    links: PasswordLinks
+    factor: SecondFactorPages[Owner]
+    doorkeeper: Doorkeeper
+    sessions: Sessions[Owner]
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         link = request.query_params.get("link", "")
         return await self._form(visit, (await self._found(link)).owner, link)
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
-        form = await self._web.form(request, visit)
+        form = await self.web.form(request, visit)
         link, password = form.get("link", ""), form.get("password", "")
         found = await self._found(link)
         owner = found.owner
@@ -55,29 +47,29 @@ class PasswordPages:
             problem = visit.view.say("The two are different. Type both again.")
             return await self._form(visit, owner, link, 400, problem)
         if await self._needs_code(owner):
-            wrong = await self._factor.problem_with(request, owner, form.get("code", ""))
+            wrong = await self.factor.problem_with(request, owner, form.get("code", ""))
             if wrong is not None:
                 return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
-        async with self._web.aside():
-            hashed = await self._doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
-        runtime = Runtime(now_s=self._web.now_s)
+        async with self.web.aside():
+            hashed = await self.doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
+        runtime = Runtime(now_s=self.web.now_s)
         # The link holds for the old password only, and may have been used meanwhile.
         changed = await put_password(
-            self._database, runtime, owner.login, hashed, replaced=found.password_hash
+            self.database, runtime, owner.login, hashed, replaced=found.password_hash
         )
         if changed is None:
             raise PageError(*UNUSABLE_LINK)
-        await forget_mistakes(self._database, self._sessions.attempt(request, owner.login))
-        return self._web.redirect("/owner?said=new-password")
+        await forget_mistakes(self.database, self.sessions.attempt(request, owner.login))
+        return self.web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:
-        found = await self._links.read(link, self._database, self._web.now_s())
+        found = await self.links.read(link, self.database, self.web.now_s())
         if found is None:
             raise PageError(*UNUSABLE_LINK)
         return found
 
     async def _needs_code(self, owner: Owner) -> bool:
-        return await find_factor(self._database, owner.kind, owner.id) is not None
+        return await find_factor(self.database, owner.kind, owner.id) is not None
 
     async def _form(
         self, visit: Visit[Owner], owner: Owner, link: str, status: int = 200, problem: str = ""
@@ -110,4 +102,4 @@ class PasswordPages:
             problem=problem,
         )
         visit = replace(visit, view=visit.view.at())
-        return self._web.page(visit, say("Choose a new password"), [asked], status=status)
+        return self.web.page(visit, say("Choose a new password"), [asked], status=status)

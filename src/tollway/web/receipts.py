@@ -121,7 +121,7 @@ def _cure(context: Context, receipt: Receipt) -> str:
     reason = Reason.__members__.get(receipt.reason or "")
     if reason is None or "{" in reason.value.message.en:
         return context.say(_CURES[reason]) if reason in _CURES else ""
-    return reason.value.message.fill(context.visit.view.language, {})
+    return reason.value.message.said(context.visit.view.language)
 
 
 def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:

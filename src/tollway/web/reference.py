@@ -2,7 +2,7 @@
 language, with examples that can be tried in the sandbox."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
+from tollway.operations.demo_data import SandboxItem
 from tollway.web.blocks import Block, Cell, Code, Empty, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
@@ -36,19 +37,10 @@ from tollway.web.sign_in import Visit
 from tollway.web.wording import sentence
 
 
-class SandboxRow(NamedTuple):
-    """One thing that the sandbox has, in the reader's language."""
-
-    kind: str
-    parameter: str
-    value: str
-    note: str
-
-
 class ReferencePages:
     """`/docs`, a page for each operation, and those of the codes and the sandbox."""
 
-    def __init__(self, web: Web[Owner], base: str, sandbox: dict[str, list[SandboxRow]]) -> None:
+    def __init__(self, web: Web[Owner], base: str, sandbox: Sequence[SandboxItem]) -> None:
         self._web = web
         self._base = base
         self._sandbox = sandbox
@@ -91,15 +83,15 @@ class ReferencePages:
         return self._page(visit, say("Webhooks"), blocks, lead=say(EVENTS_LEAD))
 
     async def _sandbox_page(self, _: Request, visit: Visit[Owner]) -> Response:
-        say = visit.view.say
+        say, language = visit.view.say, visit.view.language
         rows = [
             [
-                Cell(each.kind),
+                Cell(each.kind.said(language)),
                 Cell(each.parameter, "mono"),
                 Cell(each.value, "mono"),
-                Cell(each.note),
+                Cell(each.note.said(language)),
             ]
-            for each in self._sandbox[visit.view.language]
+            for each in self._sandbox
         ]
         contents = Table(
             [say("Kind"), say("Parameter"), say("Value"), ""],

@@ -1,10 +1,11 @@
 """All paths for people: the front page, the pages of each area, and the templates of labels."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import TypeVar
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,10 +15,12 @@ from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
 from tollway.carriers.vault import Vault
 from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
+from tollway.identity.people import Person
 from tollway.ledger.runtime import Runtime
+from tollway.operations.demo_data import SandboxItem
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.area import GatewayWork, Services, area_routes
+from tollway.web.area import GatewayWork, PageSpec, Services, area_routes
 from tollway.web.authorize import AuthorizePages
 from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
@@ -31,9 +34,9 @@ from tollway.web.operator import pages as operator_pages
 from tollway.web.operator import second_factors
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
-from tollway.web.pages import HEADERS, VIEW_PATH, Named, Web
+from tollway.web.pages import HEADERS, VIEW_PATH, Frame, Named, Web
 from tollway.web.password import PasswordPages
-from tollway.web.reference import ReferencePages, SandboxRow
+from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
@@ -60,8 +63,8 @@ class Parts:
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
-    # What the sandbox has, by language.
-    sandbox: dict[str, list[SandboxRow]]
+    # What the sandbox has.
+    sandbox: Sequence[SandboxItem]
     # Makes a call of this gateway's own.
     calls: Make
     # The metrics of all workers.
@@ -79,8 +82,8 @@ def web_routes(parts: Parts) -> list[Route]:
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
     erasing = ErasePages(web, database, sessions, doorkeeper)
     owner = OwnerPages(web, database, sessions, doorkeeper, factor)
-    password_links = PasswordLinks(parts.secret, settings.public_address)
-    password = PasswordPages(web, database, password_links, factor, doorkeeper, sessions)
+    services = _services(parts, web.now_s)
+    password = PasswordPages(web, database, services.password_links, factor, doorkeeper, sessions)
     front = FrontPage(web, database, parts.is_ready, parts.demo)
     reference = ReferencePages(web, settings.public_address, parts.sandbox)
 
@@ -104,8 +107,25 @@ def web_routes(parts: Parts) -> list[Route]:
         page(PASSWORD_PATH, password.ask, password.answer),
         *factor.routes(),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
-        *_people_routes(parts, web, doorkeeper, password_links),
+        *chain.from_iterable(
+            _people_routes(parts, web, doorkeeper, services, each) for each in _PEOPLE
+        ),
     ]
+
+
+def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
+    return Services(
+        parts.database,
+        parts.settings,
+        Runtime(now_s=now_s),
+        parts.vault,
+        PasswordLinks(parts.secret, parts.settings.public_address),
+        parts.links,
+        PageCalls(parts.database, parts.calls),
+        Latencies(parts.metrics, now_s()),
+        Jobs(parts.database, now_s),
+        parts.work,
+    )
 
 
 def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
@@ -125,59 +145,54 @@ def _second_factor(
     return SecondFactorPages(web, parts.database, sessions, sealer, parts.secret, home, more)
 
 
+class _People(NamedTuple):
+    """Those who have an area of their own, with its pages and what its entrance says."""
+
+    area: Area[Person]
+    home: str
+    frame: Frame
+    pages: Sequence[PageSpec]
+    lead: str
+    forgotten: str
+    # On the page of one's second factor.
+    more: Link | None = None
+
+
+_PEOPLE = (
+    _People(
+        OPERATORS,
+        OPERATOR_PATH,
+        operator_pages.FRAME,
+        operator_pages.PAGES,
+        sentence("For those who run this gateway."),
+        sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
+        Link(sentence("All second factors"), second_factors.PATH),
+    ),
+    _People(
+        MEMBERS,
+        ACCOUNT_PATH,
+        caller_pages.FRAME,
+        caller_pages.PAGES,
+        sentence("For the members of an account that calls this gateway."),
+        sentence("No login yet, or forgotten? An owner of your account can send you a link."),
+    ),
+)
+
+
 def _people_routes(
-    parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper, password_links: PasswordLinks
+    parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper, services: Services, of: _People
 ) -> list[Route]:
-    """The areas of operators and of account members."""
-    routes, calls = [], PageCalls(parts.database, parts.calls)
-    latencies = Latencies(parts.metrics, front.now_s())
-    jobs = Jobs(parts.database, front.now_s)
-    for area, home, frame, pages, lead, forgotten in (
-        (
-            OPERATORS,
-            OPERATOR_PATH,
-            operator_pages.FRAME,
-            operator_pages.PAGES,
-            sentence("For those who run this gateway."),
-            sentence(
-                "No password, or forgotten? `tollway operator link` prints a link that signs in."
-            ),
-        ),
-        (
-            MEMBERS,
-            ACCOUNT_PATH,
-            caller_pages.FRAME,
-            caller_pages.PAGES,
-            sentence("For the members of an account that calls this gateway."),
-            sentence("No login yet, or forgotten? An owner of your account can send you a link."),
-        ),
-    ):
-        sessions = _sessions(parts, area)
-        view_path = f"{home}{VIEW_PATH}"
-        web = front.beside(sessions, frame, view_path)
-        more = Link(sentence("All second factors"), second_factors.PATH)
-        factor = _second_factor(parts, web, sessions, home, more if area is OPERATORS else None)
-        entrance = Entrance(
-            web, parts.database, sessions, doorkeeper, factor, home, lead, forgotten
-        )
-        services = Services(
-            parts.database,
-            parts.settings,
-            Runtime(now_s=web.now_s),
-            parts.vault,
-            password_links,
-            parts.links,
-            calls,
-            latencies,
-            jobs,
-            parts.work,
-        )
-        routes += [
-            Route(view_path, web.endpoint(web.choose_view), methods=["POST"]),
-            *factor.routes(),
-            *area_routes(web, entrance, services, pages),
-        ]
-    return routes
+    sessions, view_path = _sessions(parts, of.area), f"{of.home}{VIEW_PATH}"
+    web = front.beside(sessions, of.frame, view_path)
+    factor = _second_factor(parts, web, sessions, of.home, of.more)
+    entrance = Entrance(
+        web, parts.database, sessions, doorkeeper, factor, of.home, of.lead, of.forgotten
+    )
+    return [
+        Route(view_path, web.endpoint(web.choose_view), methods=["POST"]),
+        *factor.routes(),
+        *area_routes(web, entrance, services, of.pages),
+    ]
 
 
 def asset_route(name: str, kind: str) -> Route:

@@ -11,7 +11,13 @@ from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
-from tollway.webhooks.signature import key_of, new_secret
+from tollway.webhooks.signature import (
+    ACTIVE_SECRETS,
+    key_of,
+    new_secret,
+    opened_secrets,
+    sealed_secrets,
+)
 
 # For how long the secret before the newest one signs too.
 OVERLAP_S = 86_400
@@ -118,7 +124,7 @@ async def add_endpoint(
             account_id=account_id,
             id=made.id,
             url=url,
-            sealed_secrets=_sealed(sealer, made.id, [secret]),
+            sealed_secrets=sealed_secrets(sealer, secrets_context(made.id), [secret]),
             rotated_at_s=None,
             last_number=0,
             made_at_s=made.made_at_s,
@@ -146,8 +152,9 @@ async def rotate_secret(
         if row is None:
             return False
         await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
-        active = [secret, *_opened(sealer, endpoint_id, row[1])][:2]
-        sealed = _sealed(sealer, endpoint_id, active)
+        context = secrets_context(endpoint_id)
+        active = [secret, *opened_secrets(sealer, context, row[1])][:ACTIVE_SECRETS]
+        sealed = sealed_secrets(sealer, context, active)
         values = {"of_account": account_id, "wanted": endpoint_id}
         return bool(await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s))
 
@@ -176,7 +183,7 @@ async def find_target(
     if row is None:
         return None
     url, sealed, rotated_at_s = row
-    active = _opened(sealer, endpoint_id, sealed)
+    active = opened_secrets(sealer, secrets_context(endpoint_id), sealed)
     if rotated_at_s is not None and rotated_at_s + OVERLAP_S <= now_s:
         active = active[:1]
     return Target(url, [key_of(each) for each in active])
@@ -184,12 +191,3 @@ async def find_target(
 
 def secrets_context(endpoint_id: str) -> bytes:
     return msgspec.json.encode(("webhook endpoint", endpoint_id))
-
-
-def _sealed(sealer: Sealer, endpoint_id: str, active: list[str]) -> bytes:
-    return sealer.seal(msgspec.json.encode(active), secrets_context(endpoint_id))
-
-
-def _opened(sealer: Sealer, endpoint_id: str, sealed: bytes) -> list[str]:
-    opened = sealer.open(sealed, secrets_context(endpoint_id))
-    return msgspec.json.decode(opened, type=list[str])

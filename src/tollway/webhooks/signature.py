@@ -8,11 +8,17 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from tollway.store.sealing import Sealer
+
 TOLERANCE_S = 300
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
 _SECRET_BYTES = 32
 _VERSION = "v1,"
 _ID_MAX = 256
+# The newest, and the one before it.
+ACTIVE_SECRETS = 2
 
 
 class SignatureError(Exception):
@@ -33,6 +39,15 @@ def new_secret() -> str:
 
 def key_of(secret: str) -> bytes:
     return base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
+
+
+def sealed_secrets(sealer: Sealer, context: bytes, active: Sequence[str]) -> bytes:
+    return sealer.seal(msgspec.json.encode(active), context)
+
+
+def opened_secrets(sealer: Sealer, context: bytes, sealed: bytes) -> list[str]:
+    """The newest first."""
+    return msgspec.json.decode(sealer.open(sealed, context), type=list[str])
 
 
 def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:

@@ -42,8 +42,9 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
-# Those of them that are about the link, and not about one message: the signature, the sender.
-LINK_REFUSED = frozenset({"S02", "S03"})
+# Those of them that are about the link, and not about one message: the signature, the sender, and
+# the gateway itself.
+LINK_REFUSED = frozenset({"S02", "S03", "S10", "S11"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
@@ -258,7 +259,8 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 def _gateway_error(code: str) -> ConnectorError:
     if code in LINK_REFUSED:
         return LinkRefusedError(
-            "The LINK gateway refused the link with {code}: check its secret and provider.",
+            "The LINK gateway refused the link with {code}: check its secret and provider, or ask "
+            "the carrier.",
             code=code,
         )
     if code in NOT_PASSED_ON:

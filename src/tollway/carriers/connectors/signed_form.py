@@ -209,7 +209,8 @@ def _issued(answer: Answer) -> Issued:
 def _gateway_error(code: str) -> ConnectorError:
     if code in LINK_REFUSED:
         return LinkRefusedError(
-            "The carrier's gateway refused the link with {code}: check its secret and provider.",
+            "The carrier's gateway refused the link with {code}: check its secret and provider, or "
+            "ask the carrier.",
             code=code,
         )
     if code in NOT_PASSED_ON:

@@ -217,7 +217,7 @@ class WaybillHandler:
         if number is None:
             if await are_held_elsewhere(transaction, pool):
                 raise Refusal(Reason.STORE_UNAVAILABLE)
-            return refused(request.order_sn, _NO_NUMBERS.fill(asked.call.language, {}))
+            return refused(request.order_sn, _NO_NUMBERS.said(asked.call.language))
         routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
         stored, print_data = self._maker.from_pool(
             request, asked.key, charge, carrier, number, routing

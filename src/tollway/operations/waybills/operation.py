@@ -120,7 +120,7 @@ _REFUSED_ON_REQUEST = Phrase(
 
 
 def _refused_by_carrier(request: WaybillRequest, language: str) -> WaybillResult:
-    return refused_waybill(request.order_sn, _REFUSED_ON_REQUEST.fill(language, {}))
+    return refused_waybill(request.order_sn, _REFUSED_ON_REQUEST.said(language))
 
 
 _LEVELS = {

@@ -14,9 +14,9 @@ from tollway.web.member_parts import (
     invite_form,
     invited,
     members_table,
-    removed,
+    remove,
 )
-from tollway.web.new_tokens import issued_token, new_token, revoked
+from tollway.web.new_tokens import issued_token, new_token, revoke
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentence
 
@@ -120,8 +120,8 @@ async def rotate_act(context: Context) -> Response:
 
 
 async def revoke_act(context: Context) -> Response:
-    asked = await revoked(context, await _own_token(context))
-    return asked or context.go(TOKENS, said="revoked")
+    await revoke(context, await _own_token(context))
+    return context.go(TOKENS, said="revoked")
 
 
 async def show_members(context: Context, *first: Block) -> Response:
@@ -142,10 +142,9 @@ async def invite_act(context: Context) -> Response:
 
 
 async def link_act(context: Context) -> Response:
-    shown = await given_link(context, account_id(context.person))
-    return shown if isinstance(shown, Response) else await show_members(context, shown)
+    return await show_members(context, await given_link(context, account_id(context.person)))
 
 
 async def remove_act(context: Context) -> Response:
-    asked = await removed(context, account_id(context.person))
-    return asked or context.go(MEMBERS, said="removed")
+    await remove(context, account_id(context.person))
+    return context.go(MEMBERS, said="removed")

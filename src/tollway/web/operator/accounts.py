@@ -46,7 +46,7 @@ from tollway.web.member_parts import (
     invite_form,
     invited,
     members_table,
-    removed,
+    remove,
 )
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
@@ -189,7 +189,7 @@ async def top_up_act(context: Context) -> Response:
     if number < 0:
         button = say("Take {amount} away", amount=amount(say, unit, -number))
     once = context.form.get("once", "")[:32] or secrets.token_hex(16)
-    asked = replace(context, form={**context.form, "once": once}).ask_once(
+    replace(context, form={**context.form, "once": once}).confirm(
         say(
             "{account} has {before}. After this it has {after}. Reason: {reason}",
             account=account.name,
@@ -200,8 +200,6 @@ async def top_up_act(context: Context) -> Response:
         button,
         is_harmless=number > 0,
     )
-    if asked is not None:
-        return asked
     note = context.form.get("note", "")
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
@@ -294,11 +292,9 @@ async def permission_act(context: Context) -> Response:
 
 async def close_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
-    asked = context.ask_once(
+    context.confirm(
         say("Close the account {name} for good?", name=account.name), say("Close the account")
     )
-    if asked is not None:
-        return asked
     await close_account(context.database, context.runtime, account.id)
     return context.go(ONE, id=account.id, said="closed")
 
@@ -326,14 +322,13 @@ async def invite_act(context: Context) -> Response:
 
 async def link_act(context: Context) -> Response:
     account = await find_wanted(context)
-    shown = await given_link(context, account.id)
-    return shown if isinstance(shown, Response) else await account_page(context, account, shown)
+    return await account_page(context, account, await given_link(context, account.id))
 
 
 async def remove_act(context: Context) -> Response:
     account = await find_wanted(context)
-    asked = await removed(context, account.id)
-    return asked or context.go(ONE, id=account.id, said="removed")
+    await remove(context, account.id)
+    return context.go(ONE, id=account.id, said="removed")
 
 
 async def show_ledger(context: Context) -> Response:

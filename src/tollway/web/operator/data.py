@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from tollway.intake.files import read_records
-from tollway.intake.loading import LoadResult, RecordKind, checked_chunks, load
+from tollway.intake.loading import LoadResult, RecordKind, Reject, checked_chunks, load
 from tollway.intake.raw_records import IntakeError, RawRecord
 from tollway.intake.rejects import (
     UPLOAD,
@@ -181,8 +181,7 @@ async def _load(
     """Loads a file that was uploaded, and removes it. Its wrong records are kept sealed."""
     path, database, sealer = upload.path, services.database, services.vault.sealer
     assert path is not None
-    # Their ids are made with it: without it, what a sealed record says cannot be guessed by trying.
-    key = secrets.token_bytes(32)
+    sealed = partial(_sealed, services, secrets.token_bytes(32), kind.name, upload.name)
     begun = {"kind": kind.name, "file": upload.name}
     try:
         await note_act(database, runtime, "import begin", f"records {kind.name}", begun)
@@ -192,19 +191,8 @@ async def _load(
         chunks = checked_chunks(loader, records, kind.chunk_records, _as_json)
         total = LoadResult()
         while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):
-            rejects = [
-                sealed_reject(
-                    sealer,
-                    key,
-                    UPLOAD,
-                    kind.name,
-                    each.record.encode(errors="backslashreplace"),
-                    f"{upload.name}, {each.line}: {each.reason}",
-                    services.runtime.at_s(),
-                )
-                for each in chunk[0].rejects
-            ]
-            if rejects:
+            if wrong := chunk[0].rejects:
+                rejects = [sealed(each) for each in wrong]
                 await database.write(partial(keep_rejects, rejects=rejects))
             part = await load(database, loader, chunk, lambda _: None, lambda *_: None)
             for name in ("read", "stored", "changed", "rejected"):
@@ -226,6 +214,22 @@ async def _load(
             )
     finally:
         upload.drop()
+
+
+def _sealed(
+    services: Services, key: bytes, kind: str, file: str, reject: Reject
+) -> dict[str, object]:
+    """A wrong record of a file as it is kept. Its id is made with the key: without it, what a
+    sealed record says cannot be guessed by trying."""
+    return sealed_reject(
+        services.vault.sealer,
+        key,
+        UPLOAD,
+        kind,
+        reject.record.encode(errors="backslashreplace"),
+        f"{file}, {reject.line}: {reject.reason}",
+        services.runtime.at_s(),
+    )
 
 
 def _as_json(raw: RawRecord) -> str:
@@ -305,9 +309,7 @@ async def rotate_act(context: Context) -> Response:
     # What the question was asked with; an address cannot name it.
     shown = context.form.get("changed") if context.form.get("sure") else _last_change(source)
     form = {**context.form, "changed": shown or ""}
-    asked = replace(context, form=form).ask_once(question, say("Change secret"))
-    if asked is not None:
-        return asked
+    replace(context, form=form).confirm(question, say("Change secret"))
     sealer = context.services.vault.sealer
     made = await rotate_secret(
         context.database,
@@ -328,12 +330,10 @@ def _secret(context: Context, secret: str, name: str) -> Secret:
 
 async def replay_act(context: Context) -> Response:
     say = context.say
-    asked = context.ask_once(
+    context.confirm(
         say("Try all rejected records again? Those that are good by now are stored."),
         say("Try all again"),
     )
-    if asked is not None:
-        return asked
     await record(context, "record replay begin", "rejected records")
     async with context.web.aside():
         done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)

@@ -93,15 +93,13 @@ async def invite_act(context: Context) -> Response:
 
 async def link_act(context: Context) -> Response:
     say, person = context.say, await _other(context)
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Make a link that signs {name} in, once, within the hour? Earlier links end.",
             name=person.name,
         ),
         say("Make a link"),
     )
-    if asked is not None:
-        return asked
     made = await new_link(context.database, context.runtime, person.id, _LINK_S)
     note = say("It signs them in once, within the hour. It is not shown again.")
     return await show_operators(context, _sent(context, made, note))
@@ -109,10 +107,8 @@ async def link_act(context: Context) -> Response:
 
 async def remove_act(context: Context) -> Response:
     say, person = context.say, await _other(context)
-    asked = context.ask_once(
+    context.confirm(
         say("Take the access of {name} away, at once?", name=person.name), say("Remove")
     )
-    if asked is not None:
-        return asked
     await remove_person(context.database, context.runtime, person.id)
     return context.go(PATH, said="removed")

@@ -122,23 +122,18 @@ async def _refusals(database: Database, now_s: int) -> Counter[str]:
 
 def _figures(
     context: Context,
-    minutes: Sequence[tuple[object, ...]],
-    hours: Sequence[tuple[object, ...]],
+    minutes: Sequence[Row],
+    hours: Sequence[Row],
     refused: Counter[str],
     taken: Percentiles | None,
 ) -> Figures:
     say, now_s = context.say, int(context.now_s)
     by_minute: Counter[int] = Counter()
     for start_s, _, calls, _ in minutes:
-        by_minute[int(str(start_s))] += int(str(calls))
+        by_minute[start_s] += int(calls)
     first = now_s - now_s % 60 - 59 * MINUTE_S
     series = [by_minute[first + index * MINUTE_S] for index in range(60)]
     last_hour = sum(series)
-    credit = sum(
-        int(str(spent))
-        for _, operation, _, spent in hours
-        if str(operation) not in BY_NAME or BY_NAME[str(operation)].balance_unit == "credits"
-    )
     since = _an_hour_ago(context, now_s)
     not_charged = refused.total()
     share = 100 * not_charged / (not_charged + last_hour) if not_charged + last_hour else 0
@@ -163,8 +158,16 @@ def _figures(
                 href=address(REQUESTS, reason=ANY_REFUSAL, since=since),
             ),
             _latency_figure(context, taken),
-            Figure(say("Credits taken in 24 h"), grouped(credit)),
+            Figure(say("Credits taken in 24 h"), grouped(_credits(hours))),
         ]
+    )
+
+
+def _credits(hours: Sequence[Row]) -> int:
+    return sum(
+        int(spent)
+        for _, operation, _, spent in hours
+        if operation not in BY_NAME or BY_NAME[operation].balance_unit == "credits"
     )
 
 
@@ -192,7 +195,7 @@ def _milliseconds(value: float) -> str:
     return f"{value:.1f}" if value < 10 else grouped(round(value))
 
 
-def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) -> Chart:
+def _chart(context: Context, hours: Sequence[Row], now_s: int) -> Chart:
     say, zone = context.say, context.web.zone
     first = now_s - now_s % HOUR_S - 23 * HOUR_S
     labels = [
@@ -201,9 +204,9 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
     ]
     calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * 24)
     for start_s, operation, count, _ in hours:
-        index = (int(str(start_s)) - first) // HOUR_S
+        index = (start_s - first) // HOUR_S
         if 0 <= index < 24:
-            calls[str(operation)][index] += int(str(count))
+            calls[operation][index] += int(count)
     title = say("Charged calls by operation, last 24 h")
     return calls_chart(context, title, say("Hour"), labels, calls)
 

@@ -88,11 +88,9 @@ async def state_act(context: Context) -> Response:
     is_closed = context.form.get("state") == "closed"
     if is_closed:
         title = say(operation.title)
-        asked = context.ask_once(
+        context.confirm(
             say("Close {operation} for all accounts? Calls answer 203.", operation=title),
             say("Save"),
         )
-        if asked is not None:
-            return asked
     await set_closed(context.database, operation.name, is_closed=is_closed, runtime=context.runtime)
     return context.go(PATH)

@@ -134,12 +134,10 @@ async def mend_act(context: Context) -> Response:
 
 async def drop_act(context: Context) -> Response:
     say, record_id = context.say, context.form.get("id", "")
-    asked = context.ask_once(
+    context.confirm(
         say("Drop the rejected record {id}? It cannot be undone.", id=record_id),
         say("Drop the record"),
     )
-    if asked is not None:
-        return asked
     await forget_reject(context.database, record_id, context.runtime)
     return context.go(PATH)
 

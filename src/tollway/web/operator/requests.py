@@ -82,7 +82,7 @@ async def refund_act(context: Context) -> Response:
         raise PageError(409, "That is not possible", "The call was not charged.")
     account = await find_account(context.database, receipt.account_id)
     before = await amount_left(context.database, account.id, unit)
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Refund request {request}? {account} has {before}. After this it has {after}. "
             "Reason: {reason}",
@@ -95,8 +95,6 @@ async def refund_act(context: Context) -> Response:
         say("Refund {amount}", amount=amount(say, unit, cost)),
         is_harmless=True,
     )
-    if asked is not None:
-        return asked
     await top_up(
         context.database,
         context.runtime,

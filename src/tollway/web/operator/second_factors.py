@@ -48,8 +48,6 @@ async def reset_act(context: Context) -> Response:
         "Take the second factor of {login} away? Be sure that it is this person who asks.",
         login=found.login,
     )
-    asked = context.ask_once(question, say("Reset"))
-    if asked is not None:
-        return asked
+    context.confirm(question, say("Reset"))
     await reset_factor(context.database, context.runtime, found.holder)
     return context.go(PATH, said="reset")

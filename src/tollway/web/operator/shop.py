@@ -150,7 +150,7 @@ async def consent_act(context: Context) -> Response:
         wrong = PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
         raise wrong.at("days" if scope in scopes else "scope")
     account = await known_account(context, context.form.get("account", "").strip())
-    asked = context.ask_once(
+    context.confirm(
         counted(
             say,
             days,
@@ -162,8 +162,6 @@ async def consent_act(context: Context) -> Response:
         ),
         say("Give consent"),
     )
-    if asked is not None:
-        return asked
     await give_grant(
         context.database,
         context.runtime,
@@ -193,19 +191,15 @@ async def password_act(context: Context) -> Response:
     question = say(
         "Make a link by which the owner of {name} chooses a new password?", name=shop.name
     )
-    asked = context.ask_once(question, say("Make a link"), is_harmless=True)
-    if asked is not None:
-        return asked
+    context.confirm(question, say("Make a link"), is_harmless=True)
     return await _shop_page(context, shop, await _password_link(context, shop))
 
 
 async def sign_out_act(context: Context) -> Response:
     say, shop = context.say, await _wanted(context)
-    asked = context.ask_once(
+    context.confirm(
         say("Sign the owner of {name} out in all browsers?", name=shop.name), say("Sign out")
     )
-    if asked is not None:
-        return asked
     await sign_out_everywhere(context.database, context.runtime, shop.login)
     done = Notice(say("The owner is signed out everywhere."), "good")
     return await _shop_page(context, shop, done)

@@ -135,8 +135,6 @@ async def revoke_act(context: Context) -> Response:
         owner=context.owner(grant.owner_kind, grant.owner_id),
         what=scope_title(context, grant),
     )
-    asked = context.ask_once(question, say("Revoke"))
-    if asked is not None:
-        return asked
+    context.confirm(question, say("Revoke"))
     await revoke_grant(context.database, context.runtime, grant.id)
     return context.go(SHOP, kind=grant.owner_kind, shop=grant.owner_id)

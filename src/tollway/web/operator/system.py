@@ -227,7 +227,7 @@ async def show_settings(context: Context) -> Response:
         value = getattr(settings, field.name)
         if field.name in ("database", "read_database") and value:
             value = without_password(value)
-        origin = _origin(field.name, is_default=value == field.default)
+        origin = origin_of(field.name, is_default=value == field.default)
         rows.append(
             [
                 Cell(field.name, "code"),
@@ -241,11 +241,15 @@ async def show_settings(context: Context) -> Response:
     return context.page(say("Settings"), [table], lead=lead)
 
 
-def _origin(name: str, *, is_default: bool) -> str:
+def origin_of(name: str, *, is_default: bool) -> str:
     """Where a setting came from, in the order in which one outweighs the other."""
     option = f"--{name.replace('_', '-')}"
     if any(each == option or each.startswith(f"{option}=") for each in sys.argv):
         return "command line"
     if f"TOLLWAY_{name.upper()}" in os.environ:
         return "environment"
-    return "default" if is_default else "file"
+    if is_default:
+        return "default"
+    # An option can bring another setting along, such as --demo.
+    is_in_file = Path(os.environ.get("TOLLWAY_CONFIG") or "tollway.toml").exists()
+    return "file" if is_in_file else "command line"

@@ -11,7 +11,7 @@ from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.list_parts import BEGIN, list_part
-from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoked
+from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoke
 from tollway.web.operator.accounts import ONE, PATH, account_page, find_wanted
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
@@ -40,8 +40,8 @@ async def revoke_act(context: Context) -> Response:
     token = tokens.get(context.form.get("token", ""))
     if token is None:
         raise PageError(404, "There is no such token", "It may be revoked already.")
-    asked = await revoked(context, token)
-    return asked or context.go(ONE, id=account.id, said="revoked")
+    await revoke(context, token)
+    return context.go(ONE, id=account.id, said="revoked")
 
 
 async def show_clients(context: Context) -> Response:
@@ -116,14 +116,12 @@ async def revoke_client_act(context: Context) -> Response:
     client = clients.get(context.form.get("client", ""))
     if client is None:
         raise PageError(404, "There is no such client", "It may be revoked already.")
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Revoke the client {name}? It gets no more tokens, and those it has are refused.",
             name=client.label or client.id,
         ),
         say("Revoke"),
     )
-    if asked is not None:
-        return asked
     await revoke_client(context.database, context.runtime, client.id)
     return context.go(CLIENTS, id=account.id)

@@ -154,7 +154,7 @@ async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response
 async def cancel_act(context: Context) -> Response:
     say, found = context.say, (await _wanted(context)).waybill
     number = found.number or ""
-    asked = context.ask_once(
+    context.confirm(
         say(
             "Cancel waybill {number} of {carrier}, order {order}? It cannot be undone.",
             number=number,
@@ -163,8 +163,6 @@ async def cancel_act(context: Context) -> Response:
         ),
         say("Cancel the waybill"),
     )
-    if asked is not None:
-        return asked
     async with context.web.aside():
         await context.services.work.cancel_at_carrier(found)
     await cancel_waybill(context.database, number, found.wp_code, context.runtime)

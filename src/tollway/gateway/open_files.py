@@ -1,0 +1,23 @@
+"""How many connections a worker can have where the system lets it open few files."""
+
+import resource
+from dataclasses import replace
+
+from tollway.settings import Settings
+
+# For databases, logs and connections to carriers; half of all, if those are few.
+_OTHERS_MAX = 1024
+
+
+def within_open_files(settings: Settings) -> tuple[Settings, list[str]]:
+    """The settings with no more connections than leave files for all the rest, and a sentence if
+    they are fewer. Without a file that it can open, a worker could not even end connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = most - min(_OTHERS_MAX, most // 2)
+    if most == resource.RLIM_INFINITY or connections >= settings.connections_max:
+        return settings, []
+    sentence = (
+        f"A process may open {most} files here (ulimit -Hn), so each worker has {connections} "
+        f"connections at once, and not {settings.connections_max} as connections_max says."
+    )
+    return replace(settings, connections_max=connections), [sentence]
