@@ -39,6 +39,11 @@ _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
+# The same for whatever is wrong, so that guessing reveals nothing; so it names all that can be.
+_NOT_SIGNED = (
+    "The push is not signed by a known source just now: check webhook-source, the secret, that "
+    "webhook-id, webhook-timestamp and the body are signed as they are sent, and your clock."
+)
 # What the metrics call each status.
 _OUTCOMES = {
     200: "stored",
@@ -106,7 +111,7 @@ class Pushes:
             async with self.limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed, signed_s)
         except SignatureError:
-            return _error(401, "The push is not signed by a known source just now.")
+            return _error(401, _NOT_SIGNED)
         except MalformedError as error:
             return _error(400, str(error))
         except _TooLargeError:
