@@ -15,9 +15,10 @@ from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import fill_claims
-from tollway.operations.demo_data import PRODUCTS, midnight_s
+from tollway.operations.demo_data import PRODUCTS
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.promotion_material.demo import fill_materials
@@ -67,11 +68,11 @@ class World(NamedTuple):
 
     @property
     def claims_from_s(self) -> int:
-        return midnight_s(self.today - timedelta(days=7), ZONE)
+        return day_start_s(self.today - timedelta(days=7), ZONE)
 
     @property
     def claims_until_s(self) -> int:
-        return midnight_s(self.today, ZONE)
+        return day_start_s(self.today, ZONE)
 
 
 def make_world(url: str, key_file: str, size: Size) -> World:
@@ -80,7 +81,7 @@ def make_world(url: str, key_file: str, size: Size) -> World:
 
 
 async def _fill(url: str, key_file: str, size: Size, today: date) -> Tokens:
-    database, now_s = open_database(url, Metrics()), midnight_s(today, ZONE)
+    database, now_s = open_database(url, Metrics()), day_start_s(today, ZONE)
     await migrate(database)
     yesterday = today - timedelta(days=1)
     await fill_figures(database, products=size.products, days=size.figure_days, last=yesterday)

@@ -16,8 +16,8 @@ from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import ALL_TABLES
-from tollway.operations.demo_data import midnight_s
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.migrate import migrate
@@ -49,7 +49,7 @@ async def fill(database: OpenDatabase) -> None:
     runtime = Runtime()
     await fill_figures(database, products=2, days=3, last=DAY)
     sealer = open_sealer(FROM, "")
-    first, now_s = DAY - timedelta(days=365), midnight_s(DAY, ZONE)
+    first, now_s = DAY - timedelta(days=365), day_start_s(DAY, ZONE)
     await fill_orders(database, sealer, per_year=400, first=first, now_s=now_s, zone=ZONE)
     account = (await open_account(database, runtime, "Blue Harbour")).id
     await grant(database, account, Permission("product_analysis", None, None))

@@ -30,6 +30,7 @@ from tests.support.postgresql import new_database
 from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.demo.world import fill_all
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import BY_NAME
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import (
@@ -39,7 +40,6 @@ from tollway.operations.demo_data import (
     ITEM_PATH,
     PRODUCTS,
     DemoTarget,
-    midnight_s,
 )
 from tollway.operations.orders.demo import RowMaker
 from tollway.operations.orders.made_orders import MadeDay, MadeOrder, make_days
@@ -265,7 +265,9 @@ def test_a_world_that_cannot_be_stored_is_one_error_and_no_warning(tmp_path: Pat
     async def work(database: Database) -> None:
         nonlocal target
         sealer = Sealer({1: bytes(32)}, 1)
-        target = DemoTarget(database, sealer, midnight_s(date(2026, 3, 10), ZONE), ZONE, "http://a")
+        target = DemoTarget(
+            database, sealer, day_start_s(date(2026, 3, 10), ZONE), ZONE, "http://a"
+        )
 
     Store(tmp_path / "tollway.db").do(work)
     assert target is not None, "and its database is closed"
@@ -299,7 +301,7 @@ def test_a_waybill_has_the_codes_of_its_place(served: Served, wp_code: str) -> N
 @pytest.mark.sqlite
 def test_today_has_orders_and_claims_up_to_this_minute() -> None:
     day = date(2026, 3, 10)
-    noon_s = midnight_s(day, ZONE) + 12 * 3600
+    noon_s = day_start_s(day, ZONE) + 12 * 3600
 
     def orders_at(now_s: float) -> dict[str, int]:
         made = orders_of(make_days(DEMO_SEED, 200_000, day - timedelta(days=1), now_s, ZONE))
@@ -317,7 +319,7 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
 
 def test_a_world_has_today_up_to_the_minute_it_is_made_or_continued(tmp_path: Path) -> None:
     store, day = Store(tmp_path / "tollway.db"), date(2026, 3, 10)
-    noon_s = midnight_s(day, ZONE) + 12 * 3600
+    noon_s = day_start_s(day, ZONE) + 12 * 3600
 
     def today_at(now_s: int, made_days_ago: int | None = None) -> list[int]:
         """How many orders, claims and visitors today has."""
@@ -328,7 +330,7 @@ def test_a_world_has_today_up_to_the_minute_it_is_made_or_continued(tmp_path: Pa
             await fill_all(target)
 
         store.do(work)
-        begins_s = midnight_s(day, ZONE)
+        begins_s = day_start_s(day, ZONE)
         counts = []
         for table, unit in (("shop_order", 1000), ("coupon_claim", 1)):
             of_today = f"FROM {table} WHERE newest_first <= {-begins_s * unit}"
@@ -346,7 +348,7 @@ def test_a_world_has_today_up_to_the_minute_it_is_made_or_continued(tmp_path: Pa
 @pytest.mark.sqlite
 def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     day = date(2026, 3, 10)
-    now_s = midnight_s(day, ZONE)
+    now_s = day_start_s(day, ZONE)
     days_made = make_days(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE)
     made = [each.record for each in orders_of(days_made)]
     assert sum(each.pay_amount % 1 != 0 for each in made) > len(made) // 2
@@ -365,7 +367,7 @@ def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
 @pytest.mark.sqlite
 def test_rows_made_part_by_part_are_as_any_other() -> None:
     day, sealer = date(2026, 3, 10), Sealer({1: bytes(32)}, 1)
-    now_s = midnight_s(day, ZONE) + 7 * 3600
+    now_s = day_start_s(day, ZONE) + 7 * 3600
     days = list(make_days(DEMO_SEED, 50_000, day - timedelta(days=9), now_s, ZONE))
     orders = orders_of(days)
     sealed = set()
@@ -383,7 +385,7 @@ def test_rows_made_part_by_part_are_as_any_other() -> None:
 def test_a_year_of_orders_is_exact_and_no_order_is_of_another_day_or_twice() -> None:
     last = date(2026, 3, 10)
     first = last - timedelta(days=364)
-    end_s = midnight_s(last + timedelta(days=1), ZONE) - 1
+    end_s = day_start_s(last + timedelta(days=1), ZONE) - 1
     days = list(make_days(DEMO_SEED, 20_000, first, end_s, ZONE))
     orders = orders_of(days)
     assert len(orders) == 20_000

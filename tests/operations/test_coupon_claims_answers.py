@@ -8,9 +8,9 @@ from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_cl
 from tests.support.gateway import Gateway
 from tests.support.ledger import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.stores import Store
+from tollway.ledger.usage import day_start_s
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.operations.demo_data import midnight_s
 from tollway.settings import Settings
 
 
@@ -122,7 +122,7 @@ def test_claims_that_are_loaded_are_seen_on_the_next_call(
 
 def test_a_test_token_sees_the_sandbox_for_nothing(gateway: Gateway, store: Store, today) -> None:
     caller = new_caller(store, operations=[COUPON_CLAIMS], kind="test")
-    end_s = midnight_s(today, Settings().zone)
+    end_s = day_start_s(today, Settings().zone)
     fields = asked(sid=SIDS[0], startTime=end_s - WEEK_S, endTime=end_s, limit=1000)
     reply = gateway.post_form(COUPONS, fields, token=caller.token)
     assert reply.data["total"] == len(reply.data["dataList"]) > 0

@@ -12,10 +12,10 @@ from tests.support.all_operations import SHANGHAI, small_world
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo
 from tollway.demo.owners import SHOP
+from tollway.ledger.usage import day_start_s
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
-from tollway.operations.demo_data import midnight_s
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
@@ -63,7 +63,7 @@ def claim_pages(database: PostgresqlDatabase, today: date, random: Random) -> li
     handler = CouponClaimsHandler(database, SHANGHAI)
 
     def ask(sid: str, claim_type: int, back: int, page: int) -> Ask:
-        start_s, end_s = (midnight_s(today - timedelta(days=n), SHANGHAI) for n in (back, 0))
+        start_s, end_s = (day_start_s(today - timedelta(days=n), SHANGHAI) for n in (back, 0))
         asked = CouponClaimsRequest(start_s, end_s, page, 3, sid, claim_type)
         return lambda: handler(asked, CALLER)
 
@@ -78,7 +78,7 @@ def material_pages(database: PostgresqlDatabase, today: date, random: Random) ->
     def ask(promotion: int, now_s: int, page: int, size: int) -> Ask:
         return lambda: read_page(database, promotion, now_s * 1000, page=page, size=size)
 
-    now_s = midnight_s(today, SHANGHAI)
+    now_s = day_start_s(today, SHANGHAI)
     promotions = (37104, 37116, 99)
     return [
         ask(random.choice(promotions), now_s + random.choice((0, 86_400 * 900)), page, size)

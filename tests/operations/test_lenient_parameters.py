@@ -22,8 +22,8 @@ from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
 from tests.support.waybills import without_charge
 from tollway.contract.operation import Operation
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
-from tollway.operations.demo_data import midnight_s
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -269,7 +269,7 @@ def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     day = today - timedelta(days=1)
     every = asking("orders", pageSize="1").data["totalElements"]
     for end in ("start_time", "end_time"):
-        plain = asking("orders", pageSize="1", **{end: str(midnight_s(day, SHANGHAI))}).data
+        plain = asking("orders", pageSize="1", **{end: str(day_start_s(day, SHANGHAI))}).data
         assert 0 < plain["totalElements"] < every
         for written in _spellings(day):
             assert asking("orders", pageSize="1", **{end: written}).data == plain

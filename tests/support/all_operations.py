@@ -12,9 +12,9 @@ from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
 from tollway.contract.operation import Encoding, Operation, OwnerKind
 from tollway.demo.owners import ADZONE_ID, SHOP, SITE_ID, USER
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS, fill_claims
-from tollway.operations.demo_data import midnight_s
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.operations.promotion_material.demo import fill_materials
@@ -26,7 +26,7 @@ SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 def small_world(store: Store, today: date) -> None:
     async def work(database: Database) -> None:
-        first, now_s = today - timedelta(days=3), midnight_s(today, SHANGHAI)
+        first, now_s = today - timedelta(days=3), day_start_s(today, SHANGHAI)
         await fill_figures(database, products=1, days=2, last=today)
         await fill_claims(database, per_day=20, first=first, now_s=now_s, zone=SHANGHAI)
         await fill_materials(database, per_promotion=2, now_s=now_s)
@@ -56,8 +56,8 @@ def good_request(operation: Operation, today: date) -> dict[str, Any]:
     requests: dict[str, dict[str, Any]] = {
         "product_analysis": {"product_id": product_ids(1)[0], "query_date": today.isoformat()},
         "coupon_claims": {
-            "startTime": str(midnight_s(today - timedelta(days=2), SHANGHAI)),
-            "endTime": str(midnight_s(today - timedelta(days=1), SHANGHAI)),
+            "startTime": str(day_start_s(today - timedelta(days=2), SHANGHAI)),
+            "endTime": str(day_start_s(today - timedelta(days=1), SHANGHAI)),
             "page": "1",
             "limit": "20",
             "sid": SIDS[0],

@@ -1,7 +1,7 @@
 """How pages look in Chromium: readable for all, no wider than their window, whole on paper."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.web.test_caller import new_member
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.store.open import OpenDatabase
+from tollway.web.wording import LANGUAGE_COOKIE
 
 _AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 _VIOLATIONS = """async () => (await axe.run({
@@ -53,17 +54,40 @@ _TOO_SMALL = """() => [...document.querySelectorAll("svg.chart text")]
   .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)
   .filter(size => size < 9)"""
 
+# Forms whose fields and buttons are beside each other, and not of one height.
+_UNEVEN = """() => [...document.querySelectorAll(".filters, form.line")]
+  .map(form => [...form.querySelectorAll(
+      "select, input:not([type=checkbox], [type=hidden]), .actions button")]
+    .filter(each => each.checkVisibility())
+    .map(each => `${each.type} ${each.getBoundingClientRect().height}`))
+  .filter(fields => new Set(fields.map(each => each.split(" ")[1])).size > 1)
+  .map(fields => [...new Set(fields)].join(", "))"""
+
 pytestmark = IN_CHROMIUM
 
 
-def _wrong_at_widths(page: Page) -> list[str]:
+def _wrong_at_widths(page: Page, widths: Sequence[int] = _WIDTHS) -> list[str]:
     """What is too wide for a window, and what is too small in it."""
     found = []
-    for width in _WIDTHS:
+    for width in widths:
         page.set_viewport_size({"width": width, "height": 844})
         found += [f"{width}: {each}" for each in page.evaluate(_TOO_WIDE)]
+        found += [f"{width}: {each}" for each in page.evaluate(_UNEVEN)]
         found += [f"{width}: chart {each} px" for each in page.evaluate(_TOO_SMALL)[:1]]
     return found
+
+
+def _wrong_in_chinese(page: Page, gateway: Gateway, paths: Sequence[str]) -> dict[str, list[str]]:
+    """What is too wide for a phone, where words have another length; one width costs little."""
+    page.context.add_cookies([{"name": LANGUAGE_COOKIE, "value": "zh", "url": gateway.base_url}])
+    wrong = {}
+    for path in paths:
+        page.goto(path)
+        assert page.locator("html").get_attribute("lang") == "zh-CN", path
+        if wide := _wrong_at_widths(page, _WIDTHS[:1]):
+            wrong[f"{path} in Chinese"] = wide
+    page.context.clear_cookies(name=LANGUAGE_COOKIE)
+    return wrong
 
 
 def _note_long_act(store: Store) -> None:
@@ -114,7 +138,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     colours = ("light", "dark")
     wrong: dict[str, Any] = {}
     looks: list[str] = []
-    for path in (
+    paths = (
         *(
             "/",
             "/owner",
@@ -132,7 +156,8 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
         "/account/members",
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
-    ):
+    )
+    for path in paths:
         page.goto(path)
         seen.evaluate(_SHOW, [page.url, page.content()])
         found = seen.evaluate(_VIOLATIONS)
@@ -146,11 +171,12 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         found += [{"id": each, "nodes": []} for each in _wrong_at_widths(page)]
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
-    for path in ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox"):
+    reference = ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox")
+    for path in reference:
         page.goto(path)
         if wide := _wrong_at_widths(page):
             wrong[path] = wide
-    assert wrong == {}
+    assert {**wrong, **_wrong_in_chinese(page, gateway, (*paths, *reference))} == {}
     # A single element that is hard to read would be found.
     seen.emulate_media(color_scheme="light")
     seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")

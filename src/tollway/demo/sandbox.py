@@ -26,7 +26,8 @@ from tollway.demo.owners import add_sandbox_owners
 from tollway.demo.world import fill_all
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.idempotency import sweep_kept
-from tollway.operations.demo_data import DemoTarget, midnight_s
+from tollway.ledger.usage import day_start_s
+from tollway.operations.demo_data import DemoTarget
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.migrate import migrate
 from tollway.store.query import Query
@@ -183,7 +184,7 @@ class Sandbox:
         target = DemoTarget(
             file,
             self.vault.sealer,
-            min(time(), midnight_s(today + timedelta(days=1), self._zone) - 1),
+            min(time(), day_start_s(today + timedelta(days=1), self._zone) - 1),
             self._zone,
             self._site,
             is_sandbox=True,

@@ -31,9 +31,10 @@ from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
+from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import OPERATIONS, SUBJECTS
 from tollway.operations.coupon_claims.demo import SIDS
-from tollway.operations.demo_data import DemoTarget, midnight_s
+from tollway.operations.demo_data import DemoTarget
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
 from tollway.store.database import Database
@@ -163,8 +164,8 @@ def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
     today = datetime.fromtimestamp(now_s, zone).date()
     return {
         "query_date": (today - timedelta(days=1)).isoformat(),
-        "coupon_start_time": str(midnight_s(today - timedelta(days=7), zone)),
-        "coupon_end_time": str(midnight_s(today, zone)),
+        "coupon_start_time": str(day_start_s(today - timedelta(days=7), zone)),
+        "coupon_end_time": str(day_start_s(today, zone)),
     }
 
 

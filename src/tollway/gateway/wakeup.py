@@ -27,7 +27,7 @@ class Wakeup:
         os.eventfd_write(self._descriptor, 1)
 
     def clear(self) -> bool:
-        """Whether it was set. Of several who clear it at once, one is told so."""
+        """Whether it was set. Of several that clear it at once, one gets True."""
         with suppress(BlockingIOError):
             return bool(os.eventfd_read(self._descriptor))
         return False

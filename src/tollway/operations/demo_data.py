@@ -13,6 +13,7 @@ import msgspec
 from tollway.contract.language import Phrase
 from tollway.intake.loading import Loader, store_records
 from tollway.intake.second_process import SecondProcess
+from tollway.ledger.usage import DAY_S, day_start_s
 from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
@@ -20,7 +21,6 @@ DEMO_SEED = 20260101
 # Where the pictures and links of the demo world lead: to pages of the gateway itself.
 PICTURES_PATH = "/demo/pictures"
 COUPON_PATH, BUY_PATH, ITEM_PATH = "/demo/coupon", "/demo/buy", "/demo/item"
-_DAY_S = 86_400
 # More than an import: no call waits for a database that is just being made.
 _CHUNK_RECORDS = 10_000
 
@@ -241,11 +241,6 @@ def _packed_chunks(make: Callable[[], Iterable[object]]) -> Iterator[bytes]:
         yield msgspec.msgpack.encode(chunk)
 
 
-def midnight_s(day: date, zone: ZoneInfo) -> int:
-    """When a day begins in a time zone."""
-    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
-
-
 def part_of_day(day: date, zone: ZoneInfo, now_s: float) -> float:
     """How much of a day is over, from 0 to 1."""
-    return min(1.0, max(0.0, (now_s - midnight_s(day, zone)) / _DAY_S))
+    return min(1.0, max(0.0, (now_s - day_start_s(day, zone)) / DAY_S))

@@ -131,7 +131,6 @@ class Figure(NamedTuple):
 
     label: str
     value: str
-    unit: str = ""
     note: str = ""
     tone: str = ""
     href: str = ""

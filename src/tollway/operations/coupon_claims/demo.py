@@ -8,13 +8,13 @@ from struct import Struct
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from tollway.ledger.usage import day_start_s
 from tollway.operations.coupon_claims.records import DELIVERY, DELIVERY_COUPON, FLASH, ClaimRow
 from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.operations.demo_data import (
     DEMO_SEED,
     DemoTarget,
     Progress,
-    midnight_s,
     no_progress,
     store_all,
 )
@@ -54,7 +54,7 @@ def make_claims(
 
 def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> Iterator[ClaimRow]:
     chance = Random(f"{seed}:claims:{day}")  # noqa: S311 - made-up claims, not secrets
-    begins_s, prefix = midnight_s(day, zone), f"{day:%Y%m%d}"
+    begins_s, prefix = day_start_s(day, zone), f"{day:%Y%m%d}"
     hours = chance.choices(range(24), _HOUR_WEIGHTS, k=per_day)
     sids = chance.choices(SIDS, (5, 3, 2, 1), k=per_day)
     draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * per_day))

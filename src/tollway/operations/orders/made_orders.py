@@ -12,7 +12,8 @@ from struct import Struct, unpack
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tollway.operations.demo_data import PRODUCTS, SHOPS, DemoProduct, midnight_s
+from tollway.ledger.usage import day_start_s
+from tollway.operations.demo_data import PRODUCTS, SHOPS, DemoProduct
 from tollway.operations.orders.records import OrderRecord, Receiver, packed
 
 # The shares of the shops in all orders, in per cent.
@@ -211,7 +212,7 @@ def _day(
 ) -> MadeDay:
     day = date.fromordinal(number)
     of_season, draws = season
-    begins_ms = midnight_s(day, zone) * 1000 + number * _SHIFT_MS % _LATEST_SHIFT_MS
+    begins_ms = day_start_s(day, zone) * 1000 + number * _SHIFT_MS % _LATEST_SHIFT_MS
     # So that any 365 days in a row have exactly as many as were asked for.
     end = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
     # The newest first: of today, those that are still to come.
