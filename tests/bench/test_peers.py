@@ -29,8 +29,8 @@ SMALL = Size(
     numbers=200,
 )
 BY_NAME = {each.name: each for each in SCENARIOS}
-# Of a waybill's own: the address of the gateway, its id and its signature.
-OWN_PARTS = re.compile(r"http://[^/]*|wb_\w{23}|HS256:\d:\w+|YT9\d{12}")
+# Of a waybill's own: the address of the gateway, its id, when it was made and its signature.
+OWN_PARTS = re.compile(r"http://[^/]*|wb_\w{23}|HS256:\d:\w+|YT9\d{12}|:\d{10}(?=})")
 
 
 class Measured(NamedTuple):

@@ -166,6 +166,7 @@ def test_a_migration_is_recorded(
 ACTS = {
     "/operator/accounts/open": "account open",
     "/operator/account/top-up": "credit add",
+    "/operator/request/refund": "credit add",
     "/operator/account/permission": "permission add",
     "/operator/account/token": "token issue",
     "/operator/account/token/revoke": "token revoke",
