@@ -18,7 +18,7 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 
@@ -403,7 +403,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
             args=["mcp", agents.base_url, "--budget", "1"],
             env={"TOKEN": caller.token},
         )
-        async with Client(parameters) as client:
+        async with Client(stdio_client(parameters, sys.stderr)) as client:
             assert client.instructions and "code 302" in client.instructions
             tools = (await client.list_tools()).tools
             return tools, [
@@ -436,7 +436,7 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
         parameters = StdioServerParameters(
             command=TOLLWAY, args=["mcp", f"{between.url}mcp"], env={"TOKEN": f"{caller.token}\n"}
         )
-        async with Client(parameters) as client:
+        async with Client(stdio_client(parameters, sys.stderr)) as client:
             with between.held("tools/call") as held:
                 asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
                 await asyncio.to_thread(held.wait)
