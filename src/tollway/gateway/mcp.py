@@ -207,9 +207,9 @@ class AgentTools:
         day_start_s = midnight_s(call.at_s, self._zone)
         if not await reserve(self._database, wanted, int(call.at_s), day_start_s):
             return _result(
-                f"The budget of this session is spent: it is {budget.most} calls and credits in "
-                f"all, and this call costs {price}. Nothing was charged. Ask the person you work "
-                f"for for more.",
+                f"What is left of this session's budget, {budget.most} calls and credits in all, "
+                f"does not cover this call, which costs {price}. Nothing was charged. Ask the "
+                f"person you work for for more.",
                 is_error=True,
             )
         # Without an answer it is not known what the call took: then nothing is given back.
