@@ -96,8 +96,10 @@ def test_a_command_that_makes_the_same_file_at_the_same_time_is_refused(
     workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = workplace / "copy.db"
-    abandoned = workplace / "copy.db.4194305.unfinished"
-    abandoned.write_text("of a process that is gone")
+    # One that was killed while it copied leaves a journal of SQLite too.
+    for ending in ("", "-journal"):
+        abandoned = workplace / f"copy.db.4194305.unfinished{ending}"
+        abandoned.write_text("of a process that is gone")
     with ExitStack() as first, ExitStack() as second:
         first.enter_context(new_file(path)).write_text("whole")
         monkeypatch.setattr("os.getpid", lambda: 1)

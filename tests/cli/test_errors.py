@@ -43,6 +43,7 @@ WRONG_WISHES = (
     ("credit add acme -1", "has fewer credits than 1"),
     ("credit add acme 99999999999999999999", "whole number up to"),
     ("credit add shut 5", "closed"),
+    ("permission add shut product_analysis", "closed"),
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
     ("permission add acme nothing", "no operation nothing: there is product_analysis"),
     ("permission add unknown product_analysis", "There is no account unknown"),

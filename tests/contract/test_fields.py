@@ -7,20 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.fields import (
-    Choice,
-    Code,
-    Day,
-    Kind,
-    Moment,
-    Phone,
-    Seconds,
-    Text,
-    Unfit,
-    Whole,
-    milliseconds_of,
-    seconds_of,
-)
+from tollway.contract.fields import Choice, Code, Kind, Phone, Text, Unfit, Whole
+from tollway.contract.time_fields import Day, Moment, Seconds, milliseconds_of, seconds_of
 
 TEXT = Text(max_length=5, min_length=2)
 WHOLE = Whole(1, 1000)

@@ -18,7 +18,7 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 
@@ -159,7 +159,8 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     results = asyncio.run(work("first", 5))
     refused = [each for each in results if each.is_error]
     assert len(refused) == 2
-    said = "The budget of this session is spent: it is 3 calls and credits in all, and this call"
+    # A cheaper call may be possible: what is left is not said to be nothing.
+    said = "What is left of this session's budget, 3 calls and credits in all, does not cover this "
     assert all(each.content[0].text.startswith(said) for each in refused)
     assert credits_left(agents.store, caller) == before - 3
     # Another session has a budget of its own, and a failed call takes nothing of it.
@@ -233,7 +234,7 @@ def test_what_a_silent_carrier_may_still_take_stays_in_the_budget(
     for each in (held, still_held):
         assert each.is_error and "are held" in each.structured_content["msg"]
     assert not issued.is_error
-    assert refused.is_error and "budget of this session is spent" in refused.content[0].text
+    assert refused.is_error and "does not cover this call" in refused.content[0].text
     assert credits_left(agents.store, customer) == 100 - 2 * PRICE
 
 
@@ -402,7 +403,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
             args=["mcp", agents.base_url, "--budget", "1"],
             env={"TOKEN": caller.token},
         )
-        async with Client(parameters) as client:
+        async with Client(stdio_client(parameters, sys.stderr)) as client:
             assert client.instructions and "code 302" in client.instructions
             tools = (await client.list_tools()).tools
             return tools, [
@@ -412,7 +413,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
     tools, (good, spent) = asyncio.run(work())
     assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
     assert not good.is_error
-    assert "budget of this session is spent" in spent.content[0].text
+    assert "does not cover this call" in spent.content[0].text
 
 
 @pytest.mark.sqlite
@@ -435,7 +436,7 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
         parameters = StdioServerParameters(
             command=TOLLWAY, args=["mcp", f"{between.url}mcp"], env={"TOKEN": f"{caller.token}\n"}
         )
-        async with Client(parameters) as client:
+        async with Client(stdio_client(parameters, sys.stderr)) as client:
             with between.held("tools/call") as held:
                 asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
                 await asyncio.to_thread(held.wait)

@@ -134,6 +134,10 @@ def test_401_is_the_same_for_every_push_that_cannot_be_trusted(
     ]
     assert {response.status_code for response in refused} == {401}
     assert len({response.text for response in refused}) == 1
+    # All that can be wrong, because none of it is named.
+    message = refused[0].json()["error"]
+    for part in ("webhook-source", "secret", "webhook-id", "webhook-timestamp", "body"):
+        assert part in message
     assert _stored(own) == []
     assert push(gateway, secret, body, late_s=295).status_code == 200
 

@@ -1,5 +1,6 @@
 """What a token is limited to: as it is asked for, stored and read by people."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -48,11 +49,19 @@ def test_an_operation_that_does_not_exist_is_refused_and_the_others_are_named(na
     )
 
 
-@pytest.mark.parametrize("address", ["300.1.2.3", "10.0.0.1/8", "here"])
+@pytest.mark.parametrize("address", ["300.1.2.3", "here", "10.0.0.0/40", "1.2.3.4/", "::1/200"])
 def test_what_is_no_address_is_refused_with_an_example_of_one(address: str) -> None:
     with pytest.raises(LedgerError, match=r"^Addresses are like 203\.0\.113\.7 or .*") as refused:
         read(addresses=["10.0.0.0/8", address])
     assert address in str(refused.value)
+    # Nothing of it is in the words of a library.
+    chinese = refused.value.sentence.said("zh")
+    assert set(re.findall("[a-z]+", chinese.replace(address, ""))) == set()
+
+
+def test_an_address_with_the_length_of_its_network_is_answered_with_the_network() -> None:
+    with pytest.raises(LedgerError, match=r"The network of 10\.0\.0\.1/8 is 10\.0\.0\.0/8"):
+        read(addresses=["10.0.0.1/8"])
 
 
 @pytest.mark.parametrize("caps", [(-1, None), (None, -1), (-1, 5), (5, -1)])

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -56,6 +57,16 @@ def calls_by_worker(gateway: Gateway) -> Counter[str]:
     return counts
 
 
+def shared_folder(gateway: Gateway) -> Path:
+    """Where the workers of a gateway have their sockets."""
+    held = {path.readlink().name for path in Path(f"/proc/{gateway.workers()[0]}/fd").iterdir()}
+    for line in Path("/proc/net/unix").read_text().splitlines():
+        before, _, path = line.partition("/")
+        if f"socket:[{before.split()[-1]}]" in held and path.endswith(".socket"):
+            return Path(f"/{path}").parent
+    raise AssertionError("a worker has no socket")
+
+
 def wait_for(condition: object) -> None:
     deadline_s = monotonic() + DEADLINE_S
     while not condition():  # type: ignore[operator]
@@ -88,6 +99,18 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     wait_for(lambda: len(set(gateway.workers()) - {before[1]}) == WORKERS)
     assert {before[0], before[2]} < set(gateway.workers())
     wait_for(lambda: 'worker="2"' in metrics(gateway))
+    assert gateway.get(token=caller.token, query=question).code == 0
+
+
+def test_a_worker_is_replaced_though_the_temporary_files_were_cleared_away(
+    gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    shutil.rmtree(shared_folder(gateway))
+    dies = gateway.workers()[-1]
+    os.kill(dies, signal.SIGKILL)
+    wait_for(lambda: len(set(gateway.workers()) - {dies}) == WORKERS)
+    # It says so in its own metrics, when it is the one that is asked.
+    wait_for(lambda: f'worker="{WORKERS}"' in metrics(gateway))
     assert gateway.get(token=caller.token, query=question).code == 0
 
 

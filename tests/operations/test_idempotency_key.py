@@ -149,7 +149,7 @@ def test_a_key_that_is_none_is_100(served: Gateway, world: Store, today: date, k
         served, COUPON_CLAIMS, all_operations_caller(world), wanted(COUPON_CLAIMS, today), key
     )
     assert reply.code == 100
-    assert "Idempotency-Key is not valid" in reply.msg
+    assert "Idempotency-Key is not valid: send it once" in reply.msg
 
 
 def test_the_longest_key_is_one(served: Gateway, world: Store, today: date) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 
 import apsw
 import pytest
@@ -26,6 +27,7 @@ from tollway.store.query import Query
 from tollway.store.sqlite import log_write_back
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.write_lock import WriteLock
 from tollway.telemetry.metrics import Metrics
 
 ADD = Query(
@@ -177,6 +179,44 @@ def test_a_writer_that_waits_too_long_for_another_says_so(store: Store) -> None:
     asyncio.run(work())
     store.do(lambda database: database.write(adds("a")))
     assert store.do(stored) == 1
+
+
+@pytest.mark.sqlite
+def test_work_behind_one_that_waits_does_not_wait_for_each_in_turn(store: Store) -> None:
+    async def work() -> None:
+        database = open_database(store.url, Metrics(), call_timeout_s=1)
+        with ExitStack() as hold:
+            await asyncio.to_thread(hold.enter_context, store.held())
+            began_s = monotonic()
+            writes = [database.write(adds(f"n{number}")) for number in range(6)]
+            failed = await asyncio.gather(*writes, return_exceptions=True)
+            assert [type(each) for each in failed] == [StoreBusyError] * 6
+            # Of one that is begun late, the time begins again.
+            assert monotonic() - began_s < 4
+            await asyncio.to_thread(hold.close)
+        assert await database.write(adds("a")) == 1
+        assert await stored(database) == 1
+        await database.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.sqlite
+def test_work_does_not_wait_without_an_end_for_another_worker(store: Store, tmp_path: Path) -> None:
+    async def work() -> None:
+        database = open_database(
+            store.url, Metrics(), call_timeout_s=1, write_lock=WriteLock(tmp_path)
+        )
+        other = WriteLock(tmp_path)
+        async with asyncio.timeout(DEADLINE_S):
+            with other, pytest.raises(StoreBusyError):
+                await database.write(adds("given up"))
+            assert await database.write(adds("a")) == 1
+        assert await stored(database) == 1
+        other.close()
+        await database.close()
+
+    asyncio.run(work())
 
 
 def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> None:

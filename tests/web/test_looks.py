@@ -233,6 +233,10 @@ def test_the_bar_is_whole_when_text_is_twice_as_large(
     }""")
     whole = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(whole) == 0
+    middles = """each => [...each.querySelectorAll("input, .icon, kbd")]
+      .map(part => part.getBoundingClientRect()).map(box => (box.top + box.bottom) / 2)"""
+    high, *others = page.locator(".find").evaluate(middles)
+    assert others and all(abs(each - high) <= 1 for each in others)
     # The search is still wide enough to be used.
     assert page.locator(".find").evaluate("each => each.offsetWidth") >= 150
 

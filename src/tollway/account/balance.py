@@ -15,9 +15,10 @@ from tollway.account.operation import (
     RateLimit,
     endpoint,
 )
-from tollway.contract.fields import Day, Field
+from tollway.contract.fields import Field
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Day
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import common_price, list_permissions, operation_states

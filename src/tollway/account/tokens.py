@@ -13,7 +13,7 @@ from tollway.account.operation import (
     check_unlimited,
     endpoint,
 )
-from tollway.contract.addresses import networks
+from tollway.contract.addresses import NotNetworkError, networks
 from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -72,7 +72,10 @@ class _Networks(Text, frozen=True):
         text = super().read(raw)
         try:
             found = networks(text.split(","))
-        except ValueError:
+        except NotNetworkError as error:
+            meant = error.network
+            if meant is not None:
+                raise Unfit(Phrase(f"one should be {meant}", f"其中一个应写作 {meant}")) from None
             raise Unfit(Phrase("one is not an address or network", "包含无效的地址")) from None
         if not 1 <= len(found) <= NETWORKS_MAX:
             raise Unfit(Phrase(f"it has {len(found)} addresses", f"包含 {len(found)} 个地址"))

@@ -43,11 +43,12 @@ def _refuse_existing(destination: Path) -> None:
 
 
 def _remove_abandoned(destination: Path) -> None:
-    """Removes what commands that were killed have left of a file."""
-    for file in destination.parent.glob(f"{escape(destination.name)}.*{_UNFINISHED}"):
-        process = file.name.removesuffix(_UNFINISHED).rpartition(".")[2]
-        if process == str(os.getpid()) or not Path("/proc", process).exists():
-            file.unlink(missing_ok=True)
+    """Removes what commands that were killed have left of a file, and beside it."""
+    for ending in (_UNFINISHED, f"{_UNFINISHED}-journal"):
+        for file in destination.parent.glob(f"{escape(destination.name)}.*{ending}"):
+            process = file.name.removesuffix(ending).rpartition(".")[2]
+            if process == str(os.getpid()) or not Path("/proc", process).exists():
+                file.unlink(missing_ok=True)
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -16,9 +16,29 @@ _HOPS_MAX = 10
 _IPV6_PREFIX = 64
 
 
+class NotNetworkError(ValueError):
+    """A text is neither an address nor a network; `network` is the one that its address is in, if
+    it has the length of one."""
+
+    def __init__(self, text: str, network: Network | None) -> None:
+        problem = "is neither" if network is None else f"should be {network}"
+        super().__init__(f"{text} {problem}")
+        self.text, self.network = text, network
+
+
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Addresses and networks like 10.0.0.0/8; ValueError if one is neither."""
-    return tuple(ip_network(text.strip()) for text in texts if text.strip())
+    """Addresses and networks like 10.0.0.0/8; NotNetworkError if one is neither."""
+    return tuple(_network(text.strip()) for text in texts if text.strip())
+
+
+def _network(text: str) -> Network:
+    try:
+        found = ip_network(text, strict=False)
+    except ValueError:
+        raise NotNetworkError(text, None) from None
+    if "/" in text and ip_address(text.partition("/")[0]) != found.network_address:
+        raise NotNetworkError(text, found)
+    return found
 
 
 def is_within(address: str, allowed: Iterable[Network]) -> bool:

@@ -8,10 +8,8 @@ and around a number, time, code or phone neither are marks that cannot be seen.
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
 from unicodedata import normalize
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -62,7 +60,7 @@ _UNSEEN = "".join(
 _AROUND = "".join(each for each in map(chr, range(0x3001)) if each.isspace()) + _UNSEEN
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """A text without what is around it and cannot be seen. Not for ids, which are as stored."""
     return text.strip(_AROUND)
 
@@ -103,7 +101,7 @@ class Text(msgspec.Struct, frozen=True):
                 raise Unfit(_HAS_NUL)
             if not is_unicode(raw):
                 raise Unfit(_NOT_UNICODE)
-            if not _bare(raw):
+            if not bare(raw):
                 raise Unfit(_EMPTY)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
@@ -152,7 +150,7 @@ class Code(Text, frozen=True):
     """A short name that is given in capitals, and taken in any case."""
 
     def read(self, raw: object) -> str:
-        return super().read(_bare(raw) if isinstance(raw, str) else raw).upper()
+        return super().read(bare(raw) if isinstance(raw, str) else raw).upper()
 
 
 # A mobile, a fixed line with its area, one within an area, a service number, one of abroad.
@@ -182,7 +180,7 @@ class Phone(Text, frozen=True):
         )
 
     def read(self, raw: object) -> str:
-        text = super().read(_bare(raw) if isinstance(raw, str) else raw)
+        text = super().read(bare(raw) if isinstance(raw, str) else raw)
         if text.isascii() and _PHONE.fullmatch(text):
             return text
         text = normalize("NFKC", text)
@@ -191,33 +189,6 @@ class Phone(Text, frozen=True):
         if not any(map(is_phone, numbers)):
             raise Unfit(_NOT_PHONE)
         return text
-
-
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_NOT_DAY = Phrase("it is not a date of the calendar", "不是有效日期")
-_NOT_LIKE_A_DAY = Phrase("it is in another form", "格式不符")
-
-
-class Day(msgspec.Struct, frozen=True):
-    """A calendar date, YYYY-MM-DD and nothing else."""
-
-    @property
-    def expected(self) -> Phrase:
-        return Phrase("a date as YYYY-MM-DD", "YYYY-MM-DD 格式的日期")
-
-    def read(self, raw: object) -> date:
-        # Matched first because fromisoformat also takes forms that a caller never means here
-        # (20260101, 2026-W01-1), and other scripts' digits.
-        text = _bare(raw) if isinstance(raw, str) else ""
-        if not _DAY.fullmatch(text):
-            raise Unfit(_NOT_LIKE_A_DAY)
-        try:
-            return date.fromisoformat(text)
-        except ValueError:
-            raise Unfit(_NOT_DAY) from None
-
-    def schema(self) -> dict[str, object]:
-        return {"type": "string", "format": "date"}
 
 
 # More digits than any bound has; what is longer takes long to read.
@@ -230,7 +201,7 @@ _ROUNDED = Phrase(
 )
 
 
-def _whole_number(raw: object) -> int:
+def whole_number(raw: object) -> int:
     """A whole number, sent as a number or as its digits."""
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
@@ -239,7 +210,7 @@ def _whole_number(raw: object) -> int:
         if abs(raw) >= _ROUNDED_FROM:
             raise Unfit(_ROUNDED)
         return int(raw)
-    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(digits := _bare(raw)):
+    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(digits := bare(raw)):
         return int(digits)
     raise Unfit(_NOT_NUMBER)
 
@@ -256,7 +227,7 @@ class Whole(msgspec.Struct, frozen=True):
         return Phrase(f"a whole number from {least} to {most}", f"{least} 到 {most} 的整数")
 
     def read(self, raw: object) -> int:
-        number = _whole_number(raw)
+        number = whole_number(raw)
         if number < self.least:
             raise Unfit(Phrase(f"it is less than {self.least}", f"小于 {self.least}"))
         if number > self.most:
@@ -285,130 +256,10 @@ class Choice(msgspec.Struct, frozen=True):
         return Phrase(f"one of {listed.en}", f"以下之一：{listed.zh}")
 
     def read(self, raw: object) -> int:
-        number = _whole_number(raw)
+        number = whole_number(raw)
         if number not in [value for value, _ in self.meanings]:
             raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
         return number
 
     def schema(self) -> dict[str, object]:
         return {"type": "integer", "enum": [value for value, _ in self.meanings]}
-
-
-# Hours up to 23, because newer versions of Python take 24:00:00 for the next day's midnight. The +
-# of an offset is a space after a form that was encoded by hand.
-_TIME = re.compile(
-    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"([ T](?P<minute>([01][0-9]|2[0-3]):[0-9]{2})(?P<second>:[0-9]{2}(\.[0-9]{1,9})?)?"
-    r"(?P<offset>Z|[-+ ][0-9]{2}:?[0-9]{2})?)?"
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-# A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
-_MILLISECONDS_FROM = 100_000_000_000
-# The end of the year 9999. Microseconds of our time are later: as milliseconds they would select
-# nothing, and be paid for.
-_MILLISECONDS_MAX = 253_402_300_799_999
-_TIME_FORMS = Phrase("yyyy-MM-dd, yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd、yyyy-MM-dd HH:mm:ss")
-_NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
-_NEGATIVE = Phrase("it is less than 0", "小于 0")
-_IN_MILLISECONDS = Phrase("it is in milliseconds", "单位为毫秒")
-_TOO_LATE = Phrase(
-    "it is in microseconds, or later than the year 9999", "单位为微秒，或晚于公元 9999 年"
-)
-
-
-def _written_time(raw: object) -> datetime:
-    """A time that is written out: a day, its minute or its second, with an offset from UTC or, if
-    it has none, by the gateway's clock."""
-    # Matched first because fromisoformat takes many more forms.
-    found = _TIME.fullmatch(_bare(raw)) if isinstance(raw, str) else None
-    if found is None:
-        raise Unfit(_NOT_MOMENT)
-    day, minute, second, offset = found.group("day", "minute", "second", "offset")
-    offset = (offset or "").replace(" ", "+")
-    try:
-        return datetime.fromisoformat(f"{day}T{minute or '00:00'}{second or ''}{offset}")
-    except ValueError:
-        raise Unfit(_NOT_MOMENT) from None
-
-
-class Seconds(msgspec.Struct, frozen=True):
-    """A point in time: a timestamp in seconds and in no other unit, or a written time.
-
-    A written time stays a datetime, because the zone is a setting: `seconds_of` takes both.
-    """
-
-    @property
-    def expected(self) -> Phrase:
-        return Phrase(
-            f"a timestamp in seconds, {_TIME_FORMS.en}, or ISO 8601 with an offset",
-            f"秒级时间戳、{_TIME_FORMS.zh}，或带时区的 ISO 8601 时间",
-        )
-
-    def read(self, raw: object) -> int | datetime:
-        try:
-            number = _whole_number(raw)
-        except Unfit:
-            return _written_time(raw)
-        if number < 0:
-            raise Unfit(_NEGATIVE)
-        if number >= _MILLISECONDS_FROM:
-            raise Unfit(_TOO_LATE if number > _MILLISECONDS_MAX else _IN_MILLISECONDS)
-        return number
-
-    def schema(self) -> dict[str, object]:
-        bounds = {"minimum": 0, "exclusiveMaximum": _MILLISECONDS_FROM}
-        return {"type": ["integer", "string"], **bounds}
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """A point in time: seconds, milliseconds, or a written time.
-
-    Timestamps become milliseconds; a written time stays a datetime: `milliseconds_of` takes both.
-    """
-
-    @property
-    def expected(self) -> Phrase:
-        return Phrase(
-            f"seconds, milliseconds, {_TIME_FORMS.en}, or ISO 8601 with an offset",
-            f"秒级或毫秒级时间戳、{_TIME_FORMS.zh}，或带时区的 ISO 8601 时间",
-        )
-
-    def read(self, raw: object) -> int | datetime:
-        try:
-            number = _whole_number(raw)
-        except Unfit:
-            return _written_time(raw)
-        if number < 0:
-            raise Unfit(_NOT_MOMENT)
-        if number > _MILLISECONDS_MAX:
-            raise Unfit(_TOO_LATE)
-        return number if number >= _MILLISECONDS_FROM else number * 1000
-
-    def schema(self) -> dict[str, object]:
-        bounds = {"minimum": 0, "maximum": _MILLISECONDS_MAX}
-        return {"type": ["string", "integer"], **bounds}
-
-
-def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
-    """What a `Moment` was read as, in milliseconds since 1970."""
-    if isinstance(moment, int):
-        return moment
-    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
-    return (known - _EPOCH) // _MILLISECOND
-
-
-def span_s(start: int | datetime, end: int | datetime, zone: ZoneInfo) -> int:
-    """How long it is from one of `Seconds` to another, also before 1970."""
-    start_ms, end_ms = (
-        each * 1000 if isinstance(each, int) else milliseconds_of(each, zone)
-        for each in (start, end)
-    )
-    return end_ms // 1000 - start_ms // 1000
-
-
-def seconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
-    """What `Seconds` was read as, in seconds since 1970; 0 for what is earlier."""
-    if isinstance(moment, int):
-        return moment
-    return max(0, milliseconds_of(moment, zone) // 1000)

@@ -160,8 +160,9 @@ class Reason(Enum):
         "请更换一个新值重新请求，将按新的调用扣费。",
     )
     IDEMPOTENCY_KEY_INVALID = _wrong(
-        "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",
-        "请求头 Idempotency-Key 无效：请传入 1 到 255 个可打印 ASCII 字符。",
+        "The header Idempotency-Key is not valid: send it once, as 1 to 255 printable ASCII "
+        "characters.",
+        "请求头 Idempotency-Key 无效：请只传一次，为 1 到 255 个可打印 ASCII 字符。",
     )
     IDEMPOTENCY_KEY_REUSED = _wrong(
         "The Idempotency-Key was used for another request: send a new key with a new request.",

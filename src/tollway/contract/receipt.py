@@ -107,8 +107,8 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 DOUBTFUL = Phrase(
-    "{field} is in no list of administrative divisions: check the address.",
-    "{field} 不在行政区划名录中：请核对地址。",
+    "{field} is not listed in the place that it was sent with: check the address.",
+    "{field} 不在所填上级地区的行政区划名录中：请核对地址。",
 )
 CHARGED = Phrase("The call succeeded and was charged.", "调用成功，已扣费。")
 REFUNDED = Phrase(

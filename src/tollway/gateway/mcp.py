@@ -25,7 +25,7 @@ from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
-from tollway.gateway.own_calls import OwnCalls
+from tollway.gateway.own_calls import own_call
 from tollway.ledger.agent_sessions import Reservation, give_back, reserve
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED
@@ -84,7 +84,7 @@ class AgentTools:
         answering = {each.name: each for each in operations if not each.is_file}
         self._operations = {**answering, **_MORE_TOOLS}
         self._pipeline = pipeline
-        self._calls = OwnCalls(edge)
+        self._edge = edge
         self._database = database
         self._zone = zone
         self._body_timeout_s = body_timeout_s
@@ -207,9 +207,9 @@ class AgentTools:
         day_start_s = midnight_s(call.at_s, self._zone)
         if not await reserve(self._database, wanted, int(call.at_s), day_start_s):
             return _result(
-                f"The budget of this session is spent: it is {budget.most} calls and credits in "
-                f"all, and this call costs {price}. Nothing was charged. Ask the person you work "
-                f"for for more.",
+                f"What is left of this session's budget, {budget.most} calls and credits in all, "
+                f"does not cover this call, which costs {price}. Nothing was charged. Ask the "
+                f"person you work for for more.",
                 is_error=True,
             )
         # Without an answer it is not known what the call took: then nothing is given back.
@@ -238,7 +238,8 @@ class AgentTools:
         """Runs the operation as if its own HTTP request had come in; also the reason of a refusal,
         which is empty if there is none."""
         client = request.scope["client"]
-        envelope, headers = await self._calls(operation, values, _own_headers(request), client)
+        own = _own_headers(request)
+        envelope, headers = await own_call(self._edge, operation, values, own, client)
         request_id = headers.get(b"x-request-id", b"").decode()
         text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
         found = envelope | {"request_id": request_id}

@@ -15,32 +15,26 @@ from tollway.pipeline.http import Edge
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class OwnCalls:
-    """Makes calls on the edge of this process."""
-
-    def __init__(self, edge: Edge) -> None:
-        self._edge = edge
-
-    async def __call__(
-        self,
-        operation: Operation,
-        values: Mapping[str, Any],
-        headers: Headers,
-        client: tuple[str, int],
-    ) -> tuple[dict[str, Any], dict[bytes, bytes]]:
-        """The envelope of the answer, and its headers."""
-        sent = {name: value for name, value in values.items() if value is not None}
-        query, body, added = b"", b"", [*headers]
-        if operation.encoding is Encoding.QUERY:
-            query = urlencode({name: _as_text(value) for name, value in sent.items()}).encode()
-        else:
-            # Every operation with a body also reads JSON.
-            body = json.dumps(sent).encode()
-            added += [(b"content-type", b"application/json")]
-            added += [(b"content-length", str(len(body)).encode())]
-        answer = _Collected()
-        await self._edge(_scope(operation, query, added, client), _received(body), answer.send)
-        return json.loads(answer.body), dict(answer.headers)
+async def own_call(
+    edge: Edge,
+    operation: Operation,
+    values: Mapping[str, Any],
+    headers: Headers,
+    client: tuple[str, int],
+) -> tuple[dict[str, Any], dict[bytes, bytes]]:
+    """The envelope of the answer, and its headers."""
+    sent = {name: value for name, value in values.items() if value is not None}
+    query, body, added = b"", b"", [*headers]
+    if operation.encoding is Encoding.QUERY:
+        query = urlencode({name: _as_text(value) for name, value in sent.items()}).encode()
+    else:
+        # Every operation with a body also reads JSON.
+        body = json.dumps(sent).encode()
+        added += [(b"content-type", b"application/json")]
+        added += [(b"content-length", str(len(body)).encode())]
+    answer = _Collected()
+    await edge(_scope(operation, query, added, client), _received(body), answer.send)
+    return json.loads(answer.body), dict(answer.headers)
 
 
 def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:

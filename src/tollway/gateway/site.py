@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.routing import Route
@@ -17,7 +18,7 @@ from tollway.demo.contents import sandbox_contents
 from tollway.demo.saved import curl_line, saved_world, world_path
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
-from tollway.gateway.own_calls import OwnCalls
+from tollway.gateway.own_calls import own_call
 from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
@@ -82,7 +83,7 @@ def _web_parts(parts: SiteParts) -> WebParts:
         is_ready=parts.is_ready,
         demo=_demo_hints(parts.settings),
         sandbox=sandbox_contents(),
-        calls=OwnCalls(parts.edge),
+        calls=partial(own_call, parts.edge),
         metrics=parts.rendered_metrics,
         work=_page_work(parts.settings, parts.resources),
     )

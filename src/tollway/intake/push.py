@@ -39,6 +39,11 @@ _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
+# The same for whatever is wrong, so that guessing reveals nothing; so it names all that can be.
+_NOT_SIGNED = (
+    "The push is not signed by a known source just now: check webhook-source, the secret, that "
+    "webhook-id, webhook-timestamp and the body are signed as they are sent, and your clock."
+)
 # What the metrics call each status.
 _OUTCOMES = {
     200: "stored",
@@ -73,24 +78,16 @@ class PushLimits:
         self.noted_at_s: dict[str, float] = {}
 
 
+@dataclass(frozen=True)
 class Pushes:
     """Takes pushes of one kind into one database."""
 
-    def __init__(
-        self,
-        kind: RecordKind,
-        loader: Loader,
-        database: Database,
-        sealer: Sealer,
-        settings: Settings,
-        limits: PushLimits,
-    ) -> None:
-        self._database = database
-        self._sealer = sealer
-        self._settings = settings
-        self._kind = kind
-        self._loader = loader
-        self._limits = limits
+    kind: RecordKind
+    loader: Loader
+    database: Database
+    sealer: Sealer
+    settings: Settings
+    limits: PushLimits
 
     async def __call__(self, request: Request, facts: _PushFacts) -> Response:
         try:
@@ -104,21 +101,21 @@ class Pushes:
             # A push that is sent once more, or arrives late, is no newer than when it was signed;
             # and a sender gains nothing by a clock that is ahead.
             signed_s = min(int(claimed.timestamp), int(time()))
-            async with self._limits.look_up.taken(_PATIENCE_S):
-                known = await find_source(self._database, self._sealer, source)
+            async with self.limits.look_up.taken(_PATIENCE_S):
+                known = await find_source(self.database, self.sealer, source)
             if not known.keys:
                 raise SignatureError
             facts.source = source
             async with self._slot_for(request):
                 key, pushed = await self._receive(request, claimed, signed_s, known)
-            async with self._limits.store.taken(_PATIENCE_S, by=source):
+            async with self.limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed, signed_s)
         except SignatureError:
-            return _error(401, "The push is not signed by a known source just now.")
+            return _error(401, _NOT_SIGNED)
         except MalformedError as error:
             return _error(400, str(error))
         except _TooLargeError:
-            return _error(413, f"The push is over {self._settings.push_max_bytes} bytes.")
+            return _error(413, f"The push is over {self.settings.push_max_bytes} bytes.")
         except (TimeoutError, ClientDisconnect):
             return _error(408, "The push did not arrive whole in time.")
         except StoreError:
@@ -130,11 +127,11 @@ class Pushes:
 
     async def _note(self, source: str) -> None:
         """Notes that a source has pushed, now and then: one that falls silent is found by it."""
-        now_s, noted_at_s = time(), self._limits.noted_at_s
+        now_s, noted_at_s = time(), self.limits.noted_at_s
         if now_s - noted_at_s.get(source, 0.0) < _NOTED_EVERY_S:
             return
         with suppress(StoreError):
-            await note_run(self._database, PUSH_PREFIX + source, int(now_s))
+            await note_run(self.database, PUSH_PREFIX + source, int(now_s))
             noted_at_s[source] = now_s
 
     def _slot_for(self, request: Request) -> AbstractAsyncContextManager[None]:
@@ -143,12 +140,12 @@ class Pushes:
         if announced is not None:
             if not announced.isdigit() or len(announced) > 18:
                 raise _TooLargeError
-            if int(announced) > self._settings.push_max_bytes:
+            if int(announced) > self.settings.push_max_bytes:
                 raise _TooLargeError
             if int(announced) <= _SMALL_BYTES:
                 return nullcontext()
         # A slow sender loses its slot before this time is over.
-        return self._limits.large.taken(1.5 * self._settings.body_timeout_s)
+        return self.limits.large.taken(1.5 * self.settings.body_timeout_s)
 
     async def _receive(
         self, request: Request, claimed: Claimed, signed_s: int, known: KnownSource
@@ -158,9 +155,9 @@ class Pushes:
         return await asyncio.to_thread(self._read, claimed, signed_s, known, body)
 
     async def _body(self, request: Request) -> bytes:
-        limit = self._settings.push_max_bytes
+        limit = self.settings.push_max_bytes
         body = bytearray()
-        async with asyncio.timeout(self._settings.body_timeout_s):
+        async with asyncio.timeout(self.settings.body_timeout_s):
             async for piece in request.stream():
                 body += piece
                 if len(body) > limit:
@@ -171,8 +168,8 @@ class Pushes:
         self, claimed: Claimed, signed_s: int, known: KnownSource, body: bytes
     ) -> tuple[bytes, Pushed]:
         key = signing_key(claimed, known.keys, body)
-        check = partial(known.speaks_for.check, self._kind.spoken_for)
-        return key, read_push(self._loader, body, signed_s, check)
+        check = partial(known.speaks_for.check, self.kind.spoken_for)
+        return key, read_push(self.loader, body, signed_s, check)
 
     async def _store(self, source: str, key: bytes, pushed: Pushed, signed_s: int) -> int:
         """Stores a push; how many of its records were new or newer.
@@ -182,61 +179,53 @@ class Pushes:
         """
         if pushed.rejected:
             rejects = await asyncio.to_thread(self._sealed, source, key, pushed, signed_s)
-            await self._database.write(lambda tx: keep_rejects(tx, rejects))
+            await self.database.write(lambda tx: keep_rejects(tx, rejects))
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
-            stored += await store_records(self._database, self._loader, chunk)
+            stored += await store_records(self.database, self.loader, chunk)
         return stored
 
     def _sealed(
         self, source: str, key: bytes, pushed: Pushed, at_s: int
     ) -> list[dict[str, object]]:
         return [
-            sealed_reject(self._sealer, key, source, self._kind.name, record, reason, at_s)
+            sealed_reject(self.sealer, key, source, self.kind.name, record, reason, at_s)
             for record, reason in pushed.rejected
         ]
 
 
-class _PushRecorder:
-    """Answers pushes of one kind; counts and logs each."""
-
-    def __init__(
-        self,
-        kind: str,
-        take: Callable[[Request, _PushFacts], Awaitable[Response]],
-        metrics: Metrics,
-        log: RequestLog,
-    ) -> None:
-        self._kind = kind
-        self._take = take
-        self._metrics = metrics
-        self._log = log
-
-    async def __call__(self, request: Request) -> Response:
-        began_s, facts = perf_counter(), _PushFacts()
-        context: RequestContext = request.scope[CONTEXT]
-        try:
-            response = await self._take(request, facts)
-        except Exception as error:
-            extra = {"request_id": context.request_id}
-            logger.error("a push failed unexpectedly", exc_info=error, extra=extra)
-            response = JSONResponse({"error": "It was not your fault: send it again later."}, 500)
-        outcome = _OUTCOMES[response.status_code]
-        self._metrics.pushed(self._kind, outcome)
-        self._metrics.pushed_records(self._kind, facts.records)
-        self._log.write(
-            "tollway.push",
-            context,
-            is_failure=outcome != "stored" or facts.records["rejected"] > 0,
-            kind=self._kind,
-            source=facts.source,
-            outcome=outcome,
-            status=response.status_code,
-            **facts.records,
-            msec=round((perf_counter() - began_s) * 1000, 3),
-        )
-        return response
+async def _recorded(
+    kind: str,
+    take: Callable[[Request, _PushFacts], Awaitable[Response]],
+    metrics: Metrics,
+    log: RequestLog,
+    request: Request,
+) -> Response:
+    """Answers a push of one kind; counts and logs it."""
+    began_s, facts = perf_counter(), _PushFacts()
+    context: RequestContext = request.scope[CONTEXT]
+    try:
+        response = await take(request, facts)
+    except Exception as error:
+        extra = {"request_id": context.request_id}
+        logger.error("a push failed unexpectedly", exc_info=error, extra=extra)
+        response = JSONResponse({"error": "It was not your fault: send it again later."}, 500)
+    outcome = _OUTCOMES[response.status_code]
+    metrics.pushed(kind, outcome)
+    metrics.pushed_records(kind, facts.records)
+    log.write(
+        "tollway.push",
+        context,
+        is_failure=outcome != "stored" or facts.records["rejected"] > 0,
+        kind=kind,
+        source=facts.source,
+        outcome=outcome,
+        status=response.status_code,
+        **facts.records,
+        msec=round((perf_counter() - began_s) * 1000, 3),
+    )
+    return response
 
 
 class _TooLargeError(Exception):
@@ -255,12 +244,8 @@ def push_routes(
 
     def route(kind: RecordKind, loader: Loader) -> Route:
         pushes = Pushes(kind, loader, database, sealer, settings, limits)
-        recorder = _PushRecorder(kind.name, pushes, metrics, log)
-
-        async def push(request: Request) -> Response:
-            return await recorder(request)
-
-        return Route(f"/push/{kind.name}", push, methods=["POST"])
+        answer = partial(_recorded, kind.name, pushes, metrics, log)
+        return Route(f"/push/{kind.name}", answer, methods=["POST"])
 
     return [route(each, each.make_loader(sealer)) for each in kinds if each.is_pushed]
 

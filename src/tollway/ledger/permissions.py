@@ -83,6 +83,11 @@ async def grant(
     async def work(transaction: Transaction) -> None:
         await directory_changed(transaction)
         found = await find_account(transaction, account_wanted)
+        if found.closed_at_s is not None:
+            raise LedgerError(
+                "Account {account} is closed: it can have no new permission.",
+                account=account_wanted,
+            )
         before = await _permission(transaction, found.id, given.operation)
         await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
         subject = f"account {found.id}"

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, case, func, select
 
-from tollway.contract.addresses import Network, is_within, networks
+from tollway.contract.addresses import Network, NotNetworkError, is_within, networks
 from tollway.ledger import LedgerError
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.store.database import Reader, Transaction
@@ -90,9 +90,16 @@ def read_limits(
             )
     try:
         found = networks(addresses)
-    except ValueError as error:
+    except NotNetworkError as error:
+        if error.network is not None:
+            raise LedgerError(
+                "The network of {address} is {network}: write it so.",
+                address=error.text,
+                network=str(error.network),
+            ) from None
         raise LedgerError(
-            "Addresses are like 203.0.113.7 or 203.0.113.0/24: {why}.", why=str(error)
+            "Addresses are like 203.0.113.7 or 203.0.113.0/24: {address} is neither.",
+            address=error.text,
         ) from None
     if min(credits_per_day or 0, calls_per_day or 0) < 0:
         raise LedgerError("A cap of a day is a whole number, 0 or more.")

@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import Decoder, declared_fields
-from tollway.contract.fields import Choice, Code, Day, Moment, Seconds, Text, Whole
+from tollway.contract.fields import Choice, Code, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Day, Moment, Seconds
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Call
 

@@ -6,7 +6,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -17,37 +17,34 @@ def make_private(path: Path, content: bytes) -> None:
     """Makes a file that only its owner can read, unless another process that starts at the same
     time has made it. It is never seen half written, and it is on disk before anything is sealed or
     signed with what is in it."""
-    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    unfinished = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(unfinished, path)
-        except FileExistsError:
-            return
-    finally:
-        unfinished.unlink()
-    to_disk(path.parent)
+    with _written_beside(path, content) as written, suppress(FileExistsError):
+        os.link(written, path)
 
 
 def replace_private(path: Path, content: bytes) -> None:
     """Replaces such a file, whole or not at all: a crash leaves the old one or the new one. The
     new one has the owner and the mode of the old one, also if root replaces it."""
-    old = path.stat()
+    with _written_beside(path, content, path.stat()) as written:
+        written.replace(path)
+
+
+@contextmanager
+def _written_beside(
+    path: Path, content: bytes, old: os.stat_result | None = None
+) -> Iterator[Path]:
+    """A file that is on disk, to be given a name in its block; so is the name at the end."""
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    unfinished = Path(name)
+    written = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            _give_to_owner_of(old, descriptor)
+            if old is not None:
+                _give_to_owner_of(old, descriptor)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        yield written
     finally:
-        unfinished.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
     to_disk(path.parent)
 
 

@@ -98,23 +98,9 @@ def balance_figures(
 ) -> Figures:
     """What each balance has, and when it runs out at the pace of the last seven days. That of a
     closed account has no pace."""
-    say = context.say
-    # Usage is by days: from the beginning of the day that was so long ago.
-    since_s = midnight_s(context.now_s - _PACE_DAYS * 86_400, context.web.zone)
-    pace_days = (context.now_s - since_s) / 86_400
-    figures = []
+    say, figures = context.say, []
     for balance in balances:
-        taken = sum(
-            each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
-        )
-        note, tone = say("nothing taken in the last 7 days") if has_pace else "", ""
-        if taken and has_pace:
-            days = int(balance.amount * pace_days / taken)
-            day = context.web.now() + timedelta(days=min(days, 36_500))
-            note = say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
-            if days > _DAYS_MEANT:
-                note = say("lasts for years at this pace")
-            tone = "bad" if days < 1 else "soon" if days < 3 else "good"
+        note, tone = _lasts(context, balance, used) if has_pace else ("", "")
         if balance.held:
             held = say("{amount} held", amount=grouped(balance.held))
             note = say(", ").join(each for each in (note, held) if each)
@@ -132,6 +118,25 @@ def balance_figures(
             Figure(say("Balance"), "0", note=say("no credits or calls yet"), tone="soon")
         )
     return Figures(figures)
+
+
+def _lasts(context: Context, balance: Balance, used: Sequence[UsageSum]) -> tuple[str, str]:
+    """When a balance runs out, and the tone in which that is said."""
+    say = context.say
+    # Usage is by days: from the beginning of the day that was so long ago.
+    since_s = midnight_s(context.now_s - _PACE_DAYS * 86_400, context.web.zone)
+    taken = sum(
+        each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
+    )
+    if not taken:
+        return say("nothing taken in the last 7 days"), ""
+    pace_days = (context.now_s - since_s) / 86_400
+    days = int(balance.amount * pace_days / taken)
+    tone = "bad" if days < 1 else "soon" if days < 3 else "good"
+    if days > _DAYS_MEANT:
+        return say("lasts for years at this pace"), tone
+    day = context.web.now() + timedelta(days=days)
+    return say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d")), tone
 
 
 # What can be done to a token: how it is called, and where it leads.
@@ -348,30 +353,13 @@ def entries_table(
     links: Sequence[Link],
 ) -> Table:
     say = context.say
-    rows = []
-    for entry in entries:
-        tone, kind = _ENTRY_KINDS[entry.kind]
-        request = Cell("")
-        if entry.request_id:
-            request = context.receipt(entry.request_id, request_path)
-        rows.append(
-            [
-                context.number(entry.number),
-                context.time(entry.at_ms / 1000),
-                Cell(say(kind), tone=tone) if tone else Cell(say(kind)),
-                Cell(f"{entry.amount:+,}", "number"),
-                context.number(entry.balance_after),
-                Cell(entry.note or ""),
-                request,
-            ]
-        )
     choices = [(each, unit_name(context, each)) for each in (units or [unit])]
     older = ""
     if len(entries) == PAGE_ROWS and entries[-1].number > 1:
         older = address(path, **kept, unit=unit, before=entries[-1].number)
     return Table(
         [*map(say, sentences("Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"))],
-        rows,
+        [_entry_row(context, each, request_path) for each in entries],
         Empty(say("There are no entries: the first top-up makes one.")),
         filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], dict(kept)),
         links=links,
@@ -381,9 +369,14 @@ def entries_table(
     )
 
 
-def amounts(context: Context, used: Sequence[UsageSum]) -> str:
-    """What was taken in all, each unit for itself."""
-    taken: defaultdict[str, int] = defaultdict(int)
-    for each in used:
-        taken["credits" if each.unit == "credits" else "calls"] += each.amount
-    return listed(context.say, (amount(context.say, *each) for each in taken.items()))
+def _entry_row(context: Context, entry: Entry, request_path: str) -> list[Cell]:
+    tone, kind = _ENTRY_KINDS[entry.kind]
+    return [
+        context.number(entry.number),
+        context.time(entry.at_ms / 1000),
+        Cell(context.say(kind), tone=tone),
+        Cell(f"{entry.amount:+,}", "number"),
+        context.number(entry.balance_after),
+        Cell(entry.note or ""),
+        context.receipt(entry.request_id, request_path) if entry.request_id else Cell(""),
+    ]

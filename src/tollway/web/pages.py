@@ -1,7 +1,6 @@
 """What every page shares: rendering, forms, errors, and the headers that keep it safe."""
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -72,8 +71,6 @@ _THEME_NAMES = {
 # PostgreSQL has no text with one, and no person types one.
 _NUL, _NUL_IN_ADDRESS = "\0", b"%00"
 _COMMAND = re.compile("`([^`]+)`")
-
-logger = logging.getLogger("tollway.web")
 
 
 class Named(Protocol):

@@ -119,7 +119,7 @@ _DUE = Query(
         .where(
             _is_waiting,
             webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-            webhook_delivery.c.next_at_ms <= bindparam("now_ms", type_=BigInteger),
+            webhook_delivery.c.next_at_ms <= _now_ms,
             ~exists().where(
                 _earlier.c.account_id == webhook_delivery.c.account_id,
                 _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
@@ -148,12 +148,13 @@ _CLAIM = Query(
         )
     )
 )
+_is_leased = webhook_delivery.c.next_at_ms == bindparam("lease_ms", type_=BigInteger)
 _GIVE_BACK = Query(
     lambda: (
         webhook_delivery.update()
-        .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("lease_ms", type_=BigInteger))
+        .where(*_its_key, _is_leased)
         .values(
-            next_at_ms=bindparam("now_ms", type_=BigInteger),
+            next_at_ms=_now_ms,
             attempts=webhook_delivery.c.attempts - 1,
         )
     )
@@ -163,13 +164,7 @@ _GIVE_BACK = Query(
 _SETTLE = Query(
     lambda: (
         webhook_delivery.update()
-        .where(
-            *_its_key,
-            or_(
-                bindparam("is_delivered", type_=Boolean),
-                webhook_delivery.c.next_at_ms == bindparam("lease_ms", type_=BigInteger),
-            ),
-        )
+        .where(*_its_key, or_(bindparam("is_delivered", type_=Boolean), _is_leased))
         .values(
             state=bindparam("new_state"),
             attempts=bindparam("made", type_=BigInteger),

@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
 
-from tollway.contract.fields import Field, Seconds, Text, seconds_of, span_s
+from tollway.contract.fields import Field, Text
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Seconds, seconds_of, span_s
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CLAIM_TYPES, COUPON_CLAIMS, CouponRecord
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window

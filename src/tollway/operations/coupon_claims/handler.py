@@ -11,8 +11,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import LIST_TO_COME, encode_around
-from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
+from tollway.contract.time_fields import seconds_of
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.records import BEFORE_TIME

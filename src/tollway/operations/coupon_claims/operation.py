@@ -6,10 +6,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Seconds, Text, Whole, span_s
+from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Seconds, span_s
 
 CLAIM_TYPES = Choice(((4, Phrase("food delivery", "外卖")), (6, Phrase("flash purchase", "闪购"))))
 LIMIT_MAX = 1000

@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, String, bindparam, select, tuple_
 
-from tollway.contract.fields import Field, Moment, Text, milliseconds_of
+from tollway.contract.fields import Field, Text
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Moment, milliseconds_of
 from tollway.operations.exports import (
     Export,
     Line,

@@ -6,8 +6,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import LIST_TO_COME, encode_around, encoded_list
-from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
+from tollway.contract.time_fields import milliseconds_of
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages, search_page

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Moment, Text, Whole, milliseconds_of
+from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (
     ConsentNeed,
@@ -17,6 +17,7 @@ from tollway.contract.operation import (
     records_with,
 )
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.time_fields import Moment, milliseconds_of
 
 ENHANCED, NORMAL = 1, 2
 _EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.contract.fields import Day, Field, Text
+from tollway.contract.fields import Field, Text
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason
+from tollway.contract.time_fields import Day
 
 
 class ProductAnalysisRequest(msgspec.Struct, frozen=True):

@@ -130,6 +130,16 @@ class _Task(NamedTuple):
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
     may_be_lost: bool
+    # Taken once, by the thread that begins it, or by the one that gives it up.
+    decided: threading.Lock
+
+    def begins(self) -> bool:
+        """Whether it is to be done; from then on it is not given up."""
+        return self.decided.acquire(blocking=False)
+
+    def give_up(self) -> None:
+        if self.decided.acquire(blocking=False):
+            _fail(self.answer, StoreBusyError("other work takes too long"))
 
 
 class _Checkpoint(NamedTuple):
@@ -174,9 +184,16 @@ class Writer:
         answer: asyncio.Future[T] = loop.create_future()
         # Or a failure would be reported as overlooked if its caller no longer waits.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._tasks.put(_Task(work, loop, answer, may_be_lost))
-        # Shielded, because a commit that has begun must be seen to its end: its money is spent.
-        return await asyncio.shield(answer)
+        task = _Task(work, loop, answer, may_be_lost, threading.Lock())
+        self._tasks.put(task)
+        # Work before it may wait as long itself, for another process; and a worker that stands
+        # still with the lock would be waited for without an end.
+        patience = loop.call_later(self._busy_timeout_ms / 1000, task.give_up)
+        try:
+            # Shielded, because a commit that has begun must be seen to its end: its money is spent.
+            return await asyncio.shield(answer)
+        finally:
+            patience.cancel()
 
     def checkpoint(self) -> None:
         """Writes the whole log back and truncates it, between two pieces of work. Waits for it, so
@@ -208,6 +225,8 @@ class Writer:
             began_s = perf_counter()
             try:
                 with self._write_lock or nullcontext():
+                    if not task.begins():
+                        continue
                     result = self._commit(task.work, may_be_lost=task.may_be_lost)
             except BaseException as error:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)

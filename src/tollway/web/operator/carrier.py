@@ -72,29 +72,35 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
     blocks.append(_connect_form(context, code, link))
     if link is not None:
         if link.protocol == CAINIAO_LINK:
-            blocks.append(
-                Form(
-                    f"{CARRIER}/subscriptions",
-                    say("Ask the carrier"),
-                    hidden={"carrier": code},
-                    title=say("Subscriptions"),
-                    note=say("Which branches issue numbers, how many, and from which addresses."),
-                    is_folded=True,
-                )
-            )
-        blocks.append(
-            Form(
-                f"{CARRIER}/disconnect",
-                say("Disconnect"),
-                hidden={"carrier": code},
-                title=say("Disconnect"),
-                note=say("Its numbers come from the pool again."),
-                tone="warn",
-                is_folded=True,
-            )
-        )
+            blocks.append(_subscriptions_form(context, code))
+        blocks.append(_disconnect_form(context, code))
     blocks += await _routing(context, code)
     return context.page(carrier.name, blocks, crumbs=[Link(say("Carriers"), PATH)])
+
+
+def _subscriptions_form(context: Context, code: str) -> Form:
+    say = context.say
+    return Form(
+        f"{CARRIER}/subscriptions",
+        say("Ask the carrier"),
+        hidden={"carrier": code},
+        title=say("Subscriptions"),
+        note=say("Which branches issue numbers, how many, and from which addresses."),
+        is_folded=True,
+    )
+
+
+def _disconnect_form(context: Context, code: str) -> Form:
+    say = context.say
+    return Form(
+        f"{CARRIER}/disconnect",
+        say("Disconnect"),
+        hidden={"carrier": code},
+        title=say("Disconnect"),
+        note=say("Its numbers come from the pool again."),
+        tone="warn",
+        is_folded=True,
+    )
 
 
 async def add_act(context: Context) -> Response:
@@ -278,7 +284,12 @@ async def _routing(context: Context, code: str) -> list[Block]:
             "The first {shown} of {count} rows.", shown=PAGE_ROWS, count=grouped(len(routes))
         )
         table = replace(table, note=note)
-    form = Form(
+    return [table, _routes_form(context, code)]
+
+
+def _routes_form(context: Context, code: str) -> Form:
+    say = context.say
+    return Form(
         f"{CARRIER}/routes",
         say("Load the file"),
         [
@@ -295,7 +306,6 @@ async def _routing(context: Context, code: str) -> list[Block]:
         is_folded=True,
         takes_file=True,
     )
-    return [table, form]
 
 
 async def routes_act(context: Context) -> Response:

@@ -134,11 +134,6 @@ def _figures(
     first = now_s - now_s % 60 - 59 * MINUTE_S
     series = [by_minute[first + index * MINUTE_S] for index in range(60)]
     last_hour = sum(series)
-    credit = sum(
-        int(spent)
-        for _, operation, _, spent in hours
-        if operation not in BY_NAME or BY_NAME[operation].balance_unit == "credits"
-    )
     since = _an_hour_ago(context, now_s)
     not_charged = refused.total()
     share = 100 * not_charged / (not_charged + last_hour) if not_charged + last_hour else 0
@@ -163,8 +158,16 @@ def _figures(
                 href=address(REQUESTS, reason=ANY_REFUSAL, since=since),
             ),
             _latency_figure(context, taken),
-            Figure(say("Credits taken in 24 h"), grouped(credit)),
+            Figure(say("Credits taken in 24 h"), grouped(_credits(hours))),
         ]
+    )
+
+
+def _credits(hours: Sequence[Row]) -> int:
+    return sum(
+        int(spent)
+        for _, operation, _, spent in hours
+        if operation not in BY_NAME or BY_NAME[operation].balance_unit == "credits"
     )
 
 
