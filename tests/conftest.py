@@ -123,7 +123,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before the processes that run the tests are started.
     if processes := config.getoption("numprocesses", None):
         share()
-        program = program_of_workers(config.invocation_params.args)
+        try:
+            program = program_of_workers(config.invocation_params.args)
+        except AssertionError as error:
+            raise pytest.UsageError("The tests could not be collected.") from error
         config.option.tx = [f"popen//python={program}"] * processes
 
 

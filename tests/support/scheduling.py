@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 # What these share takes longer to make than they take, and is the same for both engines.
 _TOGETHER = {"tests/extend/test_packages.py"}
 # These have many tests, and take long all the same: half a minute and more.
-_LONG = ("tests/docs/test_examples.py", "tests/nodes/test_replica.py", "tests/web/test_browser.py")
+_LONG = ("tests/docs/test_examples.py", "tests/web/test_browser.py")
 
 
 class EngineScheduling(LoadScopeScheduling):

@@ -103,7 +103,10 @@ def main(path: str, folder: str, *arguments: str) -> None:
     setup_config(config, None)
     # A process of xdist to all plugins that ask.
     config.workerinput = {"workerid": "collected"}  # type: ignore[attr-defined]
-    config.hook.pytest_cmdline_main(config=config)
+    try:
+        config.hook.pytest_cmdline_main(config=config)
+    except pytest.UsageError as error:
+        sys.exit(f"ERROR: {error}")
 
 
 if __name__ == "__main__":
