@@ -8,6 +8,8 @@ import re
 import resource
 import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -121,6 +123,21 @@ def test_a_standard_error_that_no_program_reads_stops_nothing(tmp_path: Path) ->
         assert gateway.stop() == 0
     finally:
         os.close(unread)
+
+
+@pytest.mark.sqlite
+def test_a_gateway_without_a_standard_error_serves(tmp_path: Path) -> None:
+    place = ["--port", str(free_port()), "--database", f"sqlite:///{tmp_path}/tollway.db"]
+    gateway = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" 2>&-', "-", sys.executable, "-m", "tollway", "serve", *place],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert gateway.stdout is not None
+    with gateway.stdout as printed:
+        assert any(f"http://127.0.0.1:{place[1]}" in line for line in printed)
+        gateway.terminate()
+        assert gateway.wait(30) == 0
 
 
 def test_lines_that_the_log_does_not_take_are_dropped_and_counted() -> None:

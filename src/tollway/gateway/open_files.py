@@ -1,4 +1,4 @@
-"""How many connections a worker can have where the system lets it open few files."""
+"""How many files a worker may open, and how many connections it can have then."""
 
 import resource
 from dataclasses import replace
@@ -21,3 +21,14 @@ def within_open_files(settings: Settings) -> tuple[Settings, list[str]]:
         f"connections at once, and not {settings.connections_max} as connections_max says."
     )
     return replace(settings, connections_max=connections), [sentence]
+
+
+def allow_open_files(connections_max: int) -> None:
+    """Raises the usual limit of 1,024 open files, which a few clients could use up."""
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if least == resource.RLIM_INFINITY:
+        return
+    wanted = connections_max + _OTHERS_MAX
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))

@@ -4,7 +4,6 @@ import errno
 import gc
 import logging
 import mmap
-import resource
 import signal
 import socket
 import time
@@ -22,6 +21,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
+from tollway.gateway.open_files import allow_open_files
 from tollway.gateway.systemd import Reporter
 from tollway.gateway.wakeup import Wakeup
 from tollway.gateway.worker_group import WorkerGroup
@@ -42,8 +42,6 @@ _GRANIAN_LOGGING = {
 # A worker that dies again and again must not keep the machine busy with starting it.
 _SOON_S = 5.0
 _PAUSE_S = 1.0
-# Databases, logs, connections to carriers.
-_OTHER_FILES = 1024
 _NOT_FREE = {
     errno.EADDRINUSE: "another program listens there, which may be another gateway",
     errno.EACCES: "this user may not; below 1024 only root may",
@@ -211,20 +209,6 @@ def _load(
     return application
 
 
-def _allow_open_files(connections_max: int) -> None:
-    """Raises the usual limit of 1,024 open files, which a few clients could use up."""
-    wanted = connections_max + _OTHER_FILES
-    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if least == resource.RLIM_INFINITY:
-        return
-    if most != resource.RLIM_INFINITY and most < wanted:
-        logger.warning(
-            "connections_max is %d, but this process may open %d files only", connections_max, most
-        )
-        wanted = most
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
-
-
 def _ring_of(settings: Settings) -> mmap.mmap | None:
     """Memory that the workers of a SQLite file share, if there are several."""
     if settings.workers == 1 or is_shared(settings.database):
@@ -236,7 +220,7 @@ def _ring_of(settings: Settings) -> mmap.mmap | None:
 
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
-    _allow_open_files(settings.connections_max)
+    allow_open_files(settings.connections_max)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:

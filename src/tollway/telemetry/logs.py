@@ -8,12 +8,14 @@ telemetry together; everything else goes through `logging`, in the same shape.
 
 import atexit
 import logging
+import os
 import socket
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 import msgspec
@@ -117,13 +119,19 @@ def node_name(port: int) -> str:
     return f"{socket.gethostname()}:{port}"
 
 
+def _own_stderr() -> TextIO:
+    """Standard error, but not `sys.stderr` itself: that has a lock, for which a process that is
+    forked while the thread writes would wait for ever."""
+    given: TextIO | None = sys.stderr
+    if given is None:  # It was closed when the program was started.
+        return Path(os.devnull).open("w", encoding="utf-8")
+    return open(given.fileno(), "w", encoding="utf-8", closefd=False)
+
+
 def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     """Sends every logger's lines to standard error as JSON. Called once in every process, because
     a thread does not survive a fork. Worker 0 is the main process."""
-    # Not `sys.stderr` itself, which has a lock: a process that is forked while the thread writes
-    # would wait for it for ever.
-    stream = open(sys.stderr.fileno(), "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    writer = LogWriter(stream, node_name(port), worker)
+    writer = LogWriter(_own_stderr(), node_name(port), worker)
     atexit.register(writer.flush)
     root = logging.getLogger()
     root.handlers[:] = [_JsonHandler(writer)]
