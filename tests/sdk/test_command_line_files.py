@@ -53,7 +53,7 @@ def test_a_finished_file_is_not_paid_for_again_unasked(
         before, modified = credits_left(world.store, signed_in), file.stat().st_mtime_ns
         with pytest.raises(SystemExit):
             main(command)
-        sentence = f"{file} is there already: name another file, or add --replace to pay for it"
+        sentence = f"{file} exists already: name another file, or add --replace to pay for it"
         assert sentence in capsys.readouterr().err
         assert credits_left(world.store, signed_in) == before
         assert file.stat().st_mtime_ns == modified

@@ -177,7 +177,7 @@ def _receipt(given: argparse.Namespace) -> None:
 def _refuse_finished(given: argparse.Namespace) -> None:
     if given.file.exists() and not given.replace:
         raise _UsageError(
-            f"{given.file} is there already: name another file, "
+            f"{given.file} exists already: name another file, "
             "or add --replace to pay for it again and replace it."
         )
 
