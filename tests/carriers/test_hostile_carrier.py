@@ -159,6 +159,17 @@ def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
     assert breaker.state is state
 
 
+def test_a_change_that_the_gateway_fails_at_shuts_out_no_order() -> None:
+    order = new_order()
+    content = {"success": False, "objectId": order.ref.task_id, "errorCode": "S10"}
+    reply = _http("200 OK", written_answer(content, SECRET))
+    breaker = Breaker("YTO", lambda: 0.0, failures_max=1)
+    with Impostor(reply) as impostor, pytest.raises(TurnedAwayError):
+        link = link_to(f"http://127.0.0.1:{impostor.port}")
+        ask(link, lambda to: to.update(order, "YT1"), breaker=breaker)
+    assert breaker.state is State.CLOSED
+
+
 @pytest.mark.parametrize(
     ("scheme", "deadline_ms", "error"),
     # Half of the deadline must be enough to connect.

@@ -232,6 +232,10 @@ def test_a_new_database_has_36_hours_for_its_first_backup_and_audit(tmp_path: Pa
         never = {_of_node(FIRING[alert][0], node): "_x60 0x2400" for node in "ab"}
         early = _test(never, f'ALERTS{{alertname="{alert}"}}', within="36h50m")
         tests += [early, _firing_once(alert, never, within="38h")]
+        # Another database was new then, and had its first one since.
+        other = {_of_node(FIRING[alert][0], "a"): "0x600 129600x2400"}
+        new = {_of_node(FIRING[alert][0], "b"): "_x2220 0x600"}
+        tests.append(_test(other | new, f'ALERTS{{alertname="{alert}"}}', within="38h"))
     done = _promtool(tmp_path, tests)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -14,7 +14,8 @@ from tests.deploy.units import SERVICES, parse
 from tests.support.gateway import Gateway
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.systemd import notify
+from tollway.gateway.systemd import Reporter, notify
+from tollway.gateway.worker_group import WorkerGroup
 
 PATIENCE_S = 30
 _CREDENTIALS = struct.Struct("3i")
@@ -62,6 +63,19 @@ def test_it_reports_when_it_serves_and_when_it_stops(own_store: Store, manager: 
     # Before the drain, not after it.
     assert gateway.process.poll() is None
     assert gateway.stop() == 0
+
+
+@pytest.mark.sqlite
+def test_one_that_gives_up_before_it_serves_stops_in_order(manager: Manager) -> None:
+    group = WorkerGroup(1, "")
+    reporter = Reporter(group)
+    # Its thread waits until the gateway serves, while the main thread asks whether it does.
+    reporter.start()
+    group.give_up()
+    assert all(group.is_given_up for _ in range(1000))
+    reporter.stop()
+    assert manager.next() == ("STOPPING=1", os.getpid())
+    group.serves()
 
 
 @pytest.mark.postgresql

@@ -59,9 +59,7 @@ class Gateway:
     ) -> None:
         self._settings = settings
         self._metrics = metrics = Metrics()
-        if worker_group.size > 1:
-            # It is a temporary one, which a person may have cleared away since the first start.
-            worker_group.folder.mkdir(mode=0o700, exist_ok=True)
+        worker_group.make_folder()
         self._worker = Worker(worker_group, number, metrics)
         self._resources = Resources(settings, metrics, self._write_lock(worker_group))
         self._database = database = self._resources.database

@@ -20,8 +20,6 @@ class Wakeup:
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLIN)
 
     def set(self) -> None:
         os.eventfd_write(self._descriptor, 1)
@@ -33,12 +31,18 @@ class Wakeup:
         return False
 
     def is_set(self) -> bool:
-        return bool(self._poll.poll(0))
+        return self._is_set_within(0)
 
     def wait(self, timeout_s: float = float("inf")) -> bool:
         ends_at_s = monotonic() + timeout_s
-        while not self._poll.poll(min(timeout_s, _LOOK_INTERVAL_S) * 1000):
+        while not self._is_set_within(min(timeout_s, _LOOK_INTERVAL_S)):
             timeout_s = ends_at_s - monotonic()
             if timeout_s <= 0:
                 return False
         return True
+
+    def _is_set_within(self, seconds: float) -> bool:
+        # Made each time: Python lets one thread at a time use such an object.
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tollway.gateway.wakeup import Wakeup
+from tollway.settings import SettingsError
 from tollway.telemetry.metrics import Metrics, merged, snapshot
 
 _ANSWER_TIMEOUT_S = 1.0
@@ -32,6 +33,14 @@ class WorkerGroup:
         self._is_ungreeted.set()
         # When the event loop of each worker last ran, by the clock that all processes share.
         self._beats_s = multiprocessing.RawArray("d", size)
+
+    def make_folder(self) -> None:
+        """It is a temporary one, which a person may have cleared away since the first start."""
+        if self.size == 1:
+            return
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        if self.folder.stat().st_uid != os.geteuid():
+            raise SettingsError(f"{self.folder} belongs to another user: remove it.")
 
     @property
     def is_draining(self) -> bool:
