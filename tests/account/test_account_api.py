@@ -354,7 +354,7 @@ def test_a_waybill_that_is_cancelled_while_its_label_is_asked_for_has_none(
         parts: Any = SimpleNamespace(database=database, runtime=RUNTIME)
         with pytest.raises(Refusal) as refused:
             await waybills._find_printed(parts, parts, [issued.objectId])
-        assert refused.value.reason is Reason.ITEM_UNKNOWN
+        assert refused.value.reason is Reason.WAYBILL_UNKNOWN
 
     world.store.do(work)
 
@@ -387,8 +387,11 @@ def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(
     shop = SHOP
     world.store.do(lambda db: authorize(db, caller.account_id, BY_NAME["waybills"], shop))
     assert account.waybills_cancel(object_id=issued.objectId).state == "cancelled"
-    with pytest.raises(errors.UnknownPathError):
-        account.waybills_cancel(object_id=issued.objectId)
+    # There is no list of waybills that it could refer to.
+    for unknown in (issued.objectId, "wb_none"):
+        with pytest.raises(errors.UnknownPathError, match="is the objectId that") as found:
+            account.waybills_cancel(object_id=unknown)
+        assert found.value.reason == "WAYBILL_UNKNOWN"
     assert client.issue_waybill(**request).waybillCode != issued.waybillCode
 
 

@@ -41,7 +41,7 @@ WRONG_WISHES = (
     ("client revoke cli_nothing", "no such client"),
     ("credit add acme 0", "not 0"),
     ("credit add acme -1", "has fewer credits than 1"),
-    ("credit add acme 99999999999999999999", "whole number up to"),
+    ("credit add acme 99999999999999999999", "too large: send 1,000,000,000,000,000 at most"),
     ("credit add shut 5", "closed"),
     ("permission add shut product_analysis", "closed"),
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),

@@ -112,6 +112,17 @@ def test_later_versions_replace_earlier_ones_whatever_order_they_arrive_in(
     assert [status for _, status in _stored(own)] == [3]
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+@pytest.mark.parametrize("kind", ["orders", "coupon-claims"])
+def test_405_says_what_to_send_as_other_answers_do(
+    gateway: Gateway, method: str, kind: str
+) -> None:
+    answer = gateway.client.request(method, f"/push/{kind}")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json() == {"error": "Send a POST."}
+    assert gateway.client.head(f"/push/{kind}").status_code == 405
+
+
 def test_401_is_the_same_for_every_push_that_cannot_be_trusted(
     gateway: Gateway, own: Store, secret: str
 ) -> None:

@@ -210,7 +210,7 @@ def test_a_token_for_the_account_reaches_no_waybill_webhook_or_other_token(
     ):
         assert post(path, sent) == (204, "TOKEN_CANNOT_MAKE")
     both = all_operations_caller(world, limits=TokenLimits(operations=["account", "waybills"]))
-    assert post("waybills/cancel", waybill, both.token) == (404, "ITEM_UNKNOWN")
+    assert post("waybills/cancel", waybill, both.token) == (404, "WAYBILL_UNKNOWN")
     assert post("tokens/revoke", {"token_id": caller.token_id})[0] == 0
 
 

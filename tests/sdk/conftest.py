@@ -1,6 +1,7 @@
 """One gateway with a small world, and the compiled TypeScript package, for tests of the SDKs."""
 
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.support.all_operations import small_world
+from tests.support.all_operations import all_operations_caller, small_world
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.stores import Store
+from tollway_client.command_line import main
 
 _SDK = ROOT / "sdk/typescript"
 _IMPORTS = """
@@ -37,6 +40,18 @@ def world(
     gateway = Gateway(store, webhook_internal_hosts="127.0.0.1")
     yield gateway
     assert gateway.stop() == 0
+
+
+@pytest.fixture
+def signed_in(
+    world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Caller:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    caller = all_operations_caller(world.store)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}\n"))
+    main(["sign-in", world.base_url])
+    assert "You are signed in" in capsys.readouterr().out
+    return caller
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import stat
-import time
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,9 +13,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.all_operations import all_operations_caller, good_request
+from tests.support.all_operations import good_request
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller, credits_left, new_caller
+from tests.support.ledger import Caller, new_caller
 from tollway.demo.owners import SHOP
 from tollway.ledger.token_limits import TokenLimits
 from tollway.operations.catalogue import BY_NAME
@@ -24,18 +23,6 @@ from tollway_client import Client
 from tollway_client.command_line import main
 from tollway_client.exporting import export
 from tollway_client.types import CouponRecord, OrderEntry
-
-
-@pytest.fixture
-def signed_in(
-    world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> Caller:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    caller = all_operations_caller(world.store)
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}\n"))
-    main(["sign-in", world.base_url])
-    assert "You are signed in" in capsys.readouterr().out
-    return caller
 
 
 def test_the_token_is_kept_for_its_owner_alone(signed_in: Caller, tmp_path: Path) -> None:
@@ -65,62 +52,6 @@ def test_all_orders_are_saved(signed_in: Caller, tmp_path: Path, ending: str) ->
     )
     assert rows and len({row["order_sn"] for row in rows}) == len(rows)
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_an_export_is_paid_once_and_its_file_goes_on_where_it_broke_off(
-    signed_in: Caller,
-    world: Gateway,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    file = tmp_path / "orders.jsonl"
-    window = [f"--owner_id={SHOP.id}", "--start_time=2020-01-01", "--end_time=2040-01-01"]
-    command = ["download", "orders", str(file), *window]
-    main([*command, "--dry_run"])
-    cost = int(capsys.readouterr().out.split()[3])
-    before = credits_left(world.store, signed_in)
-
-    def ends(records: Any, *_: object) -> None:
-        Path(f"{file}.part").write_text(json.dumps({"order_sn": next(records).order_sn}) + "\n")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(SystemExit):
-        patched.setattr("tollway_client.command_line.download", lambda read, *_: ends(read(None)))
-        main(command)
-    main(command)
-    rows = [json.loads(line)["order_sn"] for line in file.read_text("utf-8").splitlines()]
-    assert len(rows) == len(set(rows)) > 1 and f"{len(rows):,} records" in capsys.readouterr().err
-    assert credits_left(world.store, signed_in) == before - cost
-    assert sorted(each.name for each in tmp_path.glob("orders*")) == ["orders.jsonl"]
-
-
-def test_an_export_that_is_too_old_is_not_paid_again_unasked(
-    signed_in: Caller, world: Gateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "orders.jsonl"
-    begun, partial = Path(f"{file}.export"), Path(f"{file}.part")
-    window = {"owner_id": SHOP.id, "start_time": "2020-01-01", "end_time": "2040-01-01"}
-    begun.write_text(json.dumps([window, "old", time.time() - 23.5 * 3600]))
-    partial.write_text('{"order_sn": "1"}\n')
-    before = credits_left(world.store, signed_in)
-    with pytest.raises(SystemExit):
-        main(["download", "orders", str(file), *(f"--{k}={v}" for k, v in window.items())])
-    assert f"older than a day: delete {begun} to pay for a new one" in capsys.readouterr().err
-    assert partial.exists() and credits_left(world.store, signed_in) == before
-
-
-def test_an_export_that_was_refused_leaves_nothing_to_be_finished(
-    signed_in: Caller, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, begin = tmp_path / "orders.jsonl", "--start_time=2020-01-01"
-    command = ["download", "orders", str(file), f"--owner_id={SHOP.id}", begin]
-    with pytest.raises(SystemExit):
-        main([*command, "--end_time=2019-01-01"])
-    assert "100 WINDOW_BACKWARDS" in capsys.readouterr().err
-    assert list(tmp_path.glob("orders*")) == []
-    main([*command, "--end_time=2040-01-01"])
-    assert [each.name for each in tmp_path.glob("orders*")] == ["orders.jsonl"]
 
 
 def test_labels_are_saved_one_or_many(
@@ -230,11 +161,11 @@ def test_claims_are_saved_for_times_with_a_zone(
     start = datetime.fromtimestamp(int(request["startTime"]), ZoneInfo("Asia/Shanghai"))
     end = datetime.fromtimestamp(int(request["endTime"]), UTC)
     saved = []
-    for first, last in (
-        (request["startTime"], request["endTime"]),
-        (start.isoformat(), end.isoformat().replace("+00:00", "Z")),
+    for name, first, last in (
+        ("seconds", request["startTime"], request["endTime"]),
+        ("zones", start.isoformat(), end.isoformat().replace("+00:00", "Z")),
     ):
-        file = tmp_path / "claims.jsonl"
+        file = tmp_path / f"{name}.jsonl"
         main(["export", "claims", str(file), f"--startTime={first}", f"--endTime={last}", *of])
         saved.append(file.read_bytes())
     assert saved[0] == saved[1] != b""

@@ -18,6 +18,7 @@ from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
+from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
@@ -105,6 +106,13 @@ def test_a_sample_has_numbers_where_its_package_takes_numbers(served: Gateway) -
     assert "    pageSize=20,\n" in page and "  pageSize: 20,\n" in page
     # An id of digits is a text.
     assert "owner_id='880012001'" in page and 'owner_id: "880012001"' in page
+
+
+def test_a_receipt_is_shown_in_the_language_of_its_reader(served: Gateway) -> None:
+    for language in ("en", "zh"):
+        assert f'"why": "{CHARGED.said(language)}"' in _page(
+            served, "/docs/account_receipt", language
+        )
 
 
 def test_a_page_of_another_origin_is_not_allowed_to_call(served: Gateway) -> None:

@@ -12,7 +12,7 @@ from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.web.test_caller import entered, new_member
 from tollway.identity.people import Role
-from tollway.ledger.entries import top_up
+from tollway.ledger.entries import AMOUNT_MAX, top_up
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 
@@ -49,6 +49,11 @@ def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) 
     refused = operator.send("/operator/account/top-up", came_from=page, amount="many", **typed)
     assert refused.status_code == 400
     assert "This is not a whole number: Check the field Amount." in refused.text
+    for large in (str(AMOUNT_MAX + 1), "9" * 20, "-" + "9" * 5000):
+        too_large = operator.send("/operator/account/top-up", came_from=page, amount=large, **typed)
+        assert too_large.status_code == 400
+        said = "This number is too large: Amount can be 1,000,000,000,000,000 at most."
+        assert said in too_large.text
     # On the account's own page, with the form as it was sent.
     assert caller.account_id in refused.text and 'value="many"' in refused.text
     assert 'value="of &#34;May&#34;"' in refused.text

@@ -117,6 +117,7 @@ def _add_export(commands: Any) -> None:
         one = lists.add_parser(name, help=f"all {name}, each once, also while others arrive")
         kinds = ", ".join(KINDS)
         one.add_argument("file", type=Path, help=f"a file that ends in one of {kinds}")
+        _add_replace(one)
         _add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, of=(method, kind): _export(given, *of))
 
@@ -130,8 +131,13 @@ def _add_download(commands: Any) -> None:
         one = lists.add_parser(name, help=f"all {name} of a window, paid by started hundreds")
         one.add_argument("file", type=Path, help="a file that ends in .jsonl")
         one.add_argument("--dry_run", action="store_true", help="only print what it would cost")
+        _add_replace(one)
         _add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, name=name: _download(given, name))
+
+
+def _add_replace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--replace", action="store_true", help="replace a file that is there")
 
 
 def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
@@ -154,7 +160,7 @@ def _only(given: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(given).items()
-        if name not in ("run", "file", "watch", "dry_run") and value is not None
+        if name not in ("run", "file", "watch", "dry_run", "replace") and value is not None
     }
 
 
@@ -168,7 +174,16 @@ def _receipt(given: argparse.Namespace) -> None:
         _print(client.account.receipt(request_id=given.request_id))
 
 
+def _refuse_finished(given: argparse.Namespace) -> None:
+    if given.file.exists() and not given.replace:
+        raise _UsageError(
+            f"{given.file} exists already: name another file, "
+            "or add --replace to pay for it again and replace it."
+        )
+
+
 def _export(given: argparse.Namespace, method: str, kind: type) -> None:
+    _refuse_finished(given)
     with _client() as client:
         records: Iterator[Any] = getattr(client, method)(**_only(given))
         try:
@@ -191,6 +206,8 @@ def _download(given: argparse.Namespace, name: str) -> None:
             return
         begun = file.with_name(f"{file.name}.export")
         is_new = not begun.exists()
+        if is_new:
+            _refuse_finished(given)
         # With the same key the same export is answered, which was paid once.
         key_of_export = _key_of(begun, parameters)
         try:

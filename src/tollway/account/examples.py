@@ -163,7 +163,11 @@ _BY_PATH: Mapping[str, Example] = {
         ),
         limit=20,
     ),
-    "receipt": _fixed(_RECEIPT, request_id=REQUEST_ID),
+    "receipt": Example(
+        lambda _: {"request_id": REQUEST_ID},
+        _RECEIPT,
+        msgspec.structs.replace(_RECEIPT, why=CHARGED.zh),
+    ),
     "tokens": _fixed(Tokens([_TOKEN])),
     "tokens/make": _fixed(_ISSUED, label="order robot", expires_days=90),
     "tokens/rotate": _fixed(_ISSUED, token_id=TOKEN_ID, overlap_s=3600),

@@ -101,7 +101,7 @@ class WaybillLabels(msgspec.Struct, frozen=True):
 async def _find(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
     found = await find_own(parts.database, call.account_id, object_id)
     if found is None:
-        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+        raise Refusal(Reason.WAYBILL_UNKNOWN)
     return found
 
 
@@ -109,7 +109,7 @@ async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -
     """One that is issued, of a shop whose consent holds."""
     found = await _find(parts, call, object_id)
     if found.waybill.state != "issued" or found.waybill.number is None:
-        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+        raise Refusal(Reason.WAYBILL_UNKNOWN)
     await _check_consent(parts, call, found.waybill)
     return found
 
@@ -141,7 +141,7 @@ async def _find_printed(
     for each in printed:
         if each.waybill.state != "issued":
             # Cancelled meanwhile: a parcel must not be sent under its number.
-            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+            raise Refusal(Reason.WAYBILL_UNKNOWN)
         each.refuse_erased()
     return printed
 
@@ -220,7 +220,7 @@ async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCal
     try:
         cancelled = await cancel_waybill(parts.database, of.number or "", of.wp_code, parts.runtime)
     except CarrierError:
-        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id") from None
+        raise Refusal(Reason.WAYBILL_UNKNOWN) from None
     return _shown(cancelled)
 
 
@@ -241,7 +241,7 @@ async def _change_receiver(
 
 
 _LABEL_REASONS = (
-    Reason.ITEM_UNKNOWN,
+    Reason.WAYBILL_UNKNOWN,
     Reason.NOT_AUTHORIZED,
     Reason.OPERATION_CLOSED,
     Reason.RECEIVER_ERASED,
@@ -255,7 +255,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillState,
         _state,
         needs=_SCOPE,
-        own_reasons=(Reason.ITEM_UNKNOWN,),
+        own_reasons=(Reason.WAYBILL_UNKNOWN,),
     ),
     endpoint(
         "waybills/label",
@@ -284,7 +284,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         _cancel,
         needs=_SCOPE,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
+        own_reasons=(Reason.WAYBILL_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
     ),
     endpoint(
         "waybills/receiver",
@@ -295,7 +295,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         needs=_SCOPE,
         changes=True,
         own_reasons=(
-            Reason.ITEM_UNKNOWN,
+            Reason.WAYBILL_UNKNOWN,
             Reason.NOT_AUTHORIZED,
             Reason.WAYBILL_FINAL,
             Reason.RECEIVER_ERASED,

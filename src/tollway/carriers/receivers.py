@@ -244,7 +244,7 @@ class ReceiverChanges:
         of = stored.waybill
         found = await find_own(transaction, of.account_id, of.object_id)
         if found is None:
-            return Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+            return Refusal(Reason.WAYBILL_UNKNOWN)
         self._refuse_final(found)
         wait_s = max(1, (found.waybill.changing_until_s or 0) - now_s) if now_s else 1
         return Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
@@ -254,7 +254,7 @@ class ReceiverChanges:
         if of.state == "cancelled":
             raise Refusal(Reason.WAYBILL_FINAL, why=_CANCELLED)
         if of.state != "issued" or of.number is None:
-            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+            raise Refusal(Reason.WAYBILL_UNKNOWN)
         stored.refuse_erased()
         if of.printed_at_s is not None:
             raise Refusal(Reason.WAYBILL_FINAL, why=_PRINTED)

@@ -14,7 +14,7 @@
         TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE, ACCOUNT_LIMIT_REACHED
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
-    404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, ITEM_UNKNOWN
+    404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, WAYBILL_UNKNOWN, ITEM_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
 because one number has several causes: 204 alone has nine. When a call could be refused for several
@@ -321,6 +321,12 @@ class Reason(Enum):
         "of its calls, and ask again in a second if the call was just answered.",
         "该账户没有此编号的回执：请确认其为该账户某次调用的 X-Request-Id；"
         "若调用刚刚完成，请一秒后重试。",
+    )
+    WAYBILL_UNKNOWN = _unknown(
+        "This account has no valid waybill with this object_id: check that it is the objectId that "
+        "a call of this account was answered with, and that the waybill was not cancelled.",
+        "该账户没有此 object_id 对应的有效面单：请确认其为该账户取号时返回的 objectId，"
+        "且面单未取消。",
     )
     ITEM_UNKNOWN = _unknown(
         "This account has nothing valid with this {field}: list what it has, and check it.",

@@ -3,7 +3,7 @@ metrics of every push and a log line for each that was not stored whole."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -242,12 +242,15 @@ def push_routes(
 ) -> list[Route]:
     limits = PushLimits()
 
-    def route(kind: RecordKind, loader: Loader) -> Route:
+    def routes(kind: RecordKind) -> Iterator[Route]:
+        path, loader = f"/push/{kind.name}", kind.make_loader(sealer)
         pushes = Pushes(kind, loader, database, sealer, settings, limits)
         answer = partial(_recorded, kind.name, pushes, metrics, log)
-        return Route(f"/push/{kind.name}", answer, methods=["POST"])
+        yield Route(path, answer, methods=["POST"])
+        # Of any other method, which is no push.
+        yield Route(path, _error(405, "Send a POST.", {"Allow": "POST"}))
 
-    return [route(each, each.make_loader(sealer)) for each in kinds if each.is_pushed]
+    return [route for kind in kinds if kind.is_pushed for route in routes(kind)]
 
 
 def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:

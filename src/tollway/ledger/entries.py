@@ -142,8 +142,10 @@ async def top_up(
     """Adds to a balance; a negative amount corrects it, never below zero. The same `once` is taken
     but once: a form that is sent twice is entered once. A refund names the request that it is for:
     no more than that was charged, and one for each."""
-    if amount == 0 or abs(amount) > AMOUNT_MAX:
-        raise LedgerError("An amount is a whole number up to {most:,}, and not 0.", most=AMOUNT_MAX)
+    if amount == 0:
+        raise LedgerError("An amount is a whole number, and not 0.")
+    if abs(amount) > AMOUNT_MAX:
+        raise LedgerError("The amount is too large: send {most:,} at most.", most=AMOUNT_MAX)
 
     async def work(transaction: Transaction) -> Entry:
         found = await find_account(transaction, account_wanted)

@@ -49,10 +49,14 @@ EXPORT_ID = "gAFh7Zq2"
 
 
 class Example(NamedTuple):
-    """A request by the day it is sent, and an answer."""
+    """A request by the day it is sent, and an answer; in Chinese too if it has a sentence."""
 
     request: Callable[[date], Mapping[str, Any]]
     answer: msgspec.Struct
+    answer_zh: msgspec.Struct | None = None
+
+    def answer_in(self, language: str) -> msgspec.Struct:
+        return self.answer_zh if language == "zh" and self.answer_zh is not None else self.answer
 
 
 def _claims_request(today: date) -> Mapping[str, Any]:

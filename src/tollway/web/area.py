@@ -7,6 +7,7 @@
 person is signed in and may do it, reads the form and its token, and turns errors into pages.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,6 +54,9 @@ from tollway.web.wording import (
 )
 
 PAGE_ROWS = 50
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_DIGITS_MAX = 64
+_NUMBER_MAX = 10**18 - 1
 
 
 @dataclass(frozen=True)
@@ -171,12 +175,24 @@ class Context:
         """The address of a page that asks, and that leads back to this one."""
         return address(path, **query, **{CAME_FROM: self.visit.view.page})
 
-    def whole_number(self, name: str, label: str) -> int:
+    def whole_number(self, name: str, label: str, most: int = _NUMBER_MAX) -> int:
         text = self.form.get(name, "").replace(",", "").strip()
-        try:
-            return int(text) if len(text) <= 18 else _no_number(name, label)
-        except ValueError:
-            return _no_number(name, label)
+        if not _WHOLE_NUMBER.fullmatch(text):
+            wrong = PageError(
+                400, "This is not a whole number", "Check the field {field}.", field=label
+            )
+            raise wrong.at(name)
+        # More digits than any bound has take long to read.
+        if len(text) > _DIGITS_MAX or abs(int(text)) > most:
+            wrong = PageError(
+                400,
+                "This number is too large",
+                "{field} can be {most} at most.",
+                field=label,
+                most=grouped(most),
+            )
+            raise wrong.at(name)
+        return int(text)
 
     def optional_number(self, name: str, label: str) -> int | None:
         return self.whole_number(name, label) if self.form.get(name, "").strip() else None
@@ -216,11 +232,6 @@ class Context:
 
     def amount(self, unit: str, value: int) -> Cell:
         return Cell(amount(self.say, unit, value), "number")
-
-
-def _no_number(name: str, label: str) -> int:
-    wrong = PageError(400, "This is not a whole number", "Check the field {field}.", field=label)
-    raise wrong.at(name)
 
 
 Handler = Callable[[Context], Awaitable[Response]]

@@ -127,7 +127,8 @@ class ReferencePages:
                 blocks.append(Code(say("Examples"), samples_of(operation, request, self._base)))
             blocks.append(fields_of(operation, view))
             if example is not None:
-                answer = msgspec.json.format(msgspec.json.encode(example.answer)).decode()
+                answered = example.answer_in(view.language)
+                answer = msgspec.json.format(msgspec.json.encode(answered)).decode()
                 title = say("Example of a line") if operation.is_file else say("Example of data")
                 blocks.append(Code(title, [("JSON", answer)]))
             blocks.append(codes_of(operation.reasons, [operation], view))

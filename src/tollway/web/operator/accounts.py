@@ -168,8 +168,9 @@ def _top_up_form(context: Context, account: Account) -> Form:
 
 async def top_up_act(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
-    unit, number = context.form.get("unit", ""), context.whole_number("amount", say("Amount"))
-    if unit not in dict(units(context)) or abs(number) > AMOUNT_MAX or number == 0:
+    number = context.whole_number("amount", say("Amount"), AMOUNT_MAX)
+    unit = context.form.get("unit", "")
+    if unit not in dict(units(context)) or number == 0:
         raise PageError(
             400, "This cannot be added", "Choose a balance, and an amount that is not 0."
         )
