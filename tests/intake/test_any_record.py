@@ -1,6 +1,7 @@
 """Any JSON value in any field of any record, by file and by push, on both engines: the outcome is
 the same, and the records beside it are stored."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,28 @@ def test_every_poison_in_every_field_is_stored_or_rejected_alike(
         odd = ((which, field, raw) for which, field in some for raw in POISON)
         records = between_good_ones(kind, odd)
         assert_alike(outcomes(sides, tmp_path, kind, records), records)
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_an_id_of_several_lines_is_rejected(sides: list[Side], tmp_path: Path, kind: str) -> None:
+    field = SAMPLES[kind].id_field
+    within = ("\n", "\r\n", "\t", "\x1b", "\x7f", "\x85", "\u2028")
+    odd = [(0, field, json.dumps(f"odd{each}1")) for each in within]
+    # White space around an id is no part of it, and these are one character.
+    odd += [(0, field, json.dumps(each)) for each in ("odd-2\n", "odd-👩‍🌾")]
+    records = between_good_ones(kind, odd)
+    found = outcomes(sides, tmp_path, kind, records)
+    assert_alike(found, records)
+    problem = "it contains a line break or a control character"
+    for each in found:
+        assert set(each.reasons) == {f"{field}: {problem}; send a text of 1 to 64 characters."}
+        assert {one for one in each.ids() if one.startswith("odd")} == {"odd-2", "odd-👩‍🌾"}
+
+
+def test_a_phone_may_have_several_lines(sides: list[Side], tmp_path: Path) -> None:
+    records = between_good_ones("orders", [(0, "receiver_phone", '"13800001111\\n13900001111"')])
+    for each in outcomes(sides, tmp_path, "orders", records):
+        assert each.reasons == [] and "odd-0" in each.ids()
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ POISON = (
     '"a\\udc00b"',
     '"a\\u0000b"',
     '"\\u0000"',
+    '"a\\nb"',
     "NaN",
     "-Infinity",
     '"NaN"',

@@ -20,6 +20,8 @@ from tollway.intake.record_problems import (
     core_of,
     explain,
     fields_of,
+    has_control,
+    is_id,
     item_type_of,
     text_problem,
 )
@@ -39,7 +41,10 @@ class RecordCheck(Generic[R]):
     def __init__(self, record_type: type[R]) -> None:
         self._type = record_type
         self._texts = _getter(_names_of(record_type, inspect.StrType))
-        self._ids = _ids_of(record_type)
+        self._ids = _trimmed_of(record_type)
+        self._one_line = _getter(
+            [field.name for field, _ in fields_of(record_type) if is_id(field.type)]
+        )
         self._amounts = _names_of(record_type, inspect.DecimalType)
         self._whole = _names_of(record_type, inspect.IntType)
         self._dates = _names_of(record_type, inspect.DateType)
@@ -74,7 +79,7 @@ class RecordCheck(Generic[R]):
             texts += "".join(
                 text or "" for each in getattr(record, name) for text in texts_of(each)
             )
-        if text_problem(texts):
+        if text_problem(texts) or has_control("".join(filter(None, self._one_line(record)))):
             raise explain(values, self._type)
         return record
 
@@ -124,7 +129,7 @@ class JsonCheck(Generic[R]):
         assert not any(_lists_of(record_type)), "entries of a list can have unknown fields"
         self._amounts = _names_of(record_type, inspect.DecimalType)
         self._amounts_of = [attrgetter(name) for name in self._amounts]
-        self._ids = _getter(_ids_of(record_type))
+        self._ids = _getter(_trimmed_of(record_type))
         exact = msgspec.defstruct(
             record_type.__name__,
             [(name, Any) for name in self._amounts],
@@ -141,7 +146,11 @@ class JsonCheck(Generic[R]):
         records = self._decoded(lines)
         good = [each for each in records if each is not None]
         ids = list(filter(None, chain.from_iterable(map(self._ids, good))))
-        is_plain = ids == list(map(str.strip, ids)) and not _has_nul(b"\n".join(lines))
+        is_plain = (
+            ids == list(map(str.strip, ids))
+            and "".join(ids).isprintable()
+            and not _has_nul(b"\n".join(lines))
+        )
         if is_plain and all(set(map(type, map(of, good))) <= {Decimal} for of in self._amounts_of):
             return records
         return [
@@ -161,8 +170,11 @@ class JsonCheck(Generic[R]):
         return records
 
     def _is_good(self, record: R, raw: bytes) -> bool:
-        if _has_nul(raw) or any(text and text != text.strip() for text in self._ids(record)):
+        if _has_nul(raw):
             return False
+        for text in filter(None, self._ids(record)):
+            if text != text.strip() or not text.isprintable():
+                return False
         for name in self._amounts:
             yuan = getattr(record, name)
             if type(yuan) is int and is_amount(yuan, Decimal(yuan)):
@@ -202,7 +214,7 @@ def _names_of(record_type: type[msgspec.Struct], core_type: type[inspect.Type]) 
     return [field.name for field, _ in fields if isinstance(core_of(field.type), core_type)]
 
 
-def _ids_of(record_type: type[msgspec.Struct]) -> list[str]:
+def _trimmed_of(record_type: type[msgspec.Struct]) -> list[str]:
     return [
         field.name
         for field, _ in fields_of(record_type)

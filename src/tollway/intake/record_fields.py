@@ -9,8 +9,12 @@ from msgspec import Meta
 
 # Spaces around an id are no part of it, as in a request: no call could name it otherwise.
 ID_MAX = 64
-Id = Annotated[str, Meta(min_length=1, max_length=ID_MAX)]
-IdOrEmpty = Annotated[str, Meta(max_length=ID_MAX)]
+# An id is of one line, or logs and files that have it would be misread.
+ONE_LINE = "one_line"
+Id = Annotated[str, Meta(min_length=1, max_length=ID_MAX, extra={ONE_LINE: True})]
+IdOrEmpty = Annotated[str, Meta(max_length=ID_MAX, extra={ONE_LINE: True})]
+# What is trimmed as an id is, and may be of several lines: two phones, for example.
+ShortText = Annotated[str, Meta(min_length=1, max_length=ID_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Text = Annotated[str, Meta(max_length=2000)]
 Url = Annotated[

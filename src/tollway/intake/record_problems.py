@@ -14,9 +14,11 @@ import msgspec
 from msgspec import inspect
 
 from tollway.intake.json_records import JsonNumber, NotJsonError, read_json
-from tollway.intake.record_fields import has_exponent, is_amount
+from tollway.intake.record_fields import ONE_LINE, has_exponent, is_amount
 
 _SHOWN_MAX = 24
+# Of C0 and C1, and the two separators of Unicode.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(\.(?P<decimals>[0-9]+))?(?P<exponent>e.+)?")
 
 
@@ -103,7 +105,7 @@ def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> Reco
         return LostCellError(name, value)
     if isinstance(core, inspect.ListType) and isinstance(value, list):
         return _problem_in_list(value, core, name)
-    if isinstance(value, str) and (problem := text_problem(value)):
+    if isinstance(value, str) and (problem := text_problem(value) or _id_problem(value, info)):
         return RecordError(name, problem, _expected(info))
     try:
         read = msgspec.convert(value, hint, strict=False)
@@ -139,6 +141,24 @@ def text_problem(text: str) -> str:
     return ""
 
 
+def _id_problem(text: str, info: inspect.Type) -> str:
+    if is_id(info) and has_control(text.strip()):
+        return "it contains a line break or a control character"
+    return ""
+
+
+def has_control(text: str) -> bool:
+    """Whether a text has a line break or a control character."""
+    # None of them is printable, and nearly every id is.
+    return not text.isprintable() and _CONTROL.search(text) is not None
+
+
+def is_id(info: inspect.Type) -> bool:
+    if isinstance(info, inspect.UnionType):
+        return is_id(_not_null(info))
+    return isinstance(info, inspect.Metadata) and ONE_LINE in (info.extra or {})
+
+
 def core_of(info: inspect.Type) -> inspect.Type:
     """The type that a field takes besides null, without its metadata."""
     if isinstance(info, inspect.Metadata):
@@ -157,8 +177,9 @@ def item_type_of(info: inspect.ListType) -> type[msgspec.Struct]:
 
 
 def _expected(info: inspect.Type) -> str:  # noqa: PLR0911 - one answer for each type
-    if isinstance(info, inspect.Metadata) and info.extra_json_schema:
-        return str(info.extra_json_schema["description"])
+    if isinstance(info, inspect.Metadata):
+        described = info.extra_json_schema or {}
+        return str(described.get("description") or _expected(info.type))
     if isinstance(info, inspect.UnionType):
         return _expected(_not_null(info))
     match info:

@@ -13,7 +13,16 @@ import msgspec
 
 from tollway.contract.envelope import encode_data
 from tollway.intake.record_check import JsonCheck, RecordCheck, check_not_ahead, is_ahead
-from tollway.intake.record_fields import Count, Id, Milliseconds, Name, Text, Yuan, fen_of
+from tollway.intake.record_fields import (
+    Count,
+    Id,
+    Milliseconds,
+    Name,
+    ShortText,
+    Text,
+    Yuan,
+    fen_of,
+)
 from tollway.operations.orders.masking import (
     masked_address,
     masked_name,
@@ -37,7 +46,7 @@ class OrderRecord(msgspec.Struct, frozen=True, gc=False):
     confirm_time: Milliseconds
     order_status: Annotated[int, msgspec.Meta(ge=1, le=3)]
     receiver_name: Name
-    receiver_phone: Id
+    receiver_phone: ShortText
     receiver_address: Name
     goods_name: Name
     pay_amount: Yuan
@@ -51,7 +60,7 @@ class OrderRecord(msgspec.Struct, frozen=True, gc=False):
     last_ship_time: Milliseconds | None = None
     remark: Text | None = None
     remark_tag: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
-    remark_tag_name: Id | None = None
+    remark_tag_name: ShortText | None = None
 
 
 class OrderRow(NamedTuple):

@@ -33,6 +33,7 @@ PROBLEMS = sentences(
     *("it has a sign", "it has an exponent", "it has another form", "it has the parameter pid"),
     *("it has decimals", "it has {count} decimals", "it has {count} entries"),
     *("it has {count} characters", "it is {number}", "it contains a NUL character"),
+    "it contains a line break or a control character",
     "it contains half of a surrogate pair, or bytes that are not UTF-8",
     "a field's name is not valid text",
     *("this source does not speak for the shop", "this source does not speak for the channel"),
