@@ -39,7 +39,7 @@ class WorkerGroup:
         if self.size == 1:
             return
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        if self.folder.stat().st_uid != os.geteuid():
+        if self.folder.lstat().st_uid != os.geteuid():
             raise SettingsError(f"{self.folder} belongs to another user: remove it.")
 
     @property
