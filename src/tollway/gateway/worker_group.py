@@ -101,6 +101,16 @@ class Worker:
             path = self._address(self._number)
             self._server = await asyncio.start_unix_server(self._tell, path)
 
+    async def keep_open(self) -> None:
+        """Opens it again if its socket was cleared away."""
+        if self._server is not None and not self._has_socket():
+            await self.close()
+            self.worker_group.make_folder()
+            await self.open()
+
+    def _has_socket(self) -> bool:
+        return Path(self._address(self._number)).exists()
+
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
