@@ -5,8 +5,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,7 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 import tollway
 from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
-from tests.support.forks import program_of_workers, share
+from tests.support.forks import share
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
@@ -117,17 +119,12 @@ class DatabasesOfTests:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DatabasesOfTests())
+    # Before the processes that run the tests are started.
+    if config.getoption("numprocesses", None):
+        share()
     # Campaigns may fill a disk.
     if config.option.markexpr == "not torture":
         use_memory()
-    # Before the processes that run the tests are started.
-    if processes := config.getoption("numprocesses", None):
-        share()
-        try:
-            program = program_of_workers(config.invocation_params.args)
-        except AssertionError as error:
-            raise pytest.UsageError("The tests could not be collected.") from error
-        config.option.tx = [f"popen//python={program}"] * processes
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -155,6 +152,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if left_s < len(session.items) * _A_TEST_S:
         sys.stderr.write(f"The tests begin after midnight in {ZONE}, in {left_s:.0f} s.\n")
         time.sleep(left_s)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Has the processes of a run compile the tests of a fresh clone once, and not each all of them:
+    each begins with others, and finds the rest compiled."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    asked = [Path(each).resolve() for each in session.config.args]
+    files = sorted(file for each in asked for file in each.rglob("test_*.py"))
+    for file in files[number::count]:
+        # Whether it fails or skips itself is seen when its tests are collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(_TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -35,13 +35,19 @@ def _command() -> Any:
     return get_command(app)
 
 
+def _open_closed_streams() -> None:
+    """What is opened next would get the number of one that was closed, and be written to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # For as long as the process runs.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
     # What is made here has personal data or keys: databases, backups, labels, rejected records.
     os.umask(0o077)
-    if sys.stdout is None:
-        # It was closed. What is opened next would get its number, and be written to.
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process
+    _open_closed_streams()
     try:
         status = _command()(arguments, standalone_mode=False, prog_name="tollway")
         sys.stdout.flush()

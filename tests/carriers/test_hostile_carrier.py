@@ -20,7 +20,6 @@ from tollway.carriers.connectors.connector import (
     LinkRefusedError,
     NotSentError,
     OutcomeUnknownError,
-    TurnedAwayError,
 )
 from tollway.demo.fakes.carrier.link_form import written_answer
 
@@ -137,11 +136,8 @@ def test_a_redirect_is_not_followed(fake: FakeCarrier) -> None:
     [
         # It refuses the link itself, so every message would be turned away.
         ("S02", LinkRefusedError, State.OPEN),
-        # The same: what is wrong is the gateway, and not the message.
-        ("S10", LinkRefusedError, State.OPEN),
-        ("S11", LinkRefusedError, State.OPEN),
         # It was answered: the next message may be of another kind.
-        ("S12", TurnedAwayError, State.CLOSED),
+        ("S10", NotSentError, State.CLOSED),
         ("S06", OutcomeUnknownError, State.OPEN),
         ("S99", OutcomeUnknownError, State.OPEN),
     ],
@@ -157,17 +153,6 @@ def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
         link = link_to(f"http://127.0.0.1:{impostor.port}")
         ask(link, lambda to: to.issue(order), breaker=breaker)
     assert breaker.state is state
-
-
-def test_a_change_that_the_gateway_fails_at_shuts_out_no_order() -> None:
-    order = new_order()
-    content = {"success": False, "objectId": order.ref.task_id, "errorCode": "S10"}
-    reply = _http("200 OK", written_answer(content, SECRET))
-    breaker = Breaker("YTO", lambda: 0.0, failures_max=1)
-    with Impostor(reply) as impostor, pytest.raises(TurnedAwayError):
-        link = link_to(f"http://127.0.0.1:{impostor.port}")
-        ask(link, lambda to: to.update(order, "YT1"), breaker=breaker)
-    assert breaker.state is State.CLOSED
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,20 @@ def test_a_worker_is_replaced_though_the_temporary_files_were_cleared_away(
     assert gateway.get(token=caller.token, query=question).code == 0
 
 
+def test_all_workers_are_measured_again_after_temporary_files_were_cleared_away(
+    gateway: Gateway,
+) -> None:
+    before = gateway.workers()
+    shutil.rmtree(shared_folder(gateway))
+
+    def measured() -> set[str]:
+        return set(re.findall('worker="([0-9])"', metrics(gateway)))
+
+    # Whichever worker is asked.
+    wait_for(lambda: all(len(measured()) == WORKERS for _ in range(6)))
+    assert gateway.workers() == before
+
+
 def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
     *others, dies = gateway.workers()
     for _ in range(3):

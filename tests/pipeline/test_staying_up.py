@@ -136,6 +136,8 @@ def test_a_gateway_without_a_standard_error_serves(tmp_path: Path) -> None:
     assert gateway.stdout is not None
     with gateway.stdout as printed:
         assert any(f"http://127.0.0.1:{place[1]}" in line for line in printed)
+        # No other file has its number: a library may write to it.
+        assert Path(f"/proc/{gateway.pid}/fd/2").readlink() == Path(os.devnull)
         gateway.terminate()
         assert gateway.wait(30) == 0
 

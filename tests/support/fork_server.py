@@ -156,7 +156,7 @@ def _status_of(request: dict[str, Any]) -> int:
     return 0
 
 
-def end(status: int) -> NoReturn:
+def _end(status: int) -> NoReturn:
     """Ends as the interpreter does, but leaves what is loaded to the kernel: it is most of the time
     of a short command."""
     threading._shutdown()  # type: ignore[attr-defined]
@@ -171,4 +171,4 @@ if __name__ == "__main__":
     warm_up(str(place.parent))
     asked = Forks(str(place)).serve()
     if asked is not None:
-        end(_status_of(asked))
+        _end(_status_of(asked))

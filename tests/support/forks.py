@@ -1,7 +1,6 @@
 """Programs of this project as processes of their own, without the time it takes to load them.
 
-They run in forks of a loaded process (`fork_server.py`). All test processes of a run share one, and
-are themselves forks of one that has collected all tests (`worker_server.py`).
+They run in forks of a loaded process (`fork_server.py`). All test processes of a run share one.
 """
 
 import atexit
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,14 +44,14 @@ sys.exit(status if status >= 0 else 128 - status)
 
 
 class ForkServer:
-    """A loaded process, and the socket on which it takes requests for forks."""
+    """The loaded process, started for the first one who needs it."""
 
-    def __init__(self, module: str = "tests.support.fork_server", *arguments: str) -> None:
+    def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tollway-forks-"))
         self.path = self._folder / "socket"
         # Only the end of its input ends it. It ends when this process does, whichever way.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(self.path), *arguments],
+            [sys.executable, "-m", "tests.support.fork_server", str(self.path)],
             cwd=ROOT,
             # Standard error as programs have it, if ours was set to be unbuffered.
             env={**os.environ, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": ""},
@@ -74,16 +73,6 @@ class ForkServer:
 def share() -> None:
     """Starts one for the test processes that this one will start."""
     os.environ[_SHARED] = f"{ForkServer().path} of {_code()}"
-
-
-def program_of_workers(arguments: Iterable[object]) -> Path:
-    """What xdist starts as a test process of a run with these arguments: a fork of one process that
-    has collected the tests."""
-    server = ForkServer("tests.support.worker_server", str(Path.cwd()), *map(str, arguments))
-    _wait_for(server.path, server.has_ended)
-    file = server.path.with_name("worker")
-    _write_program(file, str(server.path), "")
-    return file
 
 
 def _code() -> str:
@@ -108,17 +97,14 @@ def _socket() -> str:
     shared, _, code = os.environ.get(_SHARED, "").partition(" of ")
     own = None if code == _code() else ForkServer()
     path = Path(shared) if own is None else own.path
-    # The folder of one that is shared goes with it.
-    _wait_for(path, lambda: not path.parent.exists() if own is None else own.has_ended())
-    return str(path)
-
-
-def _wait_for(path: Path, is_gone: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + _TIMEOUT_S
     while not path.exists():
-        assert not is_gone(), "the programs cannot be loaded"
+        # The folder of one that is shared goes with it.
+        is_gone = not path.parent.exists() if own is None else own.has_ended()
+        assert not is_gone, "the programs cannot be loaded"
         assert time.monotonic() < deadline_s, "the programs were not loaded in time"
         time.sleep(0.02)
+    return str(path)
 
 
 @_once
@@ -127,14 +113,11 @@ def programs() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="tollway-programs-"))
     atexit.register(shutil.rmtree, folder)
     for module in ("tollway", "tollway.demo.fakes.carrier", "tollway.demo.fakes.link"):
-        _write_program(folder / module, _socket(), module)
+        file = folder / module
+        text = _PROGRAM.format(python=sys.executable, path=_socket(), module=module)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755)
     return folder
-
-
-def _write_program(file: Path, path: str, module: str) -> None:
-    text = _PROGRAM.format(python=sys.executable, path=path, module=module)
-    file.write_text(text, encoding="utf-8")
-    file.chmod(0o755)
 
 
 class Fork:

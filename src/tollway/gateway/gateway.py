@@ -60,7 +60,7 @@ class Gateway:
         self._settings = settings
         self._metrics = metrics = Metrics()
         worker_group.make_folder()
-        self._worker = Worker(worker_group, number, metrics)
+        self.worker = Worker(worker_group, number, metrics)
         self._resources = Resources(settings, metrics, self._write_lock(worker_group))
         self._database = database = self._resources.database
         self.readiness = Readiness(
@@ -88,7 +88,7 @@ class Gateway:
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
-        probes = probe_routes(self._worker.metrics, self.readiness)
+        probes = probe_routes(self.worker.metrics, self.readiness)
         if self._agents is not None:
             probes.append(Route("/mcp", self._agents))
         self._probes = Pages(probes, settings, budget)
@@ -114,7 +114,7 @@ class Gateway:
     def _make_pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
         directory = Directory(self._database, resources.versions)
-        ring = self._worker.worker_group.ring
+        ring = self.worker.worker_group.ring
         batcher = ChargeBatcher(
             self._database,
             self._metrics,
@@ -154,7 +154,7 @@ class Gateway:
             self._request_log,
             self._is_ready,
             self._edge,
-            self._worker.metrics,
+            self.worker.metrics,
         )
         return Pages(site_routes(parts), self._settings, self._budget, MISSING_PATH)
 
@@ -214,12 +214,12 @@ class Gateway:
         # Once more: a migration either saw that this process serves, or has changed the schema.
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
-        await self._worker.open()
+        await self.worker.open()
 
     async def stop(self) -> None:
         if self._agents is not None:
             await self._agents.stop()
-        await self._worker.close()
+        await self.worker.close()
         await self.upkeep.close()
         try:
             await self.upkeep.tidy()

@@ -222,7 +222,7 @@ def _ring_of(settings: Settings) -> mmap.mmap | None:
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     allow_open_files(settings.connections_max)
-    # Workers share what the main process has made. From Python 3.14 on, this is no longer the rule.
+    # Workers share what the main process has made. From Python 3.14 on, this is not the default.
     multiprocessing.set_start_method("fork", force=True)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1

@@ -30,6 +30,7 @@ _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
 _BEAT_INTERVAL_S = 0.5
 _SWEEP_INTERVAL_S = 0.5
+_SOCKET_INTERVAL_S = 5
 # Options of glibc, and their values.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_FREE_BYTES, _OWN_MAPPING_BYTES = 8 * 2**20, 2**20
@@ -129,6 +130,7 @@ class Application:
         yield _regularly("adding up usage", upkeep.roll_up, _USAGE_INTERVAL_S)
         sweep = gateway.connections.sweep
         yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)
+        yield _regularly("keeping its socket", gateway.worker.keep_open, _SOCKET_INTERVAL_S)
         yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
         yield _regularly("delivering webhooks", upkeep.deliver_webhooks, _WEBHOOK_INTERVAL_S)
         yield _regularly("watching accounts", upkeep.watch_accounts, _WATCH_INTERVAL_S)

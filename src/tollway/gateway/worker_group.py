@@ -39,7 +39,7 @@ class WorkerGroup:
         if self.size == 1:
             return
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        if self.folder.stat().st_uid != os.geteuid():
+        if self.folder.lstat().st_uid != os.geteuid():
             raise SettingsError(f"{self.folder} belongs to another user: remove it.")
 
     @property
@@ -100,6 +100,16 @@ class Worker:
         if self.worker_group.size > 1:
             path = self._address(self._number)
             self._server = await asyncio.start_unix_server(self._tell, path)
+
+    async def keep_open(self) -> None:
+        """Opens it again if its socket was cleared away."""
+        if self._server is not None and not self._has_socket():
+            await self.close()
+            self.worker_group.make_folder()
+            await self.open()
+
+    def _has_socket(self) -> bool:
+        return Path(self._address(self._number)).exists()
 
     async def close(self) -> None:
         if self._server is not None:

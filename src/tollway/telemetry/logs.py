@@ -8,14 +8,12 @@ telemetry together; everything else goes through `logging`, in the same shape.
 
 import atexit
 import logging
-import os
 import socket
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TextIO
 
 import msgspec
@@ -122,10 +120,7 @@ def node_name(port: int) -> str:
 def _own_stderr() -> TextIO:
     """Standard error, but not `sys.stderr` itself: that has a lock, for which a process that is
     forked while the thread writes would wait for ever."""
-    given: TextIO | None = sys.stderr
-    if given is None:  # It was closed when the program was started.
-        return Path(os.devnull).open("w", encoding="utf-8")
-    return open(given.fileno(), "w", encoding="utf-8", closefd=False)
+    return open(sys.stderr.fileno(), "w", encoding="utf-8", closefd=False)
 
 
 def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:

@@ -42,10 +42,8 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
-# Those of them that are about the link, and not about one message: the signature and the sender.
-_LINK_REFUSED = frozenset({"S02", "S03"})
-# The gateway itself fails, perhaps for messages of one kind: free changes must not shut out calls.
-_GATEWAY_FAILS = frozenset({"S10", "S11"})
+# Those of them that are about the link, and not about one message: the signature, the sender.
+LINK_REFUSED = frozenset({"S02", "S03"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
@@ -235,7 +233,7 @@ class CainiaoConnector:
         code = _text(answer.get("errorCode"))
         is_of_gateway = code.startswith("S") and code[1:].isdecimal() and code != _REFUSED
         if is_of_gateway and not _is_true(answer["success"]):
-            raise _gateway_error(code, message)
+            raise _gateway_error(code)
         return answer
 
 
@@ -257,16 +255,10 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
     )
 
 
-def refuses_link(code: str, message: str) -> bool:
-    """Whether the gateway would turn away every order, and not just this message."""
-    return code in _LINK_REFUSED or (message == ISSUE and code in _GATEWAY_FAILS)
-
-
-def _gateway_error(code: str, message: str) -> ConnectorError:
-    if refuses_link(code, message):
+def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
         return LinkRefusedError(
-            "The LINK gateway refused the link with {code}: check its secret and provider, or ask "
-            "the carrier.",
+            "The LINK gateway refused the link with {code}: check its secret and provider.",
             code=code,
         )
     if code in NOT_PASSED_ON:

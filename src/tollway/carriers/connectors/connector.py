@@ -90,9 +90,8 @@ class TurnedAwayError(NotSentError):
 
 
 class LinkRefusedError(NotSentError):
-    """The carrier's gateway does not know the sender, or not by this secret, or fails itself: it
-    would refuse every message. The breaker counts this, so that few calls hold credits for nothing.
-    """
+    """The carrier's gateway does not know the sender, or not by this secret: it would refuse every
+    message. The breaker counts this, so that few calls hold credits for nothing."""
 
 
 class OutcomeUnknownError(ConnectorError):

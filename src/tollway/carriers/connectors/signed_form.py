@@ -19,10 +19,10 @@ from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.cainiao_link import (
     CANCEL,
     ISSUE,
+    LINK_REFUSED,
     NOT_PASSED_ON,
     UPDATE,
     digest,
-    refuses_link,
     signed_form,
 )
 from tollway.carriers.connectors.connector import (
@@ -184,7 +184,7 @@ class SignedFormConnector:
         request = self._client.build_request("POST", self._opened.link.url, data=form)
         answer = read_answer(self._opened, ref, await exchange(self._client, request, deadline_s))
         if answer.is_of_gateway:
-            raise _gateway_error(answer.error_code, message)
+            raise _gateway_error(answer.error_code)
         return answer
 
     async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
@@ -206,11 +206,10 @@ def _issued(answer: Answer) -> Issued:
     return Issued(answer.waybill_code, answer.routing_info)
 
 
-def _gateway_error(code: str, message: str) -> ConnectorError:
-    if refuses_link(code, message):
+def _gateway_error(code: str) -> ConnectorError:
+    if code in LINK_REFUSED:
         return LinkRefusedError(
-            "The carrier's gateway refused the link with {code}: check its secret and provider, or "
-            "ask the carrier.",
+            "The carrier's gateway refused the link with {code}: check its secret and provider.",
             code=code,
         )
     if code in NOT_PASSED_ON:
