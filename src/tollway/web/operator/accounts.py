@@ -10,6 +10,8 @@ from tollway.identity.people import Role
 from tollway.ledger.accounts import Account, close_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import (
+    PRICE_MAX,
+    RATE_MAX,
     Permission,
     common_price,
     grant,
@@ -278,8 +280,8 @@ async def permission_act(context: Context) -> Response:
     if not set(names) <= BY_NAME.keys():
         raise PageError(400, "There is no such operation", "Choose one of the list.")
     if context.form.get("state") == "may":
-        price = context.optional_number("price", say("Price"))
-        rate = context.optional_number("rate", say("Calls a second"))
+        price = context.optional_number("price", say("Price"), PRICE_MAX)
+        rate = context.optional_number("rate", say("Calls a second"), RATE_MAX)
         for name in names:
             await grant(
                 context.database, account.id, Permission(name, price, rate), context.runtime

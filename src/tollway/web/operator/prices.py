@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import (
+    PRICE_MAX,
     OperationState,
     common_price,
     operation_states,
@@ -78,7 +79,7 @@ def _chosen(context: Context) -> Operation:
 
 async def price_act(context: Context) -> Response:
     operation = _chosen(context)
-    price = context.whole_number("price", context.say("Price"))
+    price = context.whole_number("price", context.say("Price"), PRICE_MAX)
     await set_price(context.database, operation.name, price, context.runtime)
     return context.go(PATH)
 
