@@ -90,7 +90,7 @@ def test_what_is_no_json_object_is_refused(body: bytes, problem: str) -> None:
 
 
 def test_a_slip_in_json_is_found_by_its_place() -> None:
-    message = refusal('{"城市": "深圳",\n "a": 1,}'.encode())
+    message = refusal('{"城市": "深圳",\n "a": 1 "b": 2}'.encode())
     assert "it is not valid JSON at line 2, column 9" in message.message("en")
     assert "第 2 行第 9 列不是有效的 JSON。请检查格式和编码。" in message.message("zh")
 
