@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.fields import Choice, Code, Kind, Phone, Text, Unfit, Whole
+from tollway.contract.fields import Choice, Code, Kind, Line, Phone, Text, Unfit, Whole
 from tollway.contract.time_fields import Day, Moment, Seconds, milliseconds_of, seconds_of
 
 TEXT = Text(max_length=5, min_length=2)
@@ -90,6 +90,9 @@ ANYTHING = st.recursive(
         (Moment(), "2026-01-01T16:00 08:00", AT_8.replace(hour=16, tzinfo=EAST_8)),
         (Moment(), "2026-01-01 16:00:00+0800", AT_8.replace(hour=16, tzinfo=EAST_8)),
         (Seconds(), "1767225600", 1_767_225_600),
+        # No day of the calendar, and no hour alone: these can be numbers of seconds.
+        (Moment(), "20261340", 20_261_340_000),
+        (Seconds(), "2026111708", 2_026_111_708),
         (Seconds(), "2026-01-01", AT_8.replace(hour=0)),
     ],
 )
@@ -139,7 +142,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (WHOLE, [1], "not a whole number"),
         (CHOICE, 5, "not one of the known values"),
         (CHOICE, "waimai", "not a whole number"),
-        (Moment(), -1, "not a time"),
+        (Moment(), -1, "less than 0"),
         (Moment(), "2026-02-30 08:00:00", "not a time"),
         (Moment(), "2026-01-01 24:00:00", "not a time"),
         (Moment(), "2026-01-01 08:60", "not a time"),
@@ -153,6 +156,16 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Moment(), "1767225600000000000", "in microseconds"),
         (Moment(), 253_402_300_800_000, "later than the year 9999"),
         (Seconds(), 1_767_225_600_000_000, "in microseconds"),
+        # Days and times without separators; as numbers they are of 1970, 1976 and 2612.
+        (Moment(), "20261117", "a date or time without separators"),
+        (Moment(), 20261117, "a date or time without separators"),
+        (Moment(), "202611170830", "a date or time without separators"),
+        (Moment(), "20261117083000", "a date or time without separators"),
+        (Seconds(), "20261117", "a date or time without separators"),
+        (Seconds(), "20261117083000", "a date or time without separators"),
+        (Line(max_length=9), "a\nb", "a line break or a control character"),
+        (Line(max_length=9), "a\x1b[b", "a line break or a control character"),
+        (Line(max_length=9), "a\u2028b", "a line break or a control character"),
         (Moment(), "２026-01-01 08:00:00", "not a time"),
         (Moment(), "2026-1-01  08:00:00", "not a time"),
         (Moment(), "2026-1-01 08:00:00", "not a time"),

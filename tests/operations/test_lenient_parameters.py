@@ -281,6 +281,25 @@ def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
             assert asking("coupon_claims", **{end: written}).data == plain
 
 
+@pytest.mark.parametrize(
+    ("operation", "parameter", "value"),
+    [
+        ("orders", "start_time", "20261117"),
+        ("orders", "end_time", "20261117"),
+        ("orders", "start_time", "20261117080000"),
+        ("coupon_claims", "startTime", "20261117"),
+    ],
+)
+def test_100_a_date_without_separators_is_not_taken_for_a_timestamp_and_paid_for(
+    asking: Asker, world: Store, caller: Caller, operation: str, parameter: str, value: str
+) -> None:
+    before = amount_left(world, caller, "credits")
+    reply = asking(operation, **{parameter: value})
+    assert (reply.code, reply.data) == (100, {})
+    assert parameter in reply.msg and "without separators. Send" in reply.msg
+    assert amount_left(world, caller, "credits") == before
+
+
 def posted(
     served: Gateway, caller: Caller, operation: Operation, body: bytes, **headers: str
 ) -> Reply:

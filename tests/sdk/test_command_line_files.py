@@ -1,15 +1,19 @@
-"""`tollway-call download` and `export`: what is paid, and what becomes of the file."""
+"""`tollway-call download`, `export` and `label`: what is paid, and what becomes of the file."""
 
 import json
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.all_operations import good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, credits_left
 from tollway.demo.owners import SHOP
+from tollway.operations.catalogue import BY_NAME
+from tollway_client import Client
 from tollway_client.command_line import main
 
 
@@ -60,6 +64,27 @@ def test_a_finished_file_is_not_paid_for_again_unasked(
         main([*command, "--replace"])
         assert credits_left(world.store, signed_in) < before
         assert file.stat().st_mtime_ns > modified
+
+
+def test_a_label_does_not_replace_another_file_unasked(
+    signed_in: Caller,
+    world: Gateway,
+    today: date,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    request = good_request(BY_NAME["waybills"], today)
+    with Client(signed_in.token, world.base_url) as client:
+        waybill = client.issue_waybill(**{**request, "order_sn": "LABEL-REPLACED"})
+    file = tmp_path / "label.zpl"
+    file.write_text("not printed yet")
+    command = ["label", str(file), waybill.objectId]
+    with pytest.raises(SystemExit):
+        main(command)
+    assert f"{file} exists already: name another file, or add --replace" in capsys.readouterr().err
+    assert file.read_text() == "not printed yet"
+    main([*command, "--replace"])
+    assert file.read_bytes().startswith(b"^XA")
 
 
 def test_a_file_that_is_being_replaced_is_finished_as_any_other(

@@ -1,10 +1,11 @@
 """An operator gives back what a call cost, from the page of the call, once."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.browsers import Browser
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, amount_left, new_caller
 from tests.support.receipts import ask_receipt, id_of, receipt_of
 from tests.support.stores import Store
 from tests.web.test_caller import entered
@@ -65,6 +66,34 @@ def test_a_refund_that_is_confirmed_several_times_is_made_once(
     assert sum(f"Request {call} was refunded already." in each for each in answers) == 3
     made = store.run(f"SELECT amount FROM entry WHERE request_id = '{call}' AND kind = 'top_up'")
     assert [row[0] for row in made] == [1]
+
+
+def test_a_part_of_what_a_call_cost_is_given_back(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, price=10)
+    call = _paid(gateway, caller, question)
+    page = operator.open(f"/operator/request?id={call}").text
+    assert 'name="amount" value="10"' in page and 'max="10"' in page
+    for amount, said in (
+        ("11", "Amount can be 10 at most"),
+        ("0", "a refund is 1 to 10"),
+        ("-4", "a refund is 1 to 10"),
+        ("4.5", "not a whole number"),
+    ):
+        refused = operator.send(_REFUND, amount=amount, note="in part").text
+        assert said in refused and "After this it has" not in refused
+    asked = operator.send(_REFUND, amount="4", note="in part").text
+    assert "After this it has 94 calls" in asked and "Refund 4 calls" in asked
+    shown = operator.send(_REFUND).text
+    assert "4 of it was refunded since" in shown and 'name="amount"' not in shown
+    assert ask_receipt(gateway, caller.token, call).data["refund"]["amount"] == 4
+    assert amount_left(store, caller, _UNIT) == 94
+    entries = operator.open(f"/operator/account/ledger?id={caller.account_id}&unit={_UNIT}").text
+    assert "refund" in entries
+    statement = operator.open(f"/operator/account/statement?id={caller.account_id}").text
+    shown = " ".join(re.sub(r"<[^>]*>", " ", statement).split())
+    assert "Topped up Refunded" in shown and "calls: Product analysis 0 100 4 0 10 0 94" in shown
 
 
 def test_what_was_not_charged_or_cannot_be_given_back_has_no_refund(

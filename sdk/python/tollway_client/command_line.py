@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     label.add_argument(
         "object_id", nargs="+", help="the objectId of a waybill; several make one PDF"
     )
+    _add_replace(label)
     label.set_defaults(run=_label)
     balance = commands.add_parser("balance", help="what is left, and what calls cost")
     balance.add_argument("--watch", type=float, metavar="SECONDS", help="again and again")
@@ -174,16 +175,18 @@ def _receipt(given: argparse.Namespace) -> None:
         _print(client.account.receipt(request_id=given.request_id))
 
 
-def _refuse_finished(given: argparse.Namespace) -> None:
+_PAID_AGAIN = "pay for it again and replace it"
+
+
+def _refuse_existing(given: argparse.Namespace, doing: str) -> None:
     if given.file.exists() and not given.replace:
         raise _UsageError(
-            f"{given.file} exists already: name another file, "
-            "or add --replace to pay for it again and replace it."
+            f"{given.file} exists already: name another file, or add --replace to {doing}."
         )
 
 
 def _export(given: argparse.Namespace, method: str, kind: type) -> None:
-    _refuse_finished(given)
+    _refuse_existing(given, _PAID_AGAIN)
     with _client() as client:
         records: Iterator[Any] = getattr(client, method)(**_only(given))
         try:
@@ -207,7 +210,7 @@ def _download(given: argparse.Namespace, name: str) -> None:
         begun = file.with_name(f"{file.name}.export")
         is_new = not begun.exists()
         if is_new:
-            _refuse_finished(given)
+            _refuse_existing(given, _PAID_AGAIN)
         # With the same key the same export is answered, which was paid once.
         key_of_export = _key_of(begun, parameters)
         try:
@@ -260,6 +263,7 @@ def _label(given: argparse.Namespace) -> None:
         raise _UsageError("The file's name must end in .pdf, .png or .zpl.")
     if len(given.object_id) > 1 and kind != "pdf":
         raise _UsageError("Several labels go into one PDF: name the file so.")
+    _refuse_existing(given, "replace it")
     with _client() as client:
         if len(given.object_id) == 1:
             content = client.account.waybills_label(

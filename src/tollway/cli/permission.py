@@ -15,6 +15,8 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import (
+    PRICE_MAX,
+    RATE_MAX,
     Permission,
     common_price,
     grant,
@@ -31,10 +33,6 @@ permissions = add_group(commands, "permission")
 operations = add_group(commands, "operation")
 prices = add_group(commands, "price")
 credit = add_group(commands, "credit")
-
-# Far above any real price, and small enough for the whole numbers of every engine.
-_PRICE_MAX = 10**12
-_RATE_MAX = 10**6
 
 OperationArgument = Annotated[str, argument("OPERATION", "The operation's name.")]
 
@@ -70,11 +68,11 @@ async def add(
     price: Annotated[
         int | None,
         option(
-            "Calls or credits a call costs; without this, the common price.", min=0, max=_PRICE_MAX
+            "Calls or credits a call costs; without this, the common price.", min=0, max=PRICE_MAX
         ),
     ] = None,
     rate: Annotated[
-        int | None, option("Calls a second; without this, the common rate.", min=1, max=_RATE_MAX)
+        int | None, option("Calls a second; without this, the common rate.", min=1, max=RATE_MAX)
     ] = None,
 ) -> Output:
     """Let an account call an operation, at a price and rate of its own or the common ones."""
@@ -156,7 +154,7 @@ async def set_price_(
     session: Session,
     operation: OperationArgument,
     price: Annotated[
-        int, argument("PRICE", "Calls or credits a call costs.", min=0, max=_PRICE_MAX)
+        int, argument("PRICE", "Calls or credits a call costs.", min=0, max=PRICE_MAX)
     ],
 ) -> Output:
     """Set the common price of an operation."""

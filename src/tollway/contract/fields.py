@@ -51,6 +51,9 @@ _HAS_NUL = Phrase("it contains a NUL character", "包含 NUL 字符")
 _EMPTY = Phrase("it is empty", "为空")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
+# Of C0 and C1, and the two separators of Unicode.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_HAS_CONTROL = Phrase("it contains a line break or a control character", "包含换行符或控制字符")
 
 
 # Of direction, of no width and of byte order: a text that is copied often brings some along.
@@ -69,6 +72,12 @@ def is_unicode(text: str) -> bool:
     """Whether a text can be encoded: JSON's escapes can have half of a surrogate pair."""
     # Such halves are not printable, and nearly every text is.
     return text.isprintable() or _SURROGATE.search(text) is None
+
+
+def has_control(text: str) -> bool:
+    """Whether a text has a line break or a control character."""
+    # None of them is printable, and nearly every id is.
+    return not text.isprintable() and _CONTROL.search(text) is not None
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -111,6 +120,16 @@ class Text(msgspec.Struct, frozen=True):
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "minLength": self.min_length, "maxLength": self.max_length}
+
+
+class Line(Text, frozen=True):
+    """A text that a caller makes up and others read in lists, files and terminals."""
+
+    def read(self, raw: object) -> str:
+        text = super().read(raw)
+        if has_control(text):
+            raise Unfit(_HAS_CONTROL)
+        return text
 
 
 _NOT_LIST = Phrase("it is not a list", "不是列表")

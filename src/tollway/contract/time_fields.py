@@ -50,6 +50,13 @@ _MILLISECONDS_FROM = 100_000_000_000
 # The end of the year 9999. Microseconds of our time are later: as milliseconds they would select
 # nothing, and be paid for.
 _MILLISECONDS_MAX = 253_402_300_799_999
+# yyyyMMdd, with HHmm, with HHmmss. As numbers they would be of 1970, of 1976 and past 2500: such a
+# window selects all or nothing, and would be paid for. With HH alone it can be a time in seconds.
+_RUN_TOGETHER = re.compile(
+    r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
+    r"(([01][0-9]|2[0-3])[0-5][0-9]([0-5][0-9])?)?"
+)
+_IS_RUN_TOGETHER = Phrase("it is a date or time without separators", "是没有分隔符的日期或时间")
 _TIME_FORMS = Phrase("yyyy-MM-dd, yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd、yyyy-MM-dd HH:mm:ss")
 _NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
 _NEGATIVE = Phrase("it is less than 0", "小于 0")
@@ -74,6 +81,21 @@ def _written_time(raw: object) -> datetime:
         raise Unfit(_NOT_MOMENT) from None
 
 
+def _number_or_written(raw: object) -> int | datetime:
+    """What was sent for a time: a number, whose unit is not known yet, or a written time."""
+    try:
+        number = whole_number(raw)
+    except Unfit:
+        return _written_time(raw)
+    if number < 0:
+        raise Unfit(_NEGATIVE)
+    if _RUN_TOGETHER.fullmatch(str(number)):
+        raise Unfit(_IS_RUN_TOGETHER)
+    if number > _MILLISECONDS_MAX:
+        raise Unfit(_TOO_LATE)
+    return number
+
+
 class Seconds(msgspec.Struct, frozen=True):
     """A point in time: a timestamp in seconds and in no other unit, or a written time.
 
@@ -88,15 +110,10 @@ class Seconds(msgspec.Struct, frozen=True):
         )
 
     def read(self, raw: object) -> int | datetime:
-        try:
-            number = whole_number(raw)
-        except Unfit:
-            return _written_time(raw)
-        if number < 0:
-            raise Unfit(_NEGATIVE)
-        if number >= _MILLISECONDS_FROM:
-            raise Unfit(_TOO_LATE if number > _MILLISECONDS_MAX else _IN_MILLISECONDS)
-        return number
+        read = _number_or_written(raw)
+        if isinstance(read, int) and read >= _MILLISECONDS_FROM:
+            raise Unfit(_IN_MILLISECONDS)
+        return read
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": 0, "exclusiveMaximum": _MILLISECONDS_FROM}
@@ -117,15 +134,10 @@ class Moment(msgspec.Struct, frozen=True):
         )
 
     def read(self, raw: object) -> int | datetime:
-        try:
-            number = whole_number(raw)
-        except Unfit:
-            return _written_time(raw)
-        if number < 0:
-            raise Unfit(_NOT_MOMENT)
-        if number > _MILLISECONDS_MAX:
-            raise Unfit(_TOO_LATE)
-        return number if number >= _MILLISECONDS_FROM else number * 1000
+        read = _number_or_written(raw)
+        if isinstance(read, int) and read < _MILLISECONDS_FROM:
+            return read * 1000
+        return read
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": 0, "maximum": _MILLISECONDS_MAX}

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
+from tollway.contract.fields import has_control
 from tollway.intake.json_records import JsonNumber, json_number
 from tollway.intake.record_fields import ID_MAX, has_exponent, is_amount
 from tollway.intake.record_problems import (
@@ -20,7 +21,6 @@ from tollway.intake.record_problems import (
     core_of,
     explain,
     fields_of,
-    has_control,
     is_id,
     item_type_of,
     text_problem,

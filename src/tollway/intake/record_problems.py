@@ -13,12 +13,11 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import inspect
 
+from tollway.contract.fields import has_control
 from tollway.intake.json_records import JsonNumber, NotJsonError, read_json
 from tollway.intake.record_fields import ONE_LINE, has_exponent, is_amount
 
 _SHOWN_MAX = 24
-# Of C0 and C1, and the two separators of Unicode.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(\.(?P<decimals>[0-9]+))?(?P<exponent>e.+)?")
 
 
@@ -145,12 +144,6 @@ def _id_problem(text: str, info: inspect.Type) -> str:
     if is_id(info) and has_control(text.strip()):
         return "it contains a line break or a control character"
     return ""
-
-
-def has_control(text: str) -> bool:
-    """Whether a text has a line break or a control character."""
-    # None of them is printable, and nearly every id is.
-    return not text.isprintable() and _CONTROL.search(text) is not None
 
 
 def is_id(info: inspect.Type) -> bool:

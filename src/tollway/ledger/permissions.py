@@ -19,6 +19,10 @@ from tollway.store.query import Query, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
 from tollway.store.versions import directory_changed
 
+# Far above any real one, and small enough for the whole numbers of every engine.
+PRICE_MAX = 10**12
+RATE_MAX = 10**6
+
 
 class Permission(msgspec.Struct, frozen=True):
     """An account's permission for one operation. None means the common price or rate."""
@@ -79,6 +83,8 @@ async def grant(
     _check_price(given.price)
     if given.rate_limit is not None and given.rate_limit < 1:
         raise LedgerError("A rate is a whole number of calls a second, at least 1.")
+    if given.rate_limit is not None and given.rate_limit > RATE_MAX:
+        raise LedgerError("A rate is {most:,} calls a second at most.", most=RATE_MAX)
 
     async def work(transaction: Transaction) -> None:
         await directory_changed(transaction)
@@ -186,3 +192,5 @@ async def _record_state(
 def _check_price(price: int | None) -> None:
     if price is not None and price < 0:
         raise LedgerError("A price is a whole number, 0 or more.")
+    if price is not None and price > PRICE_MAX:
+        raise LedgerError("A price is {most:,} at most.", most=PRICE_MAX)

@@ -194,8 +194,8 @@ class Context:
             raise wrong.at(name)
         return int(text)
 
-    def optional_number(self, name: str, label: str) -> int | None:
-        return self.whole_number(name, label) if self.form.get(name, "").strip() else None
+    def optional_number(self, name: str, label: str, most: int = _NUMBER_MAX) -> int | None:
+        return self.whole_number(name, label, most) if self.form.get(name, "").strip() else None
 
     def confirm(self, question: str, button: str, *, is_harmless: bool = False) -> None:
         """Asks before an act; what comes after it is done once the reader has confirmed it."""

@@ -54,6 +54,7 @@ class Field:
     problem: str = ""
     # Of a number.
     least: int | None = None
+    most: int | None = None
 
     def box_name(self, choice: str) -> str:
         return f"{self.name}_{choice}"

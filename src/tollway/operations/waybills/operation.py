@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.carriers.places import Finding, find_place
-from tollway.contract.fields import Choice, Code, Field, Phone, Text, Whole
+from tollway.contract.fields import Choice, Code, Field, Line, Phone, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (
     ConsentNeed,
@@ -41,7 +41,7 @@ _EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase
 class WaybillRequest(msgspec.Struct, frozen=True):
     owner_id: Annotated[str, Field(_ID, "Shop owner id.")]
     order_sn: Annotated[
-        str, Field(Text(max_length=64, min_length=8), "Order number, as the caller defines it.")
+        str, Field(Line(max_length=64, min_length=8), "Order number, as the caller defines it.")
     ]
     sender_name: Annotated[str, Field(_NAME, "Sender name.")]
     sender_mobile: Annotated[str, Field(_PHONE, "Sender mobile.", other_spelling="sender_phone")]

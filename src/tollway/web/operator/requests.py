@@ -19,7 +19,7 @@ from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
-from tollway.web.wording import amount
+from tollway.web.wording import amount, grouped
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
@@ -61,25 +61,52 @@ def _is_refundable(receipt: Receipt) -> bool:
 
 
 def _refund_form(context: Context, receipt: Receipt) -> Form:
-    say = context.say
+    say, cost = context.say, receipt.amount
+    button = say("Refund {amount}", amount=amount(say, receipt.unit or "", cost))
+    fields = [Field("note", say("Reason"), is_required=True, length_max=200)]
+    if cost > 1:
+        button = say("Refund")
+        part = Field(
+            "amount", say("Amount"), "number", str(cost), is_required=True, least=1, most=cost
+        )
+        fields.insert(0, part)
     return Form(
         REFUND,
-        say("Refund {amount}", amount=amount(say, receipt.unit or "", receipt.amount)),
-        [Field("note", say("Reason"), is_required=True, length_max=200)],
+        button,
+        fields,
         hidden={"id": receipt.request_id},
         title=say("Refund"),
-        note=say("The account gets back what the call cost, once. The receipt says so."),
+        note=say(
+            "The account gets back what the call cost, or a part of it, once. The receipt says so."
+        ),
         is_line=True,
         is_folded=True,
     )
 
 
+def _given_back(context: Context, receipt: Receipt) -> int:
+    """All that the call cost, or the part that was typed."""
+    cost = receipt.amount
+    if "amount" not in context.form:
+        return cost
+    wanted = context.whole_number("amount", context.say("Amount"), cost)
+    if wanted < 1:
+        raise PageError(
+            400,
+            "That is not possible",
+            "The call cost {cost}: a refund is 1 to {cost}.",
+            cost=grouped(cost),
+        ).at("amount")
+    return wanted
+
+
 async def refund_act(context: Context) -> Response:
     say, note = context.say, context.form.get("note", "")
     receipt = await wanted_receipt(context, None, context.form.get("id", ""))
-    unit, cost = receipt.unit, receipt.amount
+    unit = receipt.unit
     if unit is None or receipt.outcome is not Outcome.CHARGED:
         raise PageError(409, "That is not possible", "The call was not charged.")
+    given_back = _given_back(context, receipt)
     account = await find_account(context.database, receipt.account_id)
     before = await amount_left(context.database, account.id, unit)
     context.confirm(
@@ -89,10 +116,10 @@ async def refund_act(context: Context) -> Response:
             request=receipt.request_id,
             account=account.name,
             before=amount(say, unit, before),
-            after=amount(say, unit, before + cost),
+            after=amount(say, unit, before + given_back),
             reason=note,
         ),
-        say("Refund {amount}", amount=amount(say, unit, cost)),
+        say("Refund {amount}", amount=amount(say, unit, given_back)),
         is_harmless=True,
     )
     await top_up(
@@ -100,7 +127,7 @@ async def refund_act(context: Context) -> Response:
         context.runtime,
         account.id,
         unit,
-        cost,
+        given_back,
         note,
         refund_of=receipt.request_id,
     )
