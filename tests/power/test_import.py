@@ -58,14 +58,14 @@ class _Import:
         try:
             await load(database, self._loader, chunks, lambda _: None, self._hear)
         except IntakeError:
-            assert self._told.stored
+            assert self._reported.stored
         self.said_at = len(self._disk.journal)
         await database.close()
         self.steps = len(self._disk.journal)
         await gateway.close()
 
     def _hear(self, result: LoadResult, _: int) -> None:
-        self._told = result
+        self._reported = result
 
     def breaches(self, moments: list[int], chance: random.Random) -> Iterator[str]:
         for nth, (moment, files) in enumerate(self._disk.cut_off(moments, chance)):
@@ -73,8 +73,8 @@ class _Import:
             found = _orders_in(place)
             if isinstance(found, str):
                 yield f"after {moment} steps: {found}"
-            elif moment >= self.said_at and len(found) < self._told.stored:
-                yield f"after {moment} steps: {self._told.stored - len(found)} orders are lost"
+            elif moment >= self.said_at and len(found) < self._reported.stored:
+                yield f"after {moment} steps: {self._reported.stored - len(found)} orders are lost"
             elif found != set(NAMES[: len(found)]) or len(found) % CHUNK:
                 yield f"after {moment} steps: {len(found)} orders are no whole commits"
             elif nth % 20 == 0:
@@ -97,7 +97,7 @@ def _orders_in(place: Path) -> set[str] | str:
 
 @pytest.mark.parametrize("log_pages", [LONG_LOG, SHORT_LOG])
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_an_import_that_has_told_its_result_is_there(
+def test_an_import_that_has_reported_its_result_is_there(
     tmp_path: Path, log_pages: int, is_whole: bool
 ) -> None:
     trial = _Import(tmp_path, log_pages, is_whole=is_whole)

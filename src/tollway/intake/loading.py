@@ -2,7 +2,7 @@
 
 Memory stays flat however long the file is. Stopping half-way loses nothing: the same file can be
 loaded again, and what is stored already does not change. So no chunk waits for the disk by itself:
-the last commit does, before a result is told, and takes those before it along.
+the last commit does, before a result is reported, and takes those before it along.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
