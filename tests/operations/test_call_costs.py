@@ -50,7 +50,7 @@ LIMITS = {
     # Kept in memory: only the versions are read.
     "promotion_material": (138, 20),
     "waybills": (186, 20),
-    "orders": (154, 350),
+    "orders": (149, 330),
 }
 WARM_CALLS = 4
 BOUNDARY = "cut"
