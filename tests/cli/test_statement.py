@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -62,7 +63,7 @@ def _charge(store: Store, account_id: str, at_ms: int, count: int) -> None:
 
 
 def _unit(before: int, after: int, **sums: int) -> dict[str, object]:
-    none = dict.fromkeys(("topped_up", "corrected", "charged", "held"), 0)
+    none = dict.fromkeys(("topped_up", "refunded", "corrected", "charged", "held"), 0)
     return {"unit": CALLS, "before": before, **none, **sums, "after": after}
 
 
@@ -83,6 +84,54 @@ def test_each_month_begins_with_what_the_one_before_left(tollway: Command, accou
     spent = [months[month]["operations"] for month in (2, 3)]
     february = {"operation": "product_analysis", "unit": CALLS, "calls": 3, "charged": 3}
     assert spent == [[february], []]
+
+
+def test_a_refund_is_no_top_up_that_was_paid_for(
+    tollway: Command, ledger_store: Store, account_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _set_clock(monkeypatch, FEBRUARY)
+    of = ("--calls", "product_analysis", "--refund", f"{FIRST_OF_FEBRUARY * 1000}-0")
+    tollway("credit", "add", "acme", "1", *of)
+
+    def february() -> object:
+        made = tollway("ledger", "statement", "acme", "--month", "2026-02", "--json").json
+        return made["units"][0]
+
+    wanted = _unit(98, 139, topped_up=50, refunded=1, corrected=-7, charged=3)
+    assert february() == wanted
+    ledger_store.do(lambda database: roll_up(database, ZoneInfo("Asia/Shanghai"), MARCH))
+    assert february() == wanted
+    (refund,) = ledger_store.run("SELECT operation FROM entry WHERE kind = 'top_up' AND amount = 1")
+    assert tuple(refund) == ("product_analysis",)
+
+
+def test_all_accounts_of_a_month_are_one_table_and_one_file(
+    tollway: Command, account_id: str, tmp_path: Path
+) -> None:
+    tollway("account", "open", "=idle")
+    tollway("account", "open", "busy")
+    tollway("credit", "add", "busy", "30")
+    tollway("account", "close", "busy", "--yes")
+    shown = tollway("ledger", "statement", "--month", "2026-03").out
+    assert shown.startswith("All accounts in 2026-03 (Asia/Shanghai).\n")
+    rows = [line.split() for line in shown.splitlines()[3:]]
+    assert rows == [
+        ["acme", CALLS, "138", "1,000", "0", "0", "0", "0", "1,138"],
+        ["acme", "credits", "0", "9", "0", "0", "0", "0", "9"],
+        ["busy", "credits", "0", "30", "0", "0", "0", "0", "30"],
+    ]
+    file = tmp_path / "march.csv"
+    said = tollway("ledger", "statement", "--month", "2026-03", "--out", str(file)).out
+    assert said == f"The statements of 2 accounts are in {file}.\n"
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        written = list(csv.DictReader(stream))
+    first = written[0]
+    assert (first["account_id"], first["account"], first["after"]) == (account_id, "acme", "1138")
+    assert [each["topped_up"] for each in written] == ["1000", "9", "30"]
+    named = tollway("ledger", "statement", "--month", "2026-03", "--json").json
+    assert [each["account"] for each in named] == ["acme", "busy"]
+    assert named[0]["units"][0] == _unit(138, 1138, topped_up=1000)
+    assert "No account" in tollway("ledger", "statement", "--month", "2001-01").out
 
 
 def test_what_a_hold_sets_aside_is_held_until_it_is_given_back(

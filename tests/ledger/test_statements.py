@@ -54,7 +54,9 @@ def made_entries(chance: Random, unit: str, count: int) -> list[Made]:
     entries = [Made(unit, 1, "top_up", 10**6, times[0], None)]
     for number, at_ms in enumerate(times[1:], start=2):
         kind = chance.choice(list(SIGNS))
-        operation = None if kind in ("top_up", "correction") else chance.choice(("orders", "b"))
+        operation = None if kind == "correction" else chance.choice(("orders", "b"))
+        if kind == "top_up" and chance.random() < 0.5:
+            operation = None
         amount = SIGNS[kind] * chance.randrange(100)
         entries.append(Made(unit, number, kind, amount, at_ms, operation))
     return entries
@@ -90,20 +92,22 @@ def expected(entries: Sequence[Made], span_ms: range) -> tuple[object, ...]:
         sums: Counter[str] = Counter()
         for each in own:
             if each.at_ms in span_ms:
-                sums[each.kind] += each.amount
+                is_refund = each.kind == "top_up" and each.operation is not None
+                sums["refund" if is_refund else each.kind] += each.amount
                 if each.kind == "charge":
                     operations[each.operation or "", unit] -= each.amount
                     calls[each.operation or "", unit] += 1
         held = -(sums["hold"] + sums["release"])
         after = before + sums.total()
-        given = (sums["top_up"], sums["correction"], -sums["charge"], held)
+        given = (sums["top_up"], sums["refund"], sums["correction"], -sums["charge"], held)
         units.append((unit, before, *given, after))
     return units, {key: (calls[key], operations[key]) for key in calls}
 
 
 def shown(made: Statement) -> tuple[object, ...]:
     units = [
-        (e.unit, e.before, e.topped_up, e.corrected, e.charged, e.held, e.after) for e in made.units
+        (e.unit, e.before, e.topped_up, e.refunded, e.corrected, e.charged, e.held, e.after)
+        for e in made.units
     ]
     return units, {(e.operation, e.unit): (e.calls, e.charged) for e in made.operations}
 

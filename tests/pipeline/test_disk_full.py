@@ -16,6 +16,7 @@ from tests.support.functions import change_function
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, new_caller
 from tests.support.load import assert_ledger_adds_up
+from tests.support.metrics import metrics, sample
 from tests.support.remote import eventually
 from tests.support.stores import Store
 
@@ -88,3 +89,41 @@ def test_what_the_server_could_not_store_is_certain_and_its_connections_are_kept
     assert own_store.run(_LISTENING) == listening
     assert gateway.stop() == 0
     assert calls_left(own_store, caller) == 8
+
+
+@pytest.mark.postgresql
+def test_a_gateway_whose_server_has_no_space_for_charges_is_not_ready(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    caller, gateway = new_caller(own_store, calls=10), Gateway(own_store)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert _ready(gateway) == (200, None)
+    place = "w := of_window[i];"
+    failing = f"{place} RAISE EXCEPTION 'no space left' USING ERRCODE = '53100';"
+    change_function(own_store, "tollway_charge", (place, failing))
+    assert gateway.get(token=caller.token, query=question).code == 202
+    # What asks whether it is ready needs no space, and is written all the same.
+    assert _ready(gateway) == (503, "database_unavailable")
+    assert sample(metrics(gateway), "tollway_unready", reason="database_unavailable") == 1
+    change_function(own_store, "tollway_charge", (failing, place))
+    assert gateway.get(token=caller.token, query=question).code == 0
+    eventually(lambda: _ready(gateway), lambda answered: answered == (200, None))
+    assert gateway.stop() == 0
+
+
+@pytest.mark.postgresql
+def test_a_server_that_lacks_memory_for_one_call_does_not_keep_the_others_away(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    caller, gateway = new_caller(own_store, calls=10), Gateway(own_store)
+    place = "w := of_window[i];"
+    failing = f"{place} RAISE EXCEPTION 'out of memory' USING ERRCODE = '53200';"
+    change_function(own_store, "tollway_charge", (place, failing))
+    assert gateway.get(token=caller.token, query=question).code == 202
+    assert _ready(gateway) == (200, None)
+    assert gateway.stop() == 0
+
+
+def _ready(gateway: Gateway) -> tuple[int, str | None]:
+    answer = gateway.client.get("/readyz")
+    return answer.status_code, answer.json().get("reason")

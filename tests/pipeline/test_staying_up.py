@@ -20,8 +20,10 @@ import pytest
 
 from tests.support.forks import Fork
 from tests.support.gateway import Gateway
+from tests.support.metrics import metrics, sample
 from tests.support.ports import free_port
 from tests.support.raw import talk
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.telemetry.logs import LogWriter, _JsonHandler
 
@@ -140,6 +142,24 @@ def test_a_gateway_without_a_standard_error_serves(tmp_path: Path) -> None:
         assert Path(f"/proc/{gateway.pid}/fd/2").readlink() == Path(os.devnull)
         gateway.terminate()
         assert gateway.wait(30) == 0
+
+
+def test_lines_that_find_the_disk_full_are_counted_and_reported(tmp_path: Path) -> None:
+    gateway = Gateway(Store(tmp_path / "tollway.db"))
+    (worker,) = gateway.workers()
+    assert gateway.get().code == 401
+    size_bytes = eventually(lambda: gateway.log_path.stat().st_size, bool)
+    with files_limited_to(size_bytes, worker):
+        assert {gateway.get().code for _ in range(5)} == {401}
+        dropped = "tollway_log_lines_dropped_total"
+        eventually(lambda: sample(metrics(gateway), dropped), lambda lines: lines >= 5)
+    assert gateway.get().code == 401
+    eventually(gateway.log, lambda text: "log lines were dropped" in text)
+    reported = re.findall(r"(\d+) log lines were dropped", gateway.log())
+    lost = sample(metrics(gateway), dropped)
+    assert sum(map(int, reported)) == lost
+    assert gateway.stop() == 0
+    assert gateway.log().count("CREDENTIAL_INVALID") == 7 - lost
 
 
 def test_lines_that_the_log_does_not_take_are_dropped_and_counted() -> None:

@@ -1,4 +1,5 @@
-"""Prices and rates that an operator sets on a page: no more than any account could ever pay."""
+"""Prices and rates that an operator sets on a page: no more than any account could ever pay, and
+none replaced unasked."""
 
 import pytest
 
@@ -36,3 +37,63 @@ def test_no_way_in_sets_a_price_or_rate_that_is_too_large(store: Store) -> None:
             store.do(lambda database, given=given: grant(database, account, given))
     with pytest.raises(LedgerError, match="at most"):
         store.do(lambda database: set_price(database, "orders", PRICE_MAX + 1))
+
+
+def _own(store: Store, account: str) -> list[tuple[object, ...]]:
+    return [
+        tuple(row)
+        for row in store.run(
+            "SELECT operation, price, rate_limit FROM permission "
+            f"WHERE account_id = '{account}' ORDER BY operation"
+        )
+    ]
+
+
+def test_what_was_agreed_with_an_account_is_not_replaced_unasked(
+    operator: Browser, store: Store
+) -> None:
+    account = new_caller(store, price=3, rate_limit=50).account_id
+    path, of = "/operator/account/permission", {"account": account}
+    agreed = [("product_analysis", 3, 50)]
+    for change, after in (
+        # All operations are enabled, and those that were enabled already with the rest.
+        ({"operation": "*", "state": "may"}, "1 call (common), 10 (common) calls a second"),
+        # The price is left blank: it would be the common one again.
+        (
+            {"operation": "product_analysis", "state": "may", "rate": "20"},
+            "1 call (common), 20 calls a second",
+        ),
+        ({"operation": "*", "state": "not"}, "not enabled"),
+    ):
+        operator.open(f"/operator/account?id={account}")
+        asked = operator.send(path, **of, **change).text
+        assert "Are you sure" in asked
+        assert f"Product analysis: 3 calls, 50 calls a second → {after}" in asked
+        assert _own(store, account) == agreed
+    operator.send(path)
+    assert _own(store, account) == []
+
+
+def test_what_replaces_nothing_is_not_asked_about(operator: Browser, store: Store) -> None:
+    account = new_caller(store, price=3, rate_limit=50).account_id
+    operator.open(f"/operator/account?id={account}")
+    same = {"operation": "product_analysis", "state": "may", "price": "3", "rate": "50"}
+    new = {"operation": "orders", "state": "may", "price": "2"}
+    for change in (same, new):
+        done = operator.send("/operator/account/permission", account=account, **change).text
+        assert "Are you sure" not in done
+    assert _own(store, account) == [("orders", 2, None), ("product_analysis", 3, 50)]
+
+
+def test_a_common_price_is_shown_before_and_after_it_is_set(
+    operator: Browser, store: Store
+) -> None:
+    operator.open("/operator/prices")
+    before = store.run("SELECT price FROM operation_state WHERE operation = 'coupon_claims'")
+    asked = operator.send("/operator/prices/price", operation="coupon_claims", price="1000").text
+    assert "Coupon-claim query costs 1 credit. After this it costs 1,000 credits" in asked
+    again = store.run("SELECT price FROM operation_state WHERE operation = 'coupon_claims'")
+    assert again == before
+    shown = operator.send("/operator/prices/price").text
+    assert "1,000 credits" in shown
+    operator.send("/operator/prices/price", operation="coupon_claims", price="1", sure="yes")

@@ -1,5 +1,6 @@
 """An operator gives back what a call cost, from the page of the call, once."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.browsers import Browser
@@ -88,6 +89,11 @@ def test_a_part_of_what_a_call_cost_is_given_back(
     assert "4 of it was refunded since" in shown and 'name="amount"' not in shown
     assert ask_receipt(gateway, caller.token, call).data["refund"]["amount"] == 4
     assert amount_left(store, caller, _UNIT) == 94
+    entries = operator.open(f"/operator/account/ledger?id={caller.account_id}&unit={_UNIT}").text
+    assert "refund" in entries
+    statement = operator.open(f"/operator/account/statement?id={caller.account_id}").text
+    shown = " ".join(re.sub(r"<[^>]*>", " ", statement).split())
+    assert "Topped up Refunded" in shown and "calls: Product analysis 0 100 4 0 10 0 94" in shown
 
 
 def test_what_was_not_charged_or_cannot_be_given_back_has_no_refund(

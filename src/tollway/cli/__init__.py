@@ -7,6 +7,7 @@
     parameters.py       the arguments and options that commands share
     output.py           JSON, tables, times and progress bars
     files.py            files that commands write
+    statements.py       statements of a month, for `ledger`
 
 Every other file has one group of commands, or a few that go together: the list of `main.py` says
 which. A command asks the packages below and prints their answer; it decides nothing itself.

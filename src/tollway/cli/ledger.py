@@ -19,6 +19,7 @@ from tollway.cli.command import CommandError, Session, UsageError, add_group, co
 from tollway.cli.files import new_file
 from tollway.cli.output import Cell, Output, Table, Time, counted
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
+from tollway.cli.statements import DELETED, span_of, statement_of_one, statements_of_all
 from tollway.contract.csv_rows import CsvWriter
 from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
@@ -26,7 +27,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.entry_days import numbers_of_span
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.statements import has_deleted, month_span_ms, statement_of
+from tollway.ledger.statements import has_deleted
 from tollway.store.database import Reader
 
 _PAGE_ENTRIES = 1000
@@ -38,9 +39,6 @@ UnitOption = Annotated[
     str | None,
     option("Only credits, or calls:OPERATION; without this, all of them.", metavar="UNIT"),
 ]
-_DELETED = (
-    "Entries of {month} or later were deleted, as keep_entries_days says: there is no {what}."
-)
 MonthOption = Annotated[
     str | None, option("Only this month, as 2026-01; without this, all.", metavar="YYYY-MM")
 ]
@@ -114,12 +112,12 @@ async def export(
     format_ = Format.JSON_LINES if is_lines else Format.CSV
     if session.as_json and out is None:
         format_ = Format.JSON_ARRAY
-    span = None if month is None else _span_of(month, session.settings.zone)
+    span = None if month is None else span_of(month, session.settings.zone)
     database = await session.open()
     found = await find_account(database, account)
     units = await _units(database, found, unit)
     if span is not None and await has_deleted(database, found.id, span):
-        raise CommandError(_DELETED.format(month=month, what="export"))
+        raise CommandError(DELETED.format(month=month, what="export"))
     with _destination(out) as stream:
         entries = _from_oldest(database, found.id, units, span)
         written = await _write(entries, format_, stream, session.settings.zone)
@@ -136,28 +134,26 @@ async def export(
 @command(ledger, "statement")
 async def statement(
     session: Session,
-    account: AccountArgument,
     month: Annotated[str, option("The month, as 2026-01.", metavar="YYYY-MM")],
+    account: Annotated[
+        str | None, argument("[ACCOUNT]", "The account's name or id; without it, all accounts.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option("Of all accounts: the CSV file to make, for a spreadsheet.", metavar="FILE"),
+    ] = None,
 ) -> Output:
-    """Show what an account had, was given and spent in one month, by operation."""
+    """Show what an account had, was given and spent in one month, by operation; or the balances of
+    all accounts."""
     zone = session.settings.zone
-    span = _span_of(month, zone)
+    # Before the database: what is no month is said also where there is none.
+    span_of(month, zone)
+    if account is not None and out is not None:
+        raise UsageError("--out goes with all accounts: leave out the account, or the file.")
     database = await session.open()
-    found = await find_account(database, account)
-    made = await statement_of(database, found.id, span)
-    if not made.is_complete:
-        raise CommandError(_DELETED.format(month=month, what="statement"))
-    balances = Table(
-        ("unit", "before", "topped up", "corrected", "charged", "held", "after"),
-        [msgspec.structs.astuple(each) for each in made.units],
-        empty=f"Account {found.name} has no balance.",
-    )
-    operations = Table(
-        ("operation", "unit", "calls", "charged"),
-        [msgspec.structs.astuple(each) for each in made.operations],
-        empty="Nothing was charged.",
-    )
-    return Output(made, f"Account {found.name} in {month} ({zone.key}).", balances, operations)
+    if account is not None:
+        return await statement_of_one(database, account, month, zone)
+    return await statements_of_all(database, month, zone, out)
 
 
 @command(commands, "receipt")
@@ -174,14 +170,6 @@ async def receipt(
             days=session.settings.receipt_days,
         )
     return Output(found, Table(("receipt", found.request_id), _receipt_rows(found, session)))
-
-
-def _span_of(month: str, zone: ZoneInfo) -> range:
-    """The milliseconds of a month in a time zone."""
-    try:
-        return month_span_ms(month, zone)
-    except ValueError:
-        raise UsageError(f"{month} is no month: write it as 2026-01.") from None
 
 
 async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> Sequence[Entry]:

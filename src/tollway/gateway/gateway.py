@@ -67,6 +67,7 @@ class Gateway:
             database,
             is_draining=lambda: worker_group.is_draining,
             is_crowded=self._resources.is_crowded,
+            is_full=self._resources.is_full,
         )
         metrics.levels.unready = self.readiness.by_reason
         metrics.levels.schema = newest_revision()

@@ -36,7 +36,10 @@ class Unready(StrEnum):
 
 class Readiness:
     """One attempt to write at a time, shared by all who ask meanwhile; that it succeeded is
-    remembered for a second. A failure is not, so that the end of an outage is seen at once."""
+    remembered for a second. A failure is not, so that the end of an outage is seen at once.
+
+    A server whose disk is full may still take this write, and none of a call: then what became of
+    the calls counts."""
 
     def __init__(
         self,
@@ -44,10 +47,12 @@ class Readiness:
         *,
         is_draining: Callable[[], bool],
         is_crowded: Callable[[], bool],
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
         self._is_draining = is_draining
         self._is_crowded = is_crowded
+        self._is_full = is_full
         self._attempt = SingleFlight(self._try)
         self._good_until_s = float("-inf")
         self._last_problem: Unready | None = None
@@ -55,7 +60,9 @@ class Readiness:
     async def problem(self) -> Unready | None:
         if self._is_draining():
             return Unready.DRAINING
-        if monotonic() >= self._good_until_s:
+        if self._is_full():
+            self._last_problem = Unready.UNAVAILABLE
+        elif self._last_problem is not None or monotonic() >= self._good_until_s:
             self._last_problem = await self._attempt()
         return self._last_problem
 

@@ -51,6 +51,8 @@ class Resources:
         self.versions = Versions(self.database)
         # Whether connections to the database are missing at the moment.
         self.is_crowded: Callable[[], bool] = lambda: False
+        # Whether its server had no space for a write just now.
+        self.is_full: Callable[[], bool] = lambda: False
         # How far the replica is behind, if there is one.
         self.lag_ms: Callable[[], int | None] = lambda: None
         # What reading operations read from.
@@ -67,6 +69,7 @@ class Resources:
             primary = self.database
             levels.connections["primary"] = primary.connection_use
             self.is_crowded = lambda: primary.is_crowded
+            self.is_full = lambda: primary.is_full
         if isinstance(self.reading, ReadingDatabase):
             reading = self.reading
             levels.connections["replica"] = reading.connection_use

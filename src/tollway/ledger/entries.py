@@ -164,8 +164,9 @@ async def top_up(
         # The row of the balance is locked by now, so that of two at once one sees the other.
         if once and await _is_entered(transaction, found.id, once):
             raise LedgerError("This was entered already: the ledger has it.")
+        operation = None
         if refund_of is not None:
-            await _check_refund(transaction, found, unit, amount, refund_of)
+            operation = await _refunded_operation(transaction, found, unit, amount, refund_of)
         added = Entry(
             account_id=found.id,
             unit=unit,
@@ -174,6 +175,7 @@ async def top_up(
             amount=amount,
             balance_after=row[0],
             at_ms=runtime.at_ms(),
+            operation=operation,
             request_id=refund_of,
             note=note or None,
         )
@@ -215,9 +217,11 @@ async def _change_balance(
     )
 
 
-async def _check_refund(
+async def _refunded_operation(
     reader: Reader, account: Account, unit: str, amount: int, request_id: str
-) -> None:
+) -> str | None:
+    """The operation whose call is refunded, if it can be. A top-up with an operation is a refund,
+    also in the sums by day."""
     entries = await entries_of_request(reader, request_id)
     own = {
         each.kind: each for each in entries if (each.account_id, each.unit) == (account.id, unit)
@@ -238,6 +242,7 @@ async def _check_refund(
             request_id=request_id,
             cost=-charge.amount,
         )
+    return charge.operation
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:

@@ -42,12 +42,14 @@ _Sum = tuple[str, str, str]  # unit, kind, operation
 class UnitStatement(msgspec.Struct, frozen=True):
     """One balance: what was available before and after, and what came between the two.
 
-    `held` is what holds set aside, less what became available again.
+    A refund is no top-up: the account did not pay for it. `held` is what holds set aside, less
+    what became available again.
     """
 
     unit: str
     before: int
     topped_up: int
+    refunded: int
     corrected: int
     charged: int
     held: int
@@ -251,13 +253,14 @@ async def has_deleted(reader: Reader, account_id: str, span_ms: range) -> bool:
 
 def _of_unit(unit: str, after: int, within: Mapping[_Sum, Sequence[int]]) -> UnitStatement:
     sums: Counter[str] = Counter()
-    for (of_unit, kind, _), (_, amount) in within.items():
+    for (of_unit, kind, operation), (_, amount) in within.items():
         if of_unit == unit:
-            sums[kind] += amount
+            sums["refund" if kind == "top_up" and operation else kind] += amount
     return UnitStatement(
         unit=unit,
         before=after - sum(sums.values()),
         topped_up=sums["top_up"],
+        refunded=sums["refund"],
         corrected=sums["correction"],
         charged=-sums["charge"],
         held=-(sums["hold"] + sums["release"]),

@@ -19,8 +19,8 @@ _BUMP_MATERIAL = Query(lambda: version.update().values(material=version.c.materi
 
 
 async def write_nothing_new(transaction: Transaction) -> None:
-    """Writes the values that are stored already, durably: fails exactly when a real change
-    would."""
+    """Writes the values that are stored already, durably: fails when a real change would, unless
+    only the space for new rows is missing on a server."""
     await transaction.execute(_REWRITE)
 
 

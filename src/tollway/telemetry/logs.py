@@ -1,20 +1,23 @@
 """Structured logs: one JSON object a line on standard error.
 
 A thread writes them, from a queue with a limit: a standard error that is full or that no program
-reads must not stop the gateway. Lines beyond the limit are dropped, counted, and reported later.
+reads must not stop the gateway. Lines that it does not take are dropped, counted, and reported
+later.
 The lines of calls are made in `calls.py`, because `logging` costs more than the rest of a call's
 telemetry together; everything else goes through `logging`, in the same shape.
 """
 
 import atexit
+import errno
+import io
 import logging
+import os
 import socket
 import sys
 import threading
 from collections import deque
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 import msgspec
 
@@ -65,17 +68,27 @@ class LogWriter:
                 self._changed.wait_for(lambda: self._queue)
                 lines, size = "".join(self._queue), self._size
                 self._queue.clear()
-                if self._unreported:
-                    message = _dropped(self._unreported)
-                    lines += self._line("tollway.log", level="warning", message=message)
-                    self._unreported = 0
-            # A log that cannot be written, as on a full disk, must not end anything else.
-            with suppress(OSError, ValueError):
-                self._stream.write(lines)
-                self._stream.flush()
+                reported, self._unreported = self._unreported, 0
+            is_written = self._put(lines, reported)
             with self._changed:
+                if not is_written:
+                    self._unreported += reported + lines.count("\n")
+                    self.dropped += lines.count("\n")
                 self._size -= size
                 self._changed.notify_all()
+
+    def _put(self, lines: str, reported: int) -> bool:
+        """Writes lines, and how many were dropped before them. A log that cannot be written, as on
+        a full disk, must not end anything else."""
+        if reported:
+            message = _dropped(reported)
+            lines += self._line("tollway.log", level="warning", message=message)
+        try:
+            self._stream.write(lines)
+            self._stream.flush()
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _line(self, event: str, **fields: object) -> str:
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -117,10 +130,24 @@ def node_name(port: int) -> str:
     return f"{socket.gethostname()}:{port}"
 
 
+class _Unbuffered(io.FileIO):
+    """Keeps nothing of what it could not write: that counts as dropped."""
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data)
+        while left:
+            written = super().write(left)
+            if written is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            left = left[written:]
+        return len(data)
+
+
 def _own_stderr() -> TextIO:
     """Standard error, but not `sys.stderr` itself: that has a lock, for which a process that is
     forked while the thread writes would wait for ever."""
-    return open(sys.stderr.fileno(), "w", encoding="utf-8", closefd=False)
+    stream = _Unbuffered(sys.stderr.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8", write_through=True)
 
 
 def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:

@@ -34,6 +34,7 @@ _PACE_DAYS = 7
 _DAYS_MEANT = 1000
 _ENTRY_KINDS = {
     "top_up": ("good", sentence("top-up")),
+    "refund": ("good", sentence("refund")),
     "correction": ("soon", sentence("correction")),
     "charge": ("", sentence("charge")),
     "hold": ("soon", sentence("hold")),
@@ -370,7 +371,8 @@ def entries_table(
 
 
 def _entry_row(context: Context, entry: Entry, request_path: str) -> list[Cell]:
-    tone, kind = _ENTRY_KINDS[entry.kind]
+    is_refund = entry.kind == "top_up" and entry.request_id is not None
+    tone, kind = _ENTRY_KINDS["refund" if is_refund else entry.kind]
     return [
         context.number(entry.number),
         context.time(entry.at_ms / 1000),

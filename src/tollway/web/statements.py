@@ -57,7 +57,8 @@ def _latest_months(context: Context) -> list[str]:
 def _balances(context: Context, made: Statement, filters: Filters) -> Table:
     say = context.say
     titles = sentences(
-        *("Balance", "At the beginning", "Topped up", "Corrected", "Charged", "Held", "At the end")
+        *("Balance", "At the beginning", "Topped up", "Refunded", "Corrected", "Charged", "Held"),
+        "At the end",
     )
     return Table(
         [*map(say, titles)],
@@ -66,6 +67,7 @@ def _balances(context: Context, made: Statement, filters: Filters) -> Table:
                 Cell(unit_name(context, each.unit)),
                 context.number(each.before),
                 context.number(each.topped_up),
+                context.number(each.refunded),
                 context.number(each.corrected),
                 context.number(each.charged),
                 context.number(each.held),

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from tollway.store.concurrency import BoundedSlots
@@ -27,6 +27,7 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import (
     RivalError,
+    ServerDiskFullError,
     StatementCancelledError,
     StatementUndoneError,
     our_errors,
@@ -51,6 +52,8 @@ _KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
 # How much of the time of a call a statement for many may take: each is then tried alone.
 _TOGETHER_SHARE = 0.25
+# How long a server counts as full after a write that it had no space for.
+_FULL_S = 10.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
 
@@ -108,6 +111,7 @@ class PostgresqlDatabase:
         )
         self._writes: set[asyncio.Task[Any]] = set()
         self._metrics = metrics
+        self._full_at_s = float("-inf")
 
     def check_connections(self, check: Callable[[Connection], Awaitable[None]]) -> None:
         """From now on, only connections that pass a check are used."""
@@ -183,6 +187,9 @@ class PostgresqlDatabase:
                 return await commit()
             except RivalError:
                 return await self._once_more(commit)
+        except ServerDiskFullError:
+            self._full_at_s = monotonic()
+            raise
         finally:
             self._metrics.wrote(perf_counter() - began_s)
 
@@ -296,6 +303,12 @@ class PostgresqlDatabase:
         """Whether connections are short: all are in use and more are asked for, or the server just
         refused another one."""
         return self._hosts.is_crowded or (self._pool.is_full and self._pool.waiting > 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether just now the server had no space for a write. It may have space for another: a
+        row that is replaced can go to where an older one was."""
+        return monotonic() - self._full_at_s < _FULL_S
 
     @property
     def is_silent(self) -> bool:

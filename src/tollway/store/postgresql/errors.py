@@ -36,6 +36,10 @@ class StatementUndoneError(StoreUnavailableError):
     the connection is as good as before."""
 
 
+class ServerDiskFullError(StatementUndoneError):
+    """The server had no space for a statement."""
+
+
 class RightsError(StoreError):
     """The server does not let this role do what was asked."""
 
@@ -93,8 +97,10 @@ def our_errors() -> Iterator[None]:
         ) from error
     except _SHORT_OR_BROKEN as error:
         # One that is worse than an error ends the connection too, whatever was done by then.
-        is_undone = error.severity_en == "ERROR"
-        kind = StatementUndoneError if is_undone else StoreUnavailableError
+        if error.severity_en != "ERROR":
+            raise StoreUnavailableError(error_text(error)) from error
+        is_full = isinstance(error, asyncpg.DiskFullError)
+        kind = ServerDiskFullError if is_full else StatementUndoneError
         raise kind(error_text(error)) from error
     except asyncpg.DataError:
         raise

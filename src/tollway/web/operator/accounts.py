@@ -5,21 +5,11 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from tollway.contract.operation import Operation, Unit
+from tollway.contract.operation import Unit
 from tollway.identity.people import Role
 from tollway.ledger.accounts import Account, close_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
-from tollway.ledger.permissions import (
-    PRICE_MAX,
-    RATE_MAX,
-    Permission,
-    common_price,
-    grant,
-    list_permissions,
-    operation_states,
-    revoke_grant,
-)
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
     entries_table,
@@ -33,13 +23,11 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
     Cell,
-    Empty,
     Facts,
     Field,
     Form,
     Link,
     Notice,
-    Table,
 )
 from tollway.web.csv_files import before_number, ledger_file
 from tollway.web.member_parts import (
@@ -50,13 +38,14 @@ from tollway.web.member_parts import (
     members_table,
     remove,
 )
+from tollway.web.operator.permissions import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import Say, amount, grouped, listed, sentence, sentences
+from tollway.web.wording import amount, listed, sentence
 
 PATH = "/operator/accounts"
-ONE = "/operator/account"
+ONE = ACCOUNT
 MEMBER = f"{ONE}/member"
 _SAID = {
     "opened": sentence("The account is open. Top it up, enable operations, and issue a token."),
@@ -95,7 +84,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     is_closed = account.closed_at_s is not None
     blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
     if not is_closed:
-        blocks += [_top_up_form(context, account), *await _permissions(context, account)]
+        blocks += [_top_up_form(context, account), *await permission_blocks(context, account)]
     blocks.append(
         await tokens_table(
             context,
@@ -206,91 +195,6 @@ async def top_up_act(context: Context) -> Response:
     note = context.form.get("note", "")
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
-
-
-def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
-    """A value of the account's own, or the one that all accounts have; a price has a unit."""
-    value = common if own is None else own
-    shown = amount(say, unit, value) if unit else grouped(value)
-    if own is not None:
-        return Cell(shown, "number")
-    return Cell(say("{value} (common)", value=shown), "number muted")
-
-
-def _permission_row(
-    context: Context, operation: Operation, permission: Permission | None, price: int
-) -> list[Cell]:
-    say, title = context.say, Cell(context.say(operation.title))
-    if permission is None:
-        return [title, Cell(say("not enabled"), tone="bad"), Cell(""), Cell("")]
-    return [
-        title,
-        Cell(say("may call"), tone="good"),
-        _own_or_common(say, permission.price, price, operation.balance_unit),
-        _own_or_common(say, permission.rate_limit, context.services.settings.rate_limit),
-    ]
-
-
-async def _permissions(context: Context, account: Account) -> list[Block]:
-    say = context.say
-    held = {each.operation: each for each in await list_permissions(context.database, account.id)}
-    states = await operation_states(context.database)
-    table = Table(
-        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
-        [
-            _permission_row(context, each, held.get(each.name), common_price(each, states))
-            for each in OPERATIONS
-        ],
-        Empty(""),
-        title=say("Operations"),
-    )
-    choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
-    form = Form(
-        f"{ONE}/permission",
-        say("Save"),
-        [
-            Field("operation", say("Operation"), "select", "*", choices),
-            Field(
-                "state",
-                say("State"),
-                "select",
-                "may",
-                [("may", say("may call")), ("not", say("not enabled"))],
-            ),
-            Field(
-                "price",
-                say("Price in credits or calls"),
-                "number",
-                placeholder=say("common"),
-                least=0,
-            ),
-            Field("rate", say("Calls a second"), "number", placeholder=say("common"), least=1),
-        ],
-        hidden={"account": account.id},
-        title=say("Enable operations, set prices and rates"),
-        is_line=True,
-    )
-    return [table, form]
-
-
-async def permission_act(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    wanted = context.form.get("operation", "")
-    names = [each.name for each in OPERATIONS] if wanted == "*" else [wanted]
-    if not set(names) <= BY_NAME.keys():
-        raise PageError(400, "There is no such operation", "Choose one of the list.")
-    if context.form.get("state") == "may":
-        price = context.optional_number("price", say("Price"), PRICE_MAX)
-        rate = context.optional_number("rate", say("Calls a second"), RATE_MAX)
-        for name in names:
-            await grant(
-                context.database, account.id, Permission(name, price, rate), context.runtime
-            )
-    else:
-        held = {each.operation for each in await list_permissions(context.database, account.id)}
-        for name in held.intersection(names):
-            await revoke_grant(context.database, account.id, name, context.runtime)
-    return context.go(ONE, id=account.id, said="permission")
 
 
 async def close_act(context: Context) -> Response:

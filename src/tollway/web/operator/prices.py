@@ -78,8 +78,20 @@ def _chosen(context: Context) -> Operation:
 
 
 async def price_act(context: Context) -> Response:
-    operation = _chosen(context)
-    price = context.whole_number("price", context.say("Price"), PRICE_MAX)
+    say, operation = context.say, _chosen(context)
+    price = context.whole_number("price", say("Price"), PRICE_MAX)
+    before = common_price(operation, await operation_states(context.database))
+    unit = operation.balance_unit
+    context.confirm(
+        say(
+            "{operation} costs {before}. After this it costs {after}, for all accounts that have "
+            "no price of their own.",
+            operation=say(operation.title),
+            before=amount(say, unit, before),
+            after=amount(say, unit, price),
+        ),
+        say("Set price"),
+    )
     await set_price(context.database, operation.name, price, context.runtime)
     return context.go(PATH)
 
