@@ -9,7 +9,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
@@ -38,9 +37,6 @@ from tollway.store.sqlite.write_lock import WriteLock
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Work = Callable[[Transaction], Awaitable[T]]
-# Of the write-ahead log, as its format is documented.
-_LOG_HEADER_BYTES = 32
-_FRAME_HEADER_BYTES = 24
 
 
 class SqliteTransaction:
@@ -312,24 +308,18 @@ class Writer:
         Such a commit is not visible. But all its frames may be in the log, and after a crash SQLite
         would take them for committed. The next commit is written in their place.
         """
+        if self._changes is None:
+            return False
         try:
-            connection = self._connected()
-            version = connection.raw.pragma("user_version")
-            if self._log_goes_on(connection):
+            if self._changes.log_goes_on():
+                connection = self._connected()
+                version = connection.raw.pragma("user_version")
                 # The same again, which is a commit too.
                 connection.run(f"PRAGMA user_version = {version}")
         except (StoreError, apsw.Error, OSError):
             self._disconnect()
             return False
         return True
-
-    def _log_goes_on(self, connection: Connection) -> bool:
-        """Whether the log may have a frame after the last commit. On a full disk it may not, and
-        then none can be written there either."""
-        frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        frame_bytes = _FRAME_HEADER_BYTES + int(connection.raw.pragma("page_size"))
-        next_ends_at: int = _LOG_HEADER_BYTES + (frames + 1) * frame_bytes
-        return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
 
 def _succeed(answer: asyncio.Future[Any], result: object) -> None:
