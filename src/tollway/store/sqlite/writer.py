@@ -5,6 +5,7 @@ Waiting for the disk, or for a lock that the command line holds, thus never stop
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -34,6 +35,7 @@ from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.log_write_back import LogWriteBack
 from tollway.store.sqlite.write_lock import WriteLock
 
+logger = logging.getLogger("tollway.store")
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Work = Callable[[Transaction], Awaitable[T]]
@@ -215,22 +217,30 @@ class Writer:
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
-            if isinstance(task, _Checkpoint):
-                self._checkpoint(task)
-                continue
-            began_s = perf_counter()
             try:
-                with self._write_lock or nullcontext():
-                    if not task.begins():
-                        continue
-                    result = self._commit(task.work, may_be_lost=task.may_be_lost)
-            except BaseException as error:
-                task.loop.call_soon_threadsafe(_fail, task.answer, error)
-            else:
-                task.loop.call_soon_threadsafe(_succeed, task.answer, result)
-                if self._changes is not None:
-                    self._write_back.after_commit(self._changes.log_frames())
-            self._metrics.wrote(perf_counter() - began_s)
+                if isinstance(task, _Checkpoint):
+                    self._checkpoint(task)
+                else:
+                    self._do(task)
+            except Exception:
+                # What the work itself raises goes to its caller. Whatever this is: without this
+                # thread, nothing would ever be written again.
+                logger.exception("the thread that writes goes on after an error")
+
+    def _do(self, task: _Task) -> None:
+        began_s = perf_counter()
+        try:
+            with self._write_lock or nullcontext():
+                if not task.begins():
+                    return
+                result = self._commit(task.work, may_be_lost=task.may_be_lost)
+        except BaseException as error:
+            task.loop.call_soon_threadsafe(_fail, task.answer, error)
+        else:
+            task.loop.call_soon_threadsafe(_succeed, task.answer, result)
+            if self._changes is not None:
+                self._write_back.after_commit(self._changes.log_frames())
+        self._metrics.wrote(perf_counter() - began_s)
 
     def _checkpoint(self, asked: _Checkpoint) -> None:
         try:
