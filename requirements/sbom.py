@@ -98,14 +98,14 @@ def _installed(name: str) -> Distribution | None:
 def _licences(found: Distribution) -> list[dict[str, Any]]:
     """As the package states them: an expression, classifiers, or the first line of a text."""
     of = found.metadata
-    if of["License-Expression"]:
+    if "License-Expression" in of:
         return [{"expression": of["License-Expression"]}]
     classified = [
         each.rsplit(" :: ", 1)[1]
         for each in of.get_all("Classifier") or ()
         if each.startswith("License ::") and each.count(" :: ") > 1
     ]
-    named = classified or [(of["License"] or "unknown").strip().splitlines()[0]]
+    named = classified or [(of.get("License") or "unknown").strip().splitlines()[0]]
     return [{"license": {"name": each}} for each in named]
 
 

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from inspect import cleandoc
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -62,7 +63,7 @@ def _camel(name: str) -> str:
 def _types(operations: Sequence[Operation], purpose: str) -> str:
     lines = [_HEAD.format(purpose=purpose)]
     for kind in payload_types(operations):
-        text = (kind.__doc__ or "").strip()
+        text = cleandoc(kind.__doc__ or "")
         lines.append("\n")
         if text and not text.startswith(f"{kind.__name__}("):
             lines += _comment(textwrap.wrap(text, 94), "")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forks import programs
+
 BASH = shutil.which("bash")
 pytestmark = [
     pytest.mark.sqlite,
@@ -27,13 +29,27 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.fixture
 def environment(workplace: Path) -> Mapping[str, str]:
     """A home of its own, and the program `tollway` by its name."""
-    home, programs = workplace / "home", workplace / "bin"
+    home = workplace / "home"
     home.mkdir()
-    programs.mkdir()
-    program = programs / "tollway"
+    return {**os.environ, "HOME": str(home), "PATH": f"{programs()}:{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def in_shell(environment: Mapping[str, str], workplace: Path) -> Mapping[str, str]:
+    """The same, but as a process of the shell that starts it, which it looks for."""
+    folder = workplace / "bin"
+    folder.mkdir()
+    program = folder / "tollway"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tollway "$@"\n')
     program.chmod(0o755)
-    return {**os.environ, "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
+    return {**environment, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    """The script that is shown in bash."""
+    show = f'"{sys.executable}" -m tollway --show-completion'
+    return "\n".join(bash(show, os.environ))
 
 
 def bash(script: str, environment: Mapping[str, str]) -> list[str]:
@@ -62,14 +78,13 @@ def bash(script: str, environment: Mapping[str, str]) -> list[str]:
     ],
 )
 def test_what_bash_offers_after_the_shown_script(
-    environment: Mapping[str, str], words: str, offered: list[str]
+    environment: Mapping[str, str], shown: str, words: str, offered: list[str]
 ) -> None:
-    script = f'eval "$(tollway --show-completion)"\n{_PRESS_TAB.format(words=words)}'
-    assert bash(script, environment) == offered
+    assert bash(f"{shown}\n{_PRESS_TAB.format(words=words)}", environment) == offered
 
 
-def test_what_is_installed_works_in_the_next_shell(environment: Mapping[str, str]) -> None:
-    (said, _) = bash("tollway --install-completion", environment)
+def test_what_is_installed_works_in_the_next_shell(in_shell: Mapping[str, str]) -> None:
+    (said, _) = bash("tollway --install-completion", in_shell)
     assert said.startswith("bash completion installed in ")
     script = f"source ~/.bashrc\n{_PRESS_TAB.format(words='tollway token i')}"
-    assert bash(script, environment) == ["issue"]
+    assert bash(script, in_shell) == ["issue"]

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,18 @@ def test_every_alert_is_documented_and_no_other() -> None:
     assert documented == {rule["alert"] for rule in _rules()} == set(FIRING)
 
 
-def _promtool(folder: Path, tests: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+def _promtool(
+    folder: Path, tests: list[dict[str, Any]], alerts: Collection[str] = FIRING
+) -> subprocess.CompletedProcess[str]:
+    """Has Prometheus test the rules of these alerts: all of them, over a day and more, would take
+    ten times as long."""
+    rules = folder / "rules.yml"
+    chosen = [rule for rule in _rules() if rule["alert"] in alerts]
+    assert len(chosen) == len(alerts)
+    rules.write_text(json.dumps({"groups": [{"name": "chosen", "rules": chosen}]}))
     path = folder / "test.yml"
     # A day of evaluations each minute would take a minute and more.
-    content = {"rule_files": [str(ALERTS)], "evaluation_interval": "5m", "tests": tests}
+    content = {"rule_files": [str(rules)], "evaluation_interval": "5m", "tests": tests}
     path.write_text(json.dumps(content), encoding="utf-8")
     return subprocess.run(
         ["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False
@@ -166,7 +175,7 @@ def test_the_first_error_of_all_is_noticed(tmp_path: Path) -> None:
     series = {'tollway_calls_total{code="200", operation="orders"}': "_x1438 1x10"}
     firing = _test(series, 'count(ALERTS{alertname="TollwayUnexpectedErrors"})')
     firing["promql_expr_test"][0]["exp_samples"] = [{"labels": "{}", "value": 1}]
-    done = _promtool(tmp_path, [firing])
+    done = _promtool(tmp_path, [firing], ["TollwayUnexpectedErrors"])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -203,7 +212,7 @@ def test_one_database_that_is_well_hides_no_other(tmp_path: Path) -> None:
         series = [FIRING[alert][0], *BESIDE.get(alert, {})]
         well = {_of_node(each, "b"): QUIET[each] for each in series}
         tests.append(_firing_once(alert, _of_nodes(alert, "a") | well))
-    done = _promtool(tmp_path, tests)
+    done = _promtool(tmp_path, tests, _OF_DATABASES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -221,14 +230,15 @@ def test_the_nodes_of_one_database_make_one_alert_that_names_them(tmp_path: Path
         }
         wanted = {"eval_time": "8h", "alertname": alert, "exp_alerts": [fired]}
         tests.append({**_firing_once(alert, _of_nodes(alert, "abc")), "alert_rule_test": [wanted]})
-    done = _promtool(tmp_path, tests)
+    done = _promtool(tmp_path, tests, _OF_DATABASES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @with_promtool
 def test_a_new_database_has_36_hours_for_its_first_backup_and_audit(tmp_path: Path) -> None:
     tests = []
-    for alert in ("TollwayBackupMissing", "TollwayAuditMissing"):
+    alerts = ("TollwayBackupMissing", "TollwayAuditMissing")
+    for alert in alerts:
         never = {_of_node(FIRING[alert][0], node): "_x60 0x2400" for node in "ab"}
         early = _test(never, f'ALERTS{{alertname="{alert}"}}', within="36h50m")
         tests += [early, _firing_once(alert, never, within="38h")]
@@ -236,7 +246,7 @@ def test_a_new_database_has_36_hours_for_its_first_backup_and_audit(tmp_path: Pa
         other = {_of_node(FIRING[alert][0], "a"): "0x600 129600x2400"}
         new = {_of_node(FIRING[alert][0], "b"): "_x2220 0x600"}
         tests.append(_test(other | new, f'ALERTS{{alertname="{alert}"}}', within="38h"))
-    done = _promtool(tmp_path, tests)
+    done = _promtool(tmp_path, tests, alerts)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from starlette.requests import Request
 from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.engines import Engine
 from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.forks import programs, run
 from tests.support.gateway import Gateway
 from tests.support.late_answers import LateAnswers
 from tests.support.ledger import calls_left, credits_left, new_caller
@@ -42,7 +42,6 @@ from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
-TOLLWAY = str(Path(sys.executable).with_name("tollway"))
 COMPANIONS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
 }
@@ -399,7 +398,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
 
     async def work() -> Any:
         parameters = StdioServerParameters(
-            command=TOLLWAY,
+            command=str(Path(sys.executable).with_name("tollway")),
             args=["mcp", agents.base_url, "--budget", "1"],
             env={"TOKEN": caller.token},
         )
@@ -434,7 +433,9 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
     async def work() -> Any:
         # Who copies the address of the tools, or a token with a line end, is understood.
         parameters = StdioServerParameters(
-            command=TOLLWAY, args=["mcp", f"{between.url}mcp"], env={"TOKEN": f"{caller.token}\n"}
+            command=str(programs() / "tollway"),
+            args=["mcp", f"{between.url}mcp"],
+            env={"TOKEN": f"{caller.token}\n"},
         )
         async with Client(stdio_client(parameters, sys.stderr)) as client:
             with between.held("tools/call") as held:
@@ -464,14 +465,8 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
 def test_over_stdio_one_sentence_says_why_there_are_no_tools(
     agents: Gateway, address: str, reason: str
 ) -> None:
-    done = subprocess.run(
-        [TOLLWAY, "mcp", address.format(gateway=agents.base_url, unused=free_port())],
-        env={**os.environ, "TOKEN": "tw_test_0"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    url = address.format(gateway=agents.base_url, unused=free_port())
+    done = run("tollway", "mcp", url, env={**os.environ, "TOKEN": "tw_test_0"})
     assert done.returncode == 1 and reason in done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
 

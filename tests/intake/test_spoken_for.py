@@ -64,7 +64,7 @@ def test_a_source_can_neither_overwrite_nor_add_orders_of_another_shop(
     forged = {**first, "updated_at": first["updated_at"] + 1000, "order_status": 3}
     good = order("sn-1", owner_id=MINE)
     found = counts(served, mine, "mine", forged, good, order("sn-2", owner_id=THEIRS))
-    assert found == {"stored": 1, "unchanged": 0, "rejected": 2}
+    assert (found["stored"], found["rejected"]) == (1, 2)
     orders = own.run("SELECT owner_id, order_sn, status FROM shop_order ORDER BY 1")
     assert orders == [(MINE, "sn-1", 1), (THEIRS, "sn-1", 1)]
     rejected = own.do(list_rejected)
@@ -101,7 +101,7 @@ def test_spaces_around_an_id_are_no_part_of_it_as_in_a_request(own: Store, serve
     longest = "9" * 64
     assert counts(served, mine, "mine", order(f" {longest} ", owner_id=MINE))["stored"] == 1
     blank = counts(served, mine, "mine", order("  ", owner_id=MINE), order("sn-2", owner_id=MINE))
-    assert blank == {"stored": 1, "unchanged": 0, "rejected": 1}
+    assert (blank["stored"], blank["rejected"]) == (1, 1)
     claim = {**CLAIM, "coupon_code": " c-1 ", "sid": "lunch "}
     assert counts(served, mine, "mine", claim, kind="coupon-claims")["stored"] == 1
     assert counts(served, mine, "mine", CLAIM, kind="coupon-claims")["unchanged"] == 1

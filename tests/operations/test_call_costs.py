@@ -50,7 +50,7 @@ LIMITS = {
     # Kept in memory: only the versions are read.
     "promotion_material": (138, 20),
     "waybills": (186, 20),
-    "orders": (154, 350),
+    "orders": (149, 330),
 }
 WARM_CALLS = 4
 BOUNDARY = "cut"
@@ -215,13 +215,17 @@ def costs(tmp_path_factory: pytest.TempPathFactory, today: date) -> dict[str, tu
         await gateway.stop()
         return found
 
+    async def in_time() -> dict[str, tuple[int, int]]:
+        # As a task of its own: otherwise what waits for it would be counted with each call.
+        return await asyncio.wait_for(asyncio.create_task(measure()), 120)
+
     with (
         pytest.MonkeyPatch.context() as patch,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         # Some calls of each second are timed, and cost more.
         patch.setattr(CallTimings, "is_due", lambda *_: False)
-        return runner.run(asyncio.wait_for(measure(), 120))
+        return runner.run(in_time())
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -3,6 +3,9 @@
 import csv
 import io
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -47,6 +50,16 @@ def _read(member: Browser, address: str) -> tuple[list[list[str]], str]:
     assert file.content.startswith(b"\xef\xbb\xbf")
     _, *rows = csv.reader(io.StringIO(file.content.decode("utf-8-sig")))
     return (rows[:-1], rows[-1][0]) if len(rows[-1]) == 1 else (rows, "")
+
+
+@pytest.mark.parametrize("path", ["/account/ledger.csv", "/account/requests.csv"])
+def test_a_time_in_a_file_is_exact_also_where_its_zone_is_not_known(
+    member: Browser, path: str
+) -> None:
+    file = member.client.get(f"{path}?unit={UNIT}").content.decode("utf-8-sig")
+    for row in islice(csv.DictReader(io.StringIO(file)), 3):
+        exact = datetime.fromtimestamp(int(row["at_ms"]) / 1000, ZoneInfo("Asia/Shanghai"))
+        assert row["at"] == f"{exact:%Y-%m-%d %H:%M:%S}"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -341,7 +342,7 @@ def test_a_backup_is_downloaded_whole_and_nothing_of_it_stays(
     assert copy.headers["content-disposition"].startswith("attachment")
     path = tmp_path / "copy.db"
     path.write_bytes(copy.content)
-    with sqlite3.connect(path) as opened:
+    with closing(sqlite3.connect(path)) as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert opened.execute("SELECT count(*) FROM person").fetchone()[0] > 0
     assert not _copies(store)

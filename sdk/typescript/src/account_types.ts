@@ -106,8 +106,8 @@ export interface Entries {
 }
 
 /**
- * One call; its receipt says more about it. `more` counts further calls with the same
- * operation and reason in the same minute, which are not listed.
+ * One call; its receipt says more about it. `more` counts further calls with the same operation
+ * and reason in the same minute, which are not listed.
  */
 export interface ListedCall {
   /** The X-Request-Id of the call. */
@@ -193,8 +193,8 @@ export interface ReceiptWaybill {
 }
 
 /**
- * One call. `amount` is what it took, or what is set aside for it; the balances are those
- * around that. `code` and `reason` are what it was answered with, if that is known yet.
+ * One call. `amount` is what it took, or what is set aside for it; the balances are those around
+ * that. `code` and `reason` are what it was answered with, if that is known yet.
  */
 export interface Receipt {
   /** The X-Request-Id of the call. */
@@ -332,8 +332,8 @@ export interface Link {
 }
 
 /**
- * A waybill. `state` is pending, issued, refused or cancelled. Its receiver can be changed
- * until `printed_at_s`, when its label was first written.
+ * A waybill. `state` is pending, issued, refused or cancelled. Its receiver can be changed until
+ * `printed_at_s`, when its label was first written.
  */
 export interface WaybillState {
   /** The objectId of the waybill's answer. */

@@ -16,6 +16,7 @@ from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
+from tollway.contract.nesting import is_too_deep
 from tollway.contract.reasons import Reason, Refusal
 
 V = TypeVar("V")
@@ -250,12 +251,12 @@ def read_json(
             f"第 {line} 行第 {column} 列{_NOT_JSON.zh}",
         )
         raise _unreadable(BODY, at) from None
-    # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
+    # A number of thousands of digits is a ValueError, very many levels a RecursionError.
     except (ValueError, RecursionError):
         raise _unreadable(BODY, _NOT_JSON) from None
     if not isinstance(values, dict):
         raise _unreadable(BODY, _NOT_OBJECT)
-    if members.has_constant:
+    if members.has_constant or is_too_deep(values):
         raise _unreadable(BODY, _NOT_JSON)
     return values
 

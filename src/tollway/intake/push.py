@@ -123,7 +123,8 @@ class Pushes:
         await self._note(source)
         unchanged = len(pushed.good) - stored
         facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
-        return JSONResponse(facts.records)
+        problems = {"problems": pushed.problems} if pushed.problems else {}
+        return JSONResponse({**facts.records, **problems})
 
     async def _note(self, source: str) -> None:
         """Notes that a source has pushed, now and then: one that falls silent is found by it."""
@@ -250,7 +251,12 @@ def push_routes(
         # Of any other method, which is no push.
         yield Route(path, _error(405, "Send a POST.", {"Allow": "POST"}))
 
-    return [route for kind in kinds if kind.is_pushed for route in routes(kind)]
+    pushed = [kind for kind in kinds if kind.is_pushed]
+    known = " or ".join(sorted(f"/push/{kind.name}" for kind in pushed))
+    # The envelope of an unknown path has status 200, which a sender takes for an acknowledgement.
+    missing = _error(404, f"Nothing is pushed to this path: send to {known}.")
+    others = [Route("/push", missing), Route("/push/{rest:path}", missing)]
+    return [*(route for kind in pushed for route in routes(kind)), *others]
 
 
 def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:

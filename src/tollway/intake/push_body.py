@@ -10,6 +10,8 @@ from tollway.intake.record_problems import read_object
 
 # Rejected records are kept, and a body may have a million of them.
 _REJECTED_MAX = 1000
+# So many are in the answer; the operator sees them all.
+_PROBLEMS_SHOWN = 10
 
 
 Values = Mapping[str, object]
@@ -20,10 +22,12 @@ class MalformedError(Exception):
 
 
 class Pushed(NamedTuple):
-    """The records of a body: those to store, and the rejected ones with their reasons."""
+    """The records of a body: those to store, and the rejected ones with their reasons; of the first
+    of these also where in the body they are, for the sender."""
 
     good: list[Any]
     rejected: list[tuple[bytes, str]]
+    problems: list[dict[str, int | str]]
 
 
 def read_push(
@@ -31,8 +35,9 @@ def read_push(
 ) -> Pushed:
     good: list[Any] = []
     rejected: list[tuple[bytes, str]] = []
+    problems: list[dict[str, int | str]] = []
     is_any_object = False
-    for record in _whole(_records(body)):
+    for number, record in enumerate(_whole(_records(body)), start=1):
         try:
             values = read_object(record)
             is_any_object = True
@@ -41,6 +46,8 @@ def read_push(
             good.append(checked)
         except ValueError as error:
             rejected.append((record, str(error)))
+            if len(problems) < _PROBLEMS_SHOWN:
+                problems.append({"record": number, "reason": str(error)})
         if len(rejected) > _REJECTED_MAX:
             raise MalformedError(
                 f"Over {_REJECTED_MAX} records are wrong, so nothing was stored: correct them, or "
@@ -48,7 +55,7 @@ def read_push(
             )
     if not is_any_object:
         raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
-    return Pushed(good, rejected)
+    return Pushed(good, rejected, problems)
 
 
 def _whole(records: Iterable[bytes]) -> Iterator[bytes]:

@@ -40,6 +40,7 @@ async def ledger_file(context: Context, account_id: str) -> Response:
                 each.operation,
                 each.request_id,
                 each.note or "",
+                each.at_ms,
             )
             for each in entries
         ]
@@ -47,7 +48,7 @@ async def ledger_file(context: Context, account_id: str) -> Response:
         if len(entries) < CSV_STEP:
             break
     is_cut = bool(await newest_entries(context.database, account_id, unit, 1, before))
-    names = ("entry", "at", "kind", "amount", "balance", "operation", "request_id", "note")
+    names = ("entry", "at", "kind", "amount", "balance", "operation", "request_id", "note", "at_ms")
     return csv_file(context, "ledger.csv", names, rows, str(before) if is_cut else "")
 
 

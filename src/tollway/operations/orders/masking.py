@@ -7,6 +7,7 @@ be able to slow a page down.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 _HIDDEN = "***"
@@ -71,15 +72,37 @@ _LATIN_SHORTEST = 3
 _DESIGNATOR = re.compile("([号號栋棟幢室楼樓层層弄座户戶期]|[单單]元)")
 
 
+_ZEROS_ALONE = bytes.maketrans(b"123456789", b"000000000")
+# Records have none in their texts; what has one is masked alone.
+_SEPARATOR = "\0"
+
+
 def masked_address(address: str) -> str:
     """The areas, the road and the estate it begins with, and an outline of the rest."""
-    # Which digits it has decides nothing: so most addresses on one road are alike, and computed
-    # once for all of an import.
-    return _masked_address(_DIGITS.sub("0", address[:_ADDRESS_MAX].strip()))
+    return _masked_address(_with_zeros_alone(address))
+
+
+def masked_addresses(addresses: Sequence[str]) -> list[str]:
+    """The same of many, in a fifth of the time for each.
+
+    Which digits an address has decides nothing: so most of those on one road are alike, and
+    computed once for all of an import.
+    """
+    alike = _with_zeros_alone(_SEPARATOR.join(addresses)).split(_SEPARATOR.encode())
+    if len(alike) != len(addresses):
+        return list(map(masked_address, addresses))
+    return list(map(_masked_address, alike))
+
+
+def _with_zeros_alone(text: str) -> bytes:
+    """The text with each of its digits 0 to 9 as a zero."""
+    return text.encode(errors="surrogatepass").translate(_ZEROS_ALONE)
 
 
 @lru_cache(maxsize=4096)
-def _masked_address(text: str) -> str:
+def _masked_address(encoded: bytes) -> str:
+    address = encoded.decode(errors="surrogatepass")
+    text = _DIGITS.sub("0", address[:_ADDRESS_MAX].strip())
     end = _places_end(text[:_PLACES_MAX])
     return text[:end] + _outline(text[end:])
 
@@ -169,6 +192,11 @@ _SHOWN_FROM = 8
 _MASKED_PHONE = re.compile(r"\+?+[0-9]{0,3}+\*{4}[0-9]{0,4}+")
 _PHONE = re.compile(r"\+?+[0-9][0-9\s()（）.\-‐-―－_]*+")
 _DIGITS = re.compile(r"[0-9]++")
+# Numerals when a number is spoken (洞 is 0, 拐 is 7, 勾 is 9). Most have a value in the Unicode of
+# Python 3.13 and later only: they are hidden alike by all.
+_SPOKEN = frozenset("洞拐勾钩鈎皕秭两俩倆")
+# Has a value there too, but is a part of 北京 and 南京.
+_CAPITAL = "京"
 
 
 def masked_name(name: str) -> str:
@@ -225,8 +253,9 @@ def _with_plain_digits(text: str) -> str:
         return text
     plain = []
     for char in text.replace("＋", "+"):
-        value = unicodedata.numeric(char, None)
-        if value is None and char not in _NUMERALS:
+        is_named_here = char == _CAPITAL or char in _SPOKEN
+        value = None if is_named_here else unicodedata.numeric(char, None)
+        if value is None and char not in _NUMERALS and char not in _SPOKEN:
             plain.append(char)
         elif value is not None and value in range(10):
             plain.append(str(int(value)))
@@ -244,7 +273,7 @@ _ZEROS = (
 )
 _NUMBER = (
     "".join(f"{zero}-{chr(ord(zero) + 9)}" for zero in _ZEROS)
-    + "".join(sorted(_NUMERALS))
+    + "".join(sorted(_NUMERALS | _SPOKEN))
     # Numbers that are no digits, such as ① and Ⅻ.
     + r"\xb2\xb3\xb9\xbc-\xbe\u09f4-\u09f9\u0b72-\u0b77\u0bf0-\u0bf2\u0c78-\u0c7e\u0d58-\u0d5e"
     r"\u0d70-\u0d78\u0f2a-\u0f33\u1369-\u137c\u16ee-\u16f0\u17f0-\u17f9\u19da\u2070\u2074-\u2079"

@@ -172,29 +172,42 @@ class DayCounts(RunningCounts):
 
 
 class Start(NamedTuple):
-    """Where a page begins: after a negated time, and after so many more orders; of how many."""
+    """Where a page begins: in an hour that comes after a negated time, after so many of the orders
+    that the hour has; of how many in all."""
 
     total: int
     after: int
     skip: int
+    in_hour: int
 
 
 class Guess(NamedTuple):
-    """Where a page begins if the shop still has a version, and a day that it does not go beyond;
-    after which time its hour comes, and at which position of that hour it begins."""
+    """Where a page begins if the shop still has a version, and a day that it does not go beyond.
+    It is read from a time on, after so many orders: those of its hour, or of the nearest mark."""
 
     known: DayCounts
     start: Start
     last_day: int
-    hour_after: int
-    position: int
+    after: int
+    skip: int
+
+    def is_to_mark(self, size: int) -> bool:
+        """Whether the next reader would skip many orders of the hour to where the page begins or
+        ends. Past the end of the hour, positions are those of the next one."""
+        if self.skip > SKIPPED_MAX:
+            return True
+        end = self.start.skip + size
+        if end <= SKIPPED_MAX or end > self.start.in_hour:
+            return False
+        marks = self.known.marks.get(self.start.after)
+        return marks is None or marks.nearest(end)[1] > SKIPPED_MAX
 
 
 def _guess(known: DayCounts, start: Start, last_day: int) -> Guess:
     """From the nearest mark in the hour, if it has any."""
     marks = known.marks.get(start.after)
-    nearest = start if marks is None else Start(start.total, *marks.nearest(start.skip))
-    return Guess(known, nearest, last_day, start.after, start.skip)
+    after, skip = (start.after, start.skip) if marks is None else marks.nearest(start.skip)
+    return Guess(known, start, last_day, after, skip)
 
 
 class Positions:
@@ -238,26 +251,20 @@ class Positions:
     async def mark(
         self, database: Database, owner_id: str, guess: Guess, bounds: tuple[int, int], size: int
     ) -> None:
-        """Keeps where a page began and ended, given the times of its first and last order, if the
-        next reader would skip many orders to get there."""
-        marks = guess.known.marks.get(guess.hour_after) or KnownPositions(guess.hour_after)
+        """Keeps where a page began and ended that is to be marked, given the times of its first and
+        last order."""
+        _, hour_after, position, in_hour = guess.start
         first, last = bounds
-        # Past the end of the hour, positions are those of the next one.
-        is_within = last <= guess.hour_after + HOUR_MS
-        _, to_skip = marks.nearest(guess.position + size)
-        if guess.start.skip <= SKIPPED_MAX and (not is_within or to_skip <= SKIPPED_MAX):
-            return
         # Several orders of one time may be on either side of a page's end.
         found = await database.fetch_one(_AT_TIMES, owner=owner_id, first=first, last=last)
         if found is None or found[0] != (1 if first == last else 2):
             return
-        guess.known.marks[guess.hour_after] = marks
-        if guess.start.skip > SKIPPED_MAX:
-            marks.add(guess.position, first - 1)
-            self._kept += 1
-        if is_within and to_skip > SKIPPED_MAX:
-            marks.add(guess.position + size, last)
-            self._kept += 1
+        marks = guess.known.marks.setdefault(hour_after, KnownPositions(hour_after))
+        ends = ((position, first - 1), (position + size, last))
+        far = [end for end in ends if end[0] <= in_hour and marks.nearest(end[0])[1] > SKIPPED_MAX]
+        for end in far:
+            marks.add(*end)
+        self._kept += len(far)
         self._forget_if_many(guess.known)
 
     def forget(self, owner_id: str, facet: str) -> None:
@@ -348,7 +355,7 @@ def _search(
     in_newer, in_days = sum([each.orders for each in newer]), known.total(span)
     total, offset = in_newer + in_days + sum([each.orders for each in older]), values["offset"]
     if offset >= total:
-        return Start(total, _NOWHERE, 0)
+        return Start(total, _NOWHERE, 0, 0)
     if offset < in_newer:
         return Start(total, *_locate(newer, offset))
     if offset >= in_newer + in_days:
@@ -379,10 +386,11 @@ def _hours(
     return [each for each in hours if -HOUR_MS * last <= each.after < -HOUR_MS * first]
 
 
-def _locate(hours: Iterable[_Hour], offset: int) -> tuple[int, int]:
-    """After which time the order at an offset lies, and after how many more orders."""
-    for hour in hours:
-        if offset < hour.orders:
-            return hour.after, offset
-        offset -= hour.orders
+def _locate(hours: Iterable[_Hour], offset: int) -> tuple[int, int, int]:
+    """After which time the hour of the order at an offset comes, how many of its orders are before
+    that one, and how many it has."""
+    for after, orders in hours:
+        if offset < orders:
+            return after, offset, orders
+        offset -= orders
     raise AssertionError("the counts of hours are less than those of their day")

@@ -70,6 +70,7 @@ async def requests_csv(context: Context) -> Response:
                 each.amount,
                 each.unit,
                 each.more,
+                each.at_ms,
             )
             for each in page.calls
         ]
@@ -77,7 +78,7 @@ async def requests_csv(context: Context) -> Response:
         if not before or len(rows) >= CSV_ROWS_MAX:
             break
     names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more")
-    return csv_file(context, "requests.csv", names, rows, before)
+    return csv_file(context, "requests.csv", (*names, "at_ms"), rows, before)
 
 
 async def show_request(context: Context) -> Response:

@@ -152,12 +152,12 @@ async def permission_act(context: Context) -> Response:
         (held[each], after[each]) for each in after if held.get(each, after[each]) != after[each]
     ]
     if changes:
-        replaced = "; ".join(_replaced(context, changes, await operation_states(database)))
+        lines = _replaced(context, changes, await operation_states(database))
         context.confirm(
             say(
-                "This changes what {account} has: {changes}.",
+                "This changes what {account} has:\n{changes}",
                 account=account.name,
-                changes=replaced,
+                changes="\n".join(lines),
             ),
             say("Save"),
         )

@@ -94,8 +94,7 @@ def _given_back(context: Context, receipt: Receipt) -> int:
         raise PageError(
             400,
             "That is not possible",
-            "Request {request_id} cost {cost}: a refund is 1 to {cost}.",
-            request_id=receipt.request_id,
+            "The call cost {cost}: a refund is 1 to {cost}.",
             cost=grouped(cost),
         ).at("amount")
     return wanted

@@ -1,0 +1,23 @@
+"""How deep a value of JSON is nested."""
+
+from typing import Any
+
+# Half of what Python allows its own functions, so that each that goes through the value can. How
+# much the readers of JSON allow differs: since Python 3.12 it is many times that.
+LEVELS_MAX = 500
+
+
+def is_too_deep(values: dict[str, object]) -> bool:
+    """Whether lists or objects are nested on more levels than that. It looks at level after level,
+    because a function that calls itself would be what such a value stops."""
+    level: list[Any] = [values]
+    for _ in range(LEVELS_MAX):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

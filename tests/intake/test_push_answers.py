@@ -1,0 +1,62 @@
+"""What the sender of a push learns from its answer: what is wrong with which record, and that a
+path is none to push to."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
+from tests.support.orders import order, sealer_of
+from tests.support.pushes import EVERYONE, SOURCE, push
+from tests.support.stores import Store
+from tollway.intake.sources import add_source
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
+    gateway = Gateway(Store(tmp_path_factory.mktemp("answers") / "tollway.db"))
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def secret(served: Gateway) -> str:
+    store = served.store
+    return store.do(
+        lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME)
+    ).secret
+
+
+def test_the_sender_learns_what_is_wrong_with_which_record(served: Gateway, secret: str) -> None:
+    records = [order("sn-1"), order("sn-2", order_status=7), order("sn-3"), {"orders": []}]
+    answer = push(served, secret, msgspec.json.encode(records)).json()
+    assert (answer["stored"], answer["rejected"]) == (2, 2)
+    status, wrapped = answer["problems"]
+    assert (status["record"], wrapped["record"]) == (2, 4)
+    assert status["reason"].startswith("order_status: ")
+    assert wrapped["reason"].startswith("owner_id: it is missing")
+
+
+def test_of_many_wrong_records_the_first_ten_are_named(served: Gateway, secret: str) -> None:
+    answer = push(served, secret, msgspec.json.encode([{"number": n} for n in range(30)])).json()
+    assert answer["rejected"] == 30
+    assert [each["record"] for each in answer["problems"]] == list(range(1, 11))
+
+
+def test_an_answer_without_a_wrong_record_has_no_problems(served: Gateway, secret: str) -> None:
+    answer = push(served, secret, msgspec.json.encode([order("sn-9")])).json()
+    assert set(answer) == {"stored", "unchanged", "rejected"}
+
+
+@pytest.mark.parametrize("path", ["/push/order", "/push/", "/push", "/push/orders/"])
+def test_404_a_path_that_takes_no_push_is_never_an_acknowledgement(
+    served: Gateway, secret: str, path: str
+) -> None:
+    answer = served.client.post(path, content=b"[]")
+    assert answer.status_code == 404
+    assert answer.json() == {
+        "error": "Nothing is pushed to this path: send to /push/coupon-claims or /push/orders."
+    }
+    assert len(answer.headers["x-request-id"]) == 26
