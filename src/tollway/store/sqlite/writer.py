@@ -92,6 +92,9 @@ class SqliteTransaction:
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
         return self._run(self._connection.put_rows, query, rows)
 
+    def write_header_again(self) -> None:
+        self._run(self._connection.write_header_again)
+
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.
 
@@ -123,6 +126,12 @@ class SqliteTransaction:
             # There is nothing else to undo, and nothing was read before that must still be so.
             self._run(self._connection.run, "ROLLBACK; BEGIN IMMEDIATE")
             raise
+
+
+async def write_header_again(transaction: Transaction) -> None:
+    """Work that changes nothing, for its commit."""
+    assert isinstance(transaction, SqliteTransaction)
+    transaction.write_header_again()
 
 
 class _Task(NamedTuple):
@@ -314,10 +323,8 @@ class Writer:
         """
         try:
             connection = self._connected()
-            version = connection.raw.pragma("user_version")
             if self._log_goes_on(connection):
-                # The same again, which is a commit too.
-                connection.run(f"PRAGMA user_version = {version}")
+                connection.write_header_again()
         except (StoreError, apsw.Error, OSError):
             self._disconnect()
             return False
