@@ -50,7 +50,7 @@ def test_everything_is_moved_and_serves(tollway: Command, old: Path, target: Sto
     assert tollway("audit", "--database", target.url).status == 0
     again = tollway("move", "--from", FROM, "--to", target.url)
     assert again.status == 1
-    assert "The target is not empty, it has rows in table account" in again.err
+    assert "The target is not empty: the move of old.db into it is finished" in again.err
 
 
 def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target: Store) -> None:
@@ -71,6 +71,41 @@ def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target
     assert "each is the same there" in moved.out
     assert_same(path, target.url)
     assert tollway("account", "list", "--database", target.url).status == 0
+
+
+@pytest.mark.usefixtures("old")
+def test_a_target_that_has_rows_of_its_own_is_refused(tollway: Command, target: Store) -> None:
+    assert tollway("account", "open", "own", "--database", target.url).status == 0
+    refused = tollway("move", "--from", FROM, "--to", target.url)
+    assert refused.status == 1
+    assert "The target is not empty, it has rows in table account" in refused.err
+
+
+@pytest.mark.usefixtures("old")
+def test_a_move_that_is_over_is_in_the_trail_and_is_not_begun_again(
+    tollway: Command, target: Store
+) -> None:
+    """Its last step is broken off, as by a kill; then it goes on, and then it is run once more."""
+    target.run_all(_NO_ACT, _BREAK_OFF)
+    assert tollway("move", "--from", FROM, "--to", target.url).status == 1
+    assert "run `tollway move` again" in tollway("audit", "--database", target.url).err
+    target.run("DROP TRIGGER break_off ON operator_act")
+    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
+    assert target.run("SELECT count(*) FROM operator_act WHERE act = 'move'") == [(1,)]
+    again = tollway("move", "--from", FROM, "--to", target.url)
+    assert (again.status, again.err) == (
+        1,
+        "The target is not empty: the move of old.db into it is finished. Let the gateways serve "
+        "it; another source is moved into a new database.\n",
+    )
+
+
+_NO_ACT = """
+CREATE FUNCTION no_act() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'broken off' USING ERRCODE = '57P01'; END $$"""
+_BREAK_OFF = """
+CREATE TRIGGER break_off BEFORE INSERT ON operator_act
+FOR EACH ROW WHEN (NEW.act = 'move') EXECUTE FUNCTION no_act()"""
 
 
 def _kill_at(rows: int, url: str) -> None:

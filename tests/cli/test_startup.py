@@ -112,6 +112,23 @@ def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
 
 
 @pytest.mark.sqlite
+def test_a_gateway_of_two_workers_gives_no_warning_to_who_asks_for_all(tmp_path: Path) -> None:
+    options = ["--database", f"sqlite:///{tmp_path}/tollway.db", "--port", str(free_port())]
+    with subprocess.Popen(
+        [sys.executable, "-W", "always", "-m", "tollway", "serve", *options, "--workers", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as server:
+        assert server.stdout is not None and server.stderr is not None
+        assert server.stdout.readline().startswith("Tollway is serving")
+        server.send_signal(signal.SIGTERM)
+        assert "Warning" not in server.stderr.read()
+
+
+@pytest.mark.sqlite
 def test_a_gateway_loads_what_calls_need_and_its_main_process_less(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/tollway.db"
     loaded_by("migrate", "--database", database)

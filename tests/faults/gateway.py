@@ -37,6 +37,7 @@ from tollway.telemetry.metrics import Metrics
 # What the poor account has, and what the others have.
 FEW_CREDITS, FEW_CALLS = 12, 2
 _PLENTY = 10**9
+_ANY_RATE = 10**6
 _NUMBERS = 5000
 _CHECKPOINT_PAGES = 100
 _LATER_S = 3600
@@ -173,11 +174,11 @@ def _prepared(folder: Path, today: date, carrier: FakeCarrier) -> tuple[Store, C
     small_world(store, today)
     callers = Callers(
         rich=tuple(
-            all_operations_caller(store, rate_limit=_PLENTY, calls=_PLENTY, credits_=_PLENTY)
+            all_operations_caller(store, rate_limit=_ANY_RATE, calls=_PLENTY, credits_=_PLENTY)
             for _ in range(2)
         ),
         poor=all_operations_caller(
-            store, rate_limit=_PLENTY, calls=FEW_CALLS, credits_=FEW_CREDITS
+            store, rate_limit=_ANY_RATE, calls=FEW_CALLS, credits_=FEW_CREDITS
         ),
         pool=new_carrier(store, _NUMBERS),
         remote=connected_carrier(store, carrier, **PATIENT),

@@ -10,7 +10,18 @@ import apsw
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.faults.disk import AFTER, BUSY, CORRUPT, FULL, IOERR, KINDS, NOMEM, Fault, FaultyDisk
+from tests.faults.disk import (
+    AFTER,
+    BEFORE,
+    BUSY,
+    CORRUPT,
+    FULL,
+    IOERR,
+    KINDS,
+    NOMEM,
+    Fault,
+    FaultyDisk,
+)
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Act, ActResult, Charge
@@ -83,6 +94,12 @@ class Bench:
         for each in copy.parent.glob(f"{copy.name}*"):
             each.unlink()
         return count
+
+    def begin_log_again(self) -> None:
+        """The next commit is written over the first ones of the log, which are in the file now."""
+        with closing(apsw.Connection(str(self._path))) as opened:
+            opened.set_busy_timeout(10_000)
+            opened.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
 
     def act(self, name: str, fault: Fault | None = None, *, is_swallowed: bool = False) -> Act:
         async def work(transaction: Transaction, _: Charge) -> ActResult:
@@ -186,6 +203,28 @@ def test_a_commit_that_may_come_back_is_in_doubt(on_bench: OnBench, kind: str) -
         await bench.settle([None])
         assert await bench.left() == (90, ["r0"], 0)
         assert bench.charged_after_a_kill() == 1
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("kind", [IOERR, FULL, NOMEM, CORRUPT])
+@pytest.mark.parametrize("is_begun_again", [False, True], ids=["new log", "log begun again"])
+def test_a_commit_of_which_nothing_was_written_is_not_in_doubt(
+    on_bench: OnBench, kind: str, is_begun_again: bool
+) -> None:
+    """As on a disk that has become read-only: nothing can be written in its place either."""
+
+    async def test(bench: Bench) -> None:
+        if is_begun_again:
+            await bench.settle([bench.act(f"{number}{'x' * 9000}") for number in range(5)])
+            bench.begin_log_again()
+        before = await bench.left()
+        fault = Fault(1, kind, BEFORE, ENDLESS, name="xWrite")
+        answers = await bench.settle([None, bench.commit_fails(fault)])
+        bench.disk.work()
+        assert {type(each) for each in answers} == {StoreUnavailableError}
+        assert await bench.left() == before
+        assert bench.charged_after_a_kill() == len(before[1])
 
     on_bench(test)
 

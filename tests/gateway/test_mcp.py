@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
-import sys
 from base64 import b64decode
-from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
@@ -17,20 +14,14 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 
-from tests.support.all_operations import all_operations_caller, good_request, small_world
-from tests.support.engines import Engine
+from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.fake_carrier import ISSUE, FakeCarrier
-from tests.support.forks import programs, run
 from tests.support.gateway import Gateway
-from tests.support.late_answers import LateAnswers
 from tests.support.ledger import calls_left, credits_left, new_caller
-from tests.support.ports import free_port
 from tests.support.remote import HASTY, connected_carrier
-from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
@@ -45,17 +36,6 @@ from tollway.store.database import StoreBusyError
 COMPANIONS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
 }
-
-
-@pytest.fixture(scope="module")
-def agents(
-    tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
-) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("mcp") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8")
-    yield gateway
-    assert gateway.stop() == 0
 
 
 @asynccontextmanager
@@ -390,85 +370,6 @@ def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
     unused: Any = None
     tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
     assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
-
-
-@pytest.mark.sqlite
-def test_the_same_over_stdio(agents: Gateway) -> None:
-    caller = all_operations_caller(agents.store)
-
-    async def work() -> Any:
-        parameters = StdioServerParameters(
-            command=str(Path(sys.executable).with_name("tollway")),
-            args=["mcp", agents.base_url, "--budget", "1"],
-            env={"TOKEN": caller.token},
-        )
-        async with Client(stdio_client(parameters, sys.stderr)) as client:
-            assert client.instructions and "code 302" in client.instructions
-            tools = (await client.list_tools()).tools
-            return tools, [
-                await client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(2)
-            ]
-
-    tools, (good, spent) = asyncio.run(work())
-    assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
-    assert not good.is_error
-    assert "does not cover this call" in spent.content[0].text
-
-
-@pytest.mark.sqlite
-@pytest.mark.parametrize(
-    "instead",
-    [
-        b"",
-        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
-        b'HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 17\r\n\r\n{"error": "late"}',
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nlate",
-    ],
-    ids=["none", "502", "504", "damaged"],
-)
-def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: bytes) -> None:
-    caller = all_operations_caller(agents.store)
-    between = LateAnswers(f"{agents.base_url}/")
-
-    async def work() -> Any:
-        # Who copies the address of the tools, or a token with a line end, is understood.
-        parameters = StdioServerParameters(
-            command=str(programs() / "tollway"),
-            args=["mcp", f"{between.url}mcp"],
-            env={"TOKEN": f"{caller.token}\n"},
-        )
-        async with Client(stdio_client(parameters, sys.stderr)) as client:
-            with between.held("tools/call") as held:
-                asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
-                await asyncio.to_thread(held.wait)
-                held.lose(instead)
-                lost = await asked
-            return lost, await client.call_tool("orders", {"owner_id": SHOP.id})
-
-    try:
-        lost, good = asyncio.run(work())
-    finally:
-        between.close()
-    assert lost.is_error and "may have been done and charged" in lost.content[0].text
-    assert not good.is_error and credits_left(agents.store, caller) == 998
-
-
-@pytest.mark.sqlite
-@pytest.mark.parametrize(
-    ("address", "reason"),
-    [
-        ("{gateway}", "Credential invalid"),
-        ("{gateway}/papi/tool", "No operation has this path"),
-        ("http://127.0.0.1:{unused}", "No answer from the gateway"),
-    ],
-)
-def test_over_stdio_one_sentence_says_why_there_are_no_tools(
-    agents: Gateway, address: str, reason: str
-) -> None:
-    url = address.format(gateway=agents.base_url, unused=free_port())
-    done = run("tollway", "mcp", url, env={**os.environ, "TOKEN": "tw_test_0"})
-    assert done.returncode == 1 and reason in done.stderr
-    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_it_is_off_unless_it_is_switched_on(gateway: Gateway) -> None:

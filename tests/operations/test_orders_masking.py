@@ -18,6 +18,7 @@ from tests.support.stores import Store
 from tollway.operations.orders import masking
 from tollway.operations.orders.masking import (
     masked_address,
+    masked_addresses,
     masked_name,
     masked_phone,
     masked_remark,
@@ -112,6 +113,11 @@ def test_an_address_shows_names_of_places_and_then_only_what_was_counted(address
 @given(TEXTS)
 def test_which_digits_an_address_has_decides_nothing(address: str) -> None:
     assert masked_address(address) == masked_address(re.sub("[0-9]", "7", address))
+
+
+@given(st.lists(TEXTS))
+def test_many_addresses_are_masked_as_each_is_alone(addresses: list[str]) -> None:
+    assert masked_addresses(addresses) == list(map(masked_address, addresses))
 
 
 @given(TEXTS)

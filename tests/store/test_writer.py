@@ -355,3 +355,25 @@ def test_a_log_that_cannot_be_written_back_harms_no_commit(
         assert await stored(database) == before + 4
 
     own_store.do(work)
+
+
+@pytest.mark.sqlite
+def test_an_unexpected_error_beside_the_work_does_not_end_the_writer(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        monkeypatch.undo()
+        raise LookupError("unexpected")
+
+    async def work() -> None:
+        database = open_database(own_store.url, Metrics(), 2)
+        try:
+            monkeypatch.setattr(log_write_back.LogWriteBack, "after_commit", fail)
+            assert await database.write(adds("a")) == 1
+            # Without its thread, this would be given up after two seconds.
+            assert await database.write(adds("b")) == 1
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+    assert "unexpected" in caplog.text

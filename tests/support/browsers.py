@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 
 import httpx
 
@@ -67,6 +68,20 @@ def operator_link(store: Store) -> str:
         return await new_link(database, RUNTIME, first.id)
 
     return store.do(work).link
+
+
+def open_until(browser: Browser, path: str, text: str) -> str:
+    """The page, once it has this text."""
+    deadline_s = time.monotonic() + 30
+    while text not in browser.open(path).text:
+        assert time.monotonic() < deadline_s, browser.page
+        time.sleep(0.05)
+    return browser.page
+
+
+def recorded_acts(operator: Browser) -> str:
+    """The page of what operators did."""
+    return operator.open("/operator/trail").text
 
 
 def shown_secret(page: str) -> str:

@@ -108,7 +108,9 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
     ),
     "ledger/core_shortage.py": (("tests/ledger/test_core_shortage.py",),),
-    "pipeline/settle.py": (("tests/pipeline/test_settle.py",),),
+    "pipeline/settle.py": (
+        ("tests/pipeline/test_settle.py", "tests/pipeline/test_settle_limits.py"),
+    ),
     "pipeline/replay.py": (("tests/pipeline/test_replay.py",),),
 }
 

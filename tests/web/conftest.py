@@ -10,7 +10,10 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.support.browsers import Browser, operator_link
 from tests.support.chromium import CHROMIUM
+from tests.support.consent import Asker, Person, new_asker, new_person
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
+from tests.support.members import entered
 from tests.support.stores import Store
 
 
@@ -27,6 +30,22 @@ def operator(store: Store, browser: Browser) -> Browser:
     browser.open(f"/operator/enter?link={operator_link(store)}")
     assert "Overview" in browser.send("/operator/enter").text
     return browser
+
+
+@pytest.fixture
+def member(store: Store, browser: Browser, caller: Caller) -> Browser:
+    """The browser of a member of the caller's account."""
+    return entered(store, browser, caller)
+
+
+@pytest.fixture
+def person(store: Store) -> Person:
+    return new_person(store)
+
+
+@pytest.fixture
+def asker(store: Store) -> Asker:
+    return new_asker(store)
 
 
 @pytest.fixture(scope="module")

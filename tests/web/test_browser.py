@@ -18,8 +18,8 @@ from tests.support.chromium import IN_CHROMIUM, aside, sign_in
 from tests.support.consent import PASSWORD, ask, new_asker, new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
+from tests.support.members import new_member
 from tests.support.stores import Store
-from tests.web.test_caller import new_member
 from tollway.ledger.accounts import open_account
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 from tollway.operations.product_analysis.demo import fill_figures

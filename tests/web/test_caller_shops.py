@@ -3,21 +3,14 @@
 import re
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests.support.browsers import Browser, shown_secret
-from tests.support.consent import Asker, allow, ask, new_asker, new_person
+from tests.support.consent import Asker, allow, ask, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
+from tests.support.members import entered
 from tests.support.stores import Store
-from tests.web.test_caller import entered
 from tollway.identity.people import Role
 from tollway.web.area import PAGE_ROWS
-
-
-@pytest.fixture
-def asker(store: Store) -> Asker:
-    return new_asker(store)
 
 
 def _entered(store: Store, browser: Browser, asker: Asker, role: Role = Role.OWNER) -> Browser:

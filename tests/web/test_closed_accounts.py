@@ -5,8 +5,8 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.members import entered
 from tests.support.stores import Store
-from tests.web.test_caller import entered
 from tollway.identity.people import Role
 from tollway.ledger.accounts import close_account
 from tollway.ledger.tokens import revoke_token

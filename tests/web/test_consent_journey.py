@@ -2,16 +2,11 @@
 
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
-
-import pytest
 
 from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.consent import (
-    PASSWORD,
     PATH,
     Asker,
     Person,
@@ -19,31 +14,14 @@ from tests.support.consent import (
     ask,
     new_asker,
     new_person,
-    password_link,
 )
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
-from tests.support.orders import order, put_orders
-from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest, revoke_grant
-from tollway.consent.links import PASSWORD_LINK_HOURS, ConsentLinks
-from tollway.consent.owners import Owner, add_owner, set_password
-from tollway.identity.sign_in_limits import PAIR_MAX
-from tollway.store.database import Database
+from tollway.consent.links import ConsentLinks
+from tollway.consent.owners import set_password
 from tollway.store.keys import load_secret
-
-_numbers = count(1)
-
-
-@pytest.fixture
-def person(store: Store) -> Person:
-    return new_person(store)
-
-
-@pytest.fixture
-def asker(store: Store) -> Asker:
-    return new_asker(store)
 
 
 def link_of(gateway: Gateway, asker: Asker, person: Person) -> str:
@@ -375,120 +353,3 @@ def test_the_pages_follow_the_browsers_language(browser: Browser) -> None:
     assert 'lang="zh-CN"' in browser.open("/owner").text and "登录" in browser.page
     browser.client.headers["Accept-Language"] = "en"
     assert "Sign in" in browser.open("/owner").text
-
-
-def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
-    gateway: Gateway, store: Store, person: Person, browser: Browser
-) -> None:
-    link, new = password_link(store, person.login), "another long password"
-    browser.open("/owner")
-    for _ in range(PAIR_MAX):
-        browser.sign_in(person.login, "forgotten")
-    assert browser.sign_in(person.login).status_code == 429
-    assert person.login in browser.open(link).text
-    assert browser.send("/owner/password", password="short", again="short").status_code == 400
-    assert browser.send("/owner/password", password=new, again=f"{new}!").status_code == 400
-    saved = browser.send("/owner/password", password=new, again=new)
-    assert "Your new password is saved" in saved.text
-    assert browser.sign_in(person.login).status_code == 403
-    assert "Who may use your data" in browser.sign_in(person.login, new).text
-    assert browser.open(link).status_code == 410
-
-
-def test_a_new_password_link_ends_the_earlier_ones(
-    store: Store, person: Person, browser: Browser
-) -> None:
-    first, other = password_link(store, person.login, age_s=60), new_person(store)
-    of_other = password_link(store, other.login, age_s=60)
-    second = password_link(store, person.login)
-    assert browser.open(first).status_code == 410
-    assert [browser.open(each).status_code for each in (second, of_other)] == [200, 200]
-
-
-def test_of_those_who_use_a_password_link_at_once_one_succeeds(
-    gateway: Gateway, store: Store, person: Person
-) -> None:
-    link = password_link(store, person.login)
-    browsers = [Browser(gateway) for _ in range(4)]
-    for each in browsers:
-        each.open(link)
-
-    def choose(number: int) -> bool:
-        new = f"a long password {number}"
-        return "is saved" in browsers[number].send("/owner/password", password=new, again=new).text
-
-    with ThreadPoolExecutor(len(browsers)) as threads:
-        assert sum(threads.map(choose, range(len(browsers)))) == 1
-    for each in browsers:
-        each.client.close()
-
-
-def test_a_password_link_that_was_changed_or_is_old_does_nothing(
-    gateway: Gateway, store: Store, person: Person, browser: Browser
-) -> None:
-    link = password_link(store, person.login)
-    assert browser.open(f"{link[:-3]}abc").status_code == 410
-    assert browser.open("/owner/password").status_code == 410
-    hours = PASSWORD_LINK_HOURS
-    assert browser.open(password_link(store, person.login, hours * 3600)).status_code == 410
-    almost = password_link(store, person.login, hours * 3600 - 600)
-    assert browser.open(almost).status_code == 200
-    set_to = "a password set meanwhile"
-    store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
-    assert browser.open(almost).status_code == 410
-
-
-def _shop_with_an_order(store: Store) -> str:
-    shop_id = f"9800{next(_numbers)}"
-
-    async def work(database: Database) -> None:
-        added = Owner("shop", shop_id, "Erasing <b>", None, f"login-{shop_id}", 0)
-        await add_owner(database, RUNTIME, added, PASSWORD)
-
-    store.do(work)
-    put_orders(store, [order(f"er-{shop_id}", owner_id=shop_id)])
-    return shop_id
-
-
-def _until_erased(browser: Browser, path: str) -> None:
-    eventually(lambda: browser.open(path).text, lambda page: "receivers: orders 1," in page)
-
-
-def test_an_owner_types_the_shop_and_the_password_before_receivers_are_erased(
-    store: Store, browser: Browser
-) -> None:
-    shop_id = _shop_with_an_order(store)
-    browser.open("/owner")
-    browser.sign_in(f"login-{shop_id}")
-    assert "/owner/erase" in browser.page
-    assert "cannot be undone" in browser.open("/owner/erase").text
-    other = browser.send("/owner/erase", shop="1", password=PASSWORD)
-    assert (other.status_code, "not the id of the shop" in other.text) == (400, True)
-    wrong = browser.send("/owner/erase", shop=shop_id, password="wrong")
-    assert (wrong.status_code, "password is wrong" in wrong.text) == (403, True)
-    assert not store.run(f"SELECT 1 FROM receiver_erasure WHERE owner_id = '{shop_id}'")
-    assert "are being erased" in browser.send("/owner/erase", shop=shop_id, password=PASSWORD).text
-    _until_erased(browser, "/owner")
-    rows = store.run(f"SELECT length(sealed) FROM shop_order WHERE owner_id = '{shop_id}'")
-    assert [tuple(row) for row in rows] == [(0,)]
-
-
-def test_an_operator_erases_receivers_after_typing_the_shop(
-    store: Store, operator: Browser
-) -> None:
-    shop_id = _shop_with_an_order(store)
-    page = f"/operator/shop?kind=shop&shop={shop_id}"
-    assert "/operator/shop/erase" in operator.open(page).text
-    asked = operator.open(f"/operator/shop/erase?kind=shop&shop={shop_id}&typed={shop_id}")
-    assert "cannot be undone" in asked.text
-    assert operator.send("/operator/shop/erase", typed="1").status_code == 400
-    operator.send("/operator/shop/erase", typed=shop_id)
-    _until_erased(operator, page)
-    assert "shop erase-receivers done" in operator.open("/operator/trail").text
-
-
-def test_a_user_of_the_marketplace_has_no_receivers(browser: Browser, person: Person) -> None:
-    browser.open("/owner")
-    browser.sign_in(person.login)
-    assert "/owner/erase" not in browser.page
-    assert browser.open("/owner/erase").status_code == 404

@@ -12,8 +12,8 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
+from tests.support.members import entered
 from tests.support.stores import Store
-from tests.web.test_caller import entered
 from tollway.web.csv_files import CSV_ROWS_MAX
 
 UNIT = "calls:product_analysis"

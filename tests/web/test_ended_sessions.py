@@ -7,22 +7,12 @@ import httpx
 import pytest
 
 from tests.support.browsers import Browser
-from tests.support.consent import Asker, Person, ask, new_asker, new_person, password_link
+from tests.support.consent import Asker, Person, ask, password_link
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
+from tests.support.members import entered, new_member
 from tests.support.stores import Store
-from tests.web.test_caller import entered, new_member
 from tests.web.test_consent_journey import link_of
-
-
-@pytest.fixture
-def asker(store: Store) -> Asker:
-    return new_asker(store)
-
-
-@pytest.fixture
-def person(store: Store) -> Person:
-    return new_person(store)
 
 
 def idle(store: Store) -> None:

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from tests.support.browsers import Browser
 from tests.support.ledger import Caller
+from tests.support.members import entered
 from tests.support.stores import Store
-from tests.web.test_caller import entered
 from tollway.consent.owners import Owner
 from tollway.identity.people import Role
 from tollway.store.database import Database, StoreError

@@ -13,8 +13,8 @@ from tests.support.chromium import IN_CHROMIUM, aside, sign_in
 from tests.support.consent import PASSWORD, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
+from tests.support.members import new_member
 from tests.support.stores import Store
-from tests.web.test_caller import new_member
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.store.open import OpenDatabase
@@ -63,6 +63,9 @@ _UNEVEN = """() => [...document.querySelectorAll(".filters, form.line")]
   .filter(fields => new Set(fields.map(each => each.split(" ")[1])).size > 1)
   .map(fields => [...new Set(fields)].join(", "))"""
 
+# In one message: what passes each of them on takes a quarter of the time.
+_WRONG_AT_WIDTH = f"() => [({_TOO_WIDE})(), ({_UNEVEN})(), ({_TOO_SMALL})()]"
+
 pytestmark = IN_CHROMIUM
 
 
@@ -71,9 +74,9 @@ def _wrong_at_widths(page: Page, widths: Sequence[int] = _WIDTHS) -> list[str]:
     found = []
     for width in widths:
         page.set_viewport_size({"width": width, "height": 844})
-        found += [f"{width}: {each}" for each in page.evaluate(_TOO_WIDE)]
-        found += [f"{width}: {each}" for each in page.evaluate(_UNEVEN)]
-        found += [f"{width}: chart {each} px" for each in page.evaluate(_TOO_SMALL)[:1]]
+        wide, uneven, small = page.evaluate(_WRONG_AT_WIDTH)
+        found += [f"{width}: {each}" for each in (*wide, *uneven)]
+        found += [f"{width}: chart {each} px" for each in small[:1]]
     return found
 
 

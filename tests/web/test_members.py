@@ -6,8 +6,8 @@ from tests.support.browsers import Browser, shown_secret
 from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
+from tests.support.members import entered, new_member
 from tests.support.stores import Store
-from tests.web.test_caller import entered, new_member
 from tests.web.test_operator_commands import confirmed
 from tests.web.test_second_factor import WRONG, Someone, is_in, send_code, send_password, set_up
 from tollway.identity.people import Role, set_person_password

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.support.browsers import Browser
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, amount_left, new_caller
+from tests.support.members import entered
 from tests.support.receipts import ask_receipt, id_of, receipt_of
 from tests.support.stores import Store
-from tests.web.test_caller import entered
 from tollway.ledger.accounts import close_account
 
 _UNIT = "calls:product_analysis"

@@ -9,8 +9,8 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.ledger import RUNTIME, Caller
+from tests.support.members import entered, new_member
 from tests.support.stores import Store
-from tests.web.test_caller import entered, new_member
 from tollway.identity.people import Role
 from tollway.ledger.entries import AMOUNT_MAX, top_up
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS

@@ -15,9 +15,9 @@ from tests.support.browsers import Browser
 from tests.support.consent import Asker, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
+from tests.support.members import entered
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
-from tests.web.test_caller import entered
 from tollway.ledger.request_log import CallFilter, LogPage
 from tollway.ledger.request_search import search_page
 from tollway.store.database import Database, Row

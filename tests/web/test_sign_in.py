@@ -28,11 +28,6 @@ GUESSES = 8
 
 
 @pytest.fixture
-def person(store: Store) -> Person:
-    return new_person(store)
-
-
-@pytest.fixture
 def browsers(gateway: Gateway) -> Iterator[list[Browser]]:
     opened = [Browser(gateway) for _ in range(3)]
     yield opened

@@ -9,10 +9,10 @@ from tests.support.browsers import Browser
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.members import entered
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import issue, load_numbers, new_carrier, new_customer, request
-from tests.web.test_caller import entered
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime

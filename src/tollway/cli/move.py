@@ -6,6 +6,7 @@ It checks the keys, copies, compares and audits; only then does the move count a
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +23,11 @@ from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.cli.restore import files_beside, keys_to_place, placed
 from tollway.demo.saved import demo_file
-from tollway.ledger.trail import note_act
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
-from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.database import StoreError, StoreUnavailableError, Transaction
 from tollway.store.key_check import refuse_other
 from tollway.store.moving.copying import Difference, copy_rows, differences, refuse_other_schema
 from tollway.store.moving.source import Source, moved_tables, open_source
@@ -116,8 +118,7 @@ async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
                 different = await _copy(source, target, sum(each.rows for each in counts))
             breaches = [] if different else await _breaches(session)
             if not different and not breaches:
-                await target.finish()
-                await _record(session, path)
+                await target.finish(partial(_record, session.runtime, path))
     return Move(path, target_name, counts, list(map(str, files)), different, breaches)
 
 
@@ -150,14 +151,8 @@ async def _breaches(session: Session) -> list[Breach]:
         await session.close()
 
 
-async def _record(session: Session, path: str) -> None:
-    # Another session: that of the audit is closed.
-    to_target = session.with_options()
-    try:
-        database = to_target.open_any()
-        await note_act(database, session.runtime, "move", "database", {"from": path})
-    finally:
-        await to_target.close()
+async def _record(runtime: Runtime, path: str, transaction: Transaction) -> None:
+    await record_act(transaction, runtime, "move", "database", after={"from": path})
 
 
 def _files_to_place(path: str, settings: Settings) -> dict[Path, bytes]:

@@ -8,6 +8,7 @@ import multiprocessing
 import signal
 import socket
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -224,6 +225,9 @@ def serve_http(settings: Settings, greeting: str) -> None:
     allow_open_files(settings.connections_max)
     # Workers share what the main process has made. From Python 3.14 on, this is not the default.
     multiprocessing.set_start_method("fork", force=True)
+    # Since Python 3.12 a fork beside threads is warned of. Those of the main process write the log,
+    # through a file that no worker uses, or wait for a worker's end.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:

@@ -25,6 +25,7 @@ from tollway.intake.record_fields import (
 )
 from tollway.operations.orders.masking import (
     masked_address,
+    masked_addresses,
     masked_name,
     masked_phone,
     masked_remark,
@@ -142,10 +143,11 @@ def rows_of(records: Sequence[OrderRecord], sealer: Sealer) -> list[OrderRow]:
         [packed(receiver_of(each)) for each in records],
         [receiver_context(each.owner_id, each.order_sn) for each in records],
     )
-    return list(map(_row, records, sealed))
+    addresses = masked_addresses([each.receiver_address for each in records])
+    return list(map(_row, records, sealed, addresses))
 
 
-def _row(record: OrderRecord, sealed: bytes) -> OrderRow:
+def _row(record: OrderRecord, sealed: bytes, address: str) -> OrderRow:
     pay_fen, remark = fen_of(record.pay_amount), shown_remark(record)
     row = (
         record.owner_id,
@@ -168,7 +170,7 @@ def _row(record: OrderRecord, sealed: bytes) -> OrderRow:
         record.remark_tag_name,
         0,
         sealed,
-        _ready_order(record, pay_fen, remark),
+        _ready_order(record, pay_fen, remark, address),
     )
     # The class's own constructor takes three times as long.
     return tuple.__new__(OrderRow, row)
@@ -191,13 +193,14 @@ def shown_remark(record: OrderRecord) -> str | None:
 
 def ready_order(record: OrderRecord) -> bytes:
     """The record as it is answered, up to the price."""
-    return _ready_order(record, fen_of(record.pay_amount), shown_remark(record))
+    address = masked_address(record.receiver_address)
+    return _ready_order(record, fen_of(record.pay_amount), shown_remark(record), address)
 
 
-def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes:
+def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None, address: str) -> bytes:
     # No field of a receiver is empty unless it is erased.
-    name, phone, address = record.receiver_name, record.receiver_phone, record.receiver_address
-    address = masked_address(address) if address else ""
+    name, phone = record.receiver_name, record.receiver_phone
+    address = address if record.receiver_address else ""
     tag = record.remark_tag
     # Without their names, which would take twice as long; in the order of the fields.
     entry = OrderEntry(

@@ -5,13 +5,13 @@ gateways from serving half a database, and lets the same move find its own work 
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
 from sqlalchemy import Table
 
-from tollway.store.database import Row, StoreBusyError, StoreError
+from tollway.store.database import Row, StoreBusyError, StoreError, Transaction
 from tollway.store.months import make_months_for
 from tollway.store.moving.source import columns_of, key_of, key_positions, quoted
 from tollway.store.nodes import ALIVE_S
@@ -36,6 +36,10 @@ _FETCHED_AT_ONCE = 2000
 _NEVER_EMPTY = (version, key_check)
 # A gateway makes the first operator when it starts. Until that one has a password, it is not used.
 _FIRST_OPERATOR = (person, operator_act, sign_in_link)
+# From the trail of acts: what a finished move was of.
+_MOVED = """
+SELECT "after"::json ->> 'from' FROM operator_act
+WHERE act = 'move' ORDER BY number DESC LIMIT 1"""
 _HAS_OPERATORS = "SELECT EXISTS (SELECT 1 FROM person WHERE password_hash IS NOT NULL)"
 
 
@@ -83,6 +87,12 @@ class Target:
             if table not in ignored and await self._connection.fetchval(
                 f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
             ):
+                if moved := await self._connection.fetchval(_MOVED):
+                    # The one that is run again may have been killed after its last step.
+                    raise StoreError(
+                        f"The target is not empty: the move of {moved} into it is finished. Let "
+                        "the gateways serve it; another source is moved into a new database."
+                    )
                 raise StoreError(
                     f"The target is not empty, it has rows in table {table.name}: move into a new "
                     "database, and run `tollway migrate` on it first."
@@ -157,10 +167,11 @@ class Target:
         with our_errors():
             await self._connection.execute(f"VACUUM (ANALYZE) {names}")
 
-    async def finish(self) -> None:
-        """From now on this is a database like any other."""
+    async def finish(self, record: Callable[[Transaction], Awaitable[None]]) -> None:
+        """Records the move; from then on this is a database like any other."""
         with our_errors():
             async with self._connection.transaction():
+                await record(PostgresqlTransaction(self._connection))
                 # Every listener throws its caches away.
                 await self._connection.execute(f"NOTIFY {CHANNEL}")
                 await self._connection.execute(f"DROP TABLE {UNFINISHED_MOVE}")

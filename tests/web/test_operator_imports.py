@@ -1,0 +1,191 @@
+"""Files that an operator uploads on a page: what is stored of them, and what is rejected."""
+
+import html
+import json
+import re
+import time
+from functools import partial
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.support.browsers import Browser, open_until, recorded_acts
+from tests.support.orders import order
+from tests.support.stores import Store
+from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import newest_acts
+from tollway.store.database import Database
+from tollway.store.open import open_sealer
+from tollway.web.area import Context
+from tollway.web.jobs import Work
+from tollway.web.operator.data import import_act
+from tollway.web.uploads import Upload
+
+
+def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, store: Store) -> None:
+    sn = f"260115-{time.time_ns()}"
+    good, bad = order(f"{sn}-1"), order(f"{sn}-2", order_status="<b>soon")
+    content = "\n".join(json.dumps(each) for each in (good, bad)).encode()
+    operator.open("/operator/data")
+    sent = operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": ("a <b>.jsonl", content)},
+    )
+    assert sent.status_code == 200
+    page = open_until(operator, "/operator/data", "Last imports")
+    assert "a &lt;b&gt;.jsonl, 2: order_status" in page
+    assert "<b>soon" not in page
+    exported = operator.client.get("/operator/data/rejected.jsonl").text
+    record = next(json.loads(line) for line in exported.splitlines() if f"{sn}-2" in line)
+    shown = operator.open(f"/operator/data/record?id={record['id']}").text
+    assert "&lt;b&gt;soon" in shown
+    page = operator.send("/operator/data/mend", record=record["record"]).text
+    assert "Still rejected. order_status" in page
+    mended = record["record"].replace('"<b>soon"', "1")
+    assert "The record is stored." in operator.send("/operator/data/mend", record=mended).text
+    found = store.run(f"SELECT order_sn FROM shop_order WHERE order_sn LIKE '{sn}%'")
+    assert sorted(row[0] for row in found) == [f"{sn}-1", f"{sn}-2"]
+    assert all(act in recorded_acts(operator) for act in ("import", "record show", "record mend"))
+    operator.client.headers["Accept-Language"] = "zh-CN"
+    acts = recorded_acts(operator)
+    assert "数据源 上传的文件" in acts and "记录 订单" in acts
+
+
+def test_a_forged_upload_and_one_without_a_file_are_refused(operator: Browser) -> None:
+    operator.open("/operator/data")
+    forged = {"form_token": "0" * 64, "kind": "orders"}
+    file = {"file": ("a.csv", b"a,b\n1,2\n")}
+    path = "/operator/data/import"
+    assert operator.client.post(path, data=forged, files=file).status_code == 403
+    fields = {**operator.hidden(), "kind": "orders"}
+    empty = {"other": ("a.csv", b"x")}
+    assert operator.client.post(path, data=fields, files=empty).status_code == 400
+    assert operator.client.post(path, data=fields).status_code == 400
+
+
+def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store: Store) -> None:
+    name = f"large-{time.time_ns()}"
+
+    async def work(database):  # type: ignore[no-untyped-def]
+        sealer = open_sealer(store.url, store.key_file)
+        for letter in (b"a", b"b", b"c"):
+            one = sealed_reject(sealer, b"key", name, "orders", letter * 7_000_000, "wrong", 1)
+            await database.write(partial(keep_rejects, rejects=[one]))
+
+    store.do(work)
+    try:
+        exported = operator.client.get("/operator/data/rejected.jsonl").content
+        assert 14_000_000 < len(exported) < 17_000_000
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
+@pytest.mark.parametrize("record", [b'{"remark": "\\ud800"}', b"[" * 100_000])
+def test_a_rejected_record_that_no_page_can_show_otherwise_is_shown_as_it_was_written(
+    operator: Browser, store: Store, record: bytes
+) -> None:
+    name = f"odd-{time.time_ns()}"
+    sealer = open_sealer(store.url, store.key_file)
+    one = sealed_reject(sealer, b"key", name, "orders", record, "wrong", 1)
+    store.do(lambda database: database.write(partial(keep_rejects, rejects=[one])))
+    try:
+        shown = operator.client.get(f"/operator/data/record?id={one['id']}")
+        assert shown.status_code == 200
+        found = re.search(r"<textarea[^>]*>(.*?)</textarea>", shown.text, re.DOTALL)
+        assert found is not None
+        written = re.sub(r"\s", "", html.unescape(found[1]))
+        assert written == re.sub(r"\s", "", record.decode())
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
+def test_the_beginning_of_an_import_is_recorded_before_its_first_record(store: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        class AtOnce:
+            async def start(self, _: str, load_file: Work) -> bool:
+                async def progress(*_: int) -> None: ...
+
+                await load_file(progress)
+                return True
+
+        upload = Upload()
+        upload.begin_file(f"{time.time_ns()}.jsonl")
+        upload.end_file()
+        runtime = Runtime(by=f"operator {upload.name}")
+        services = SimpleNamespace(
+            jobs=AtOnce(),
+            database=database,
+            runtime=runtime,
+            vault=SimpleNamespace(sealer=open_sealer(store.url, store.key_file)),
+        )
+        context = SimpleNamespace(
+            upload=upload,
+            form={"kind": "orders"},
+            runtime=runtime,
+            database=database,
+            services=services,
+            go=lambda _: None,
+        )
+        await import_act(cast("Context", context))
+        return [each.act for each in await newest_acts(database, 2, of=runtime.by)]
+
+    assert store.do(work) == ["import", "import begin"]
+
+
+def test_a_file_that_cannot_be_read_is_named_as_it_was_uploaded(operator: Browser) -> None:
+    name = f"orders {time.time_ns()}.xlsx"
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (name, b"no spreadsheet")},
+    )
+    page = open_until(operator, "/operator/data", "is not a whole .xlsx file")
+    assert f"{name} is not a whole .xlsx file" in page and "tollway-upload" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("{now}\0\x1b.jsonl ", "{now}.jsonl, 1: "),
+        ("{now}." + 90 * "名", "is neither .csv"),
+        ("{now}." + 200 * "x" + ".jsonl", "xxxx.jsonl, 1: "),
+    ],
+)
+def test_an_odd_name_of_a_file_is_no_error(operator: Browser, name: str, shown: str) -> None:
+    now = str(time.time_ns())
+    name, shown = name.replace("{now}", now), shown.replace("{now}", now)
+    operator.open("/operator/data")
+    parts = {**operator.hidden(), "kind": "orders", 'file"; filename="' + name: "{}"}
+    lines = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{part}"\r\n\r\n{value}\r\n'
+        for part, value in parts.items()
+    )
+    sent = operator.client.post(
+        "/operator/data/import",
+        content=f"{lines}--b--\r\n".encode(),
+        headers={"Content-Type": "multipart/form-data; boundary=b"},
+    )
+    assert sent.status_code == 200
+    open_until(operator, "/operator/data", shown)
+
+
+def test_reading_stops_where_far_too_many_records_are_rejected(
+    operator: Browser, store: Store
+) -> None:
+    name, sn = f"wrong {time.time_ns()}.jsonl", f"260115-{time.time_ns()}"
+    wrong = ['{"order_sn": 1}'] * 16_000
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (name, "\n".join([*wrong, json.dumps(order(sn))]).encode())},
+    )
+    page = open_until(operator, "/operator/data", "reading stopped there")
+    assert f"More than 10,000 records of {name} were rejected" in page
+    assert store.run(f"SELECT 1 FROM shop_order WHERE order_sn = '{sn}'") == []
+    # Other tests look at what is rejected.
+    store.run("DELETE FROM rejected_record")
