@@ -57,18 +57,18 @@ def test_what_was_agreed_with_an_account_is_not_replaced_unasked(
     agreed = [("product_analysis", 3, 50)]
     for change, after in (
         # All operations are enabled, and those that were enabled already with the rest.
-        ({"operation": "*", "state": "may"}, "1 call (common), 10 (common) calls a second"),
+        ({"operation": "*", "state": "may"}, "1 call (common), calls a second: 10 (common)"),
         # The price is left blank: it would be the common one again.
         (
             {"operation": "product_analysis", "state": "may", "rate": "20"},
-            "1 call (common), 20 calls a second",
+            "1 call (common), calls a second: 20",
         ),
         ({"operation": "*", "state": "not"}, "not enabled"),
     ):
         operator.open(f"/operator/account?id={account}")
         asked = operator.send(path, **of, **change).text
         assert "Are you sure" in asked
-        assert f"Product analysis: 3 calls, 50 calls a second → {after}" in asked
+        assert f"Product analysis: 3 calls, calls a second: 50 → {after}" in asked
         assert _own(store, account) == agreed
     operator.send(path)
     assert _own(store, account) == []

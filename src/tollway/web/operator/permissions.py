@@ -117,7 +117,7 @@ def _terms(
         return say("not enabled")
     common = common_price(operation, states)
     return say(
-        "{price}, {rate} calls a second",
+        "{price}, calls a second: {rate}",
         price=_own_or_common(say, held.price, common, operation.balance_unit).text,
         rate=_own_or_common(say, held.rate_limit, context.services.settings.rate_limit).text,
     )
