@@ -94,7 +94,10 @@ class Feeder:
             answer = client.push(
                 kind, SOURCE, self._secret, self._body(coming), f"msg_{self.pushes}"
             )
-        if (answer.status, answer.body) != (200, expected):
+        # The first ten of the rejected records are named, by their places in the body.
+        named = [each["record"] for each in answer.body.pop("problems", [])]
+        rejected = [place for place, record in enumerate(coming, 1) if record not in good]
+        if (answer.status, answer.body, named) != (200, expected, rejected[:10]):
             raise MismatchError(f"a push of {kind} was answered with {answer}, not {expected}")
 
     def _load(

@@ -79,7 +79,6 @@ def test_an_unknown_path_is_a_page_to_a_browser(gateway: Gateway, path: str) -> 
         ("/account/v1", {"Accept": _BROWSER, "Authorization": "Bearer tw_live_x"}),
         ("/papi/tool/accounts/goods-analyses", {"Accept": _BROWSER}),
         ("/papi/tool/accounts/goods-analysis/", {"Accept": _BROWSER}),
-        ("/push/nothing", {"Accept": _BROWSER}),
         ("/oauth/tokens", {"Accept": _BROWSER}),
     ],
 )
