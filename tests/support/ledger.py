@@ -41,11 +41,13 @@ def new_caller(
     kind: str = "live",
     lifetime_s: int | None = None,
     limits: TokenLimits = NO_LIMITS,
+    name: str = "",
 ) -> Caller:
     """A new account that can call these operations, with calls of each that takes calls."""
 
     async def work(database: Database) -> Caller:
-        account = await open_account(database, RUNTIME, f"caller {next(_numbers)}")
+        called = name or f"caller {next(_numbers)}"
+        account = await open_account(database, RUNTIME, called)
         for operation in operations if granted else ():
             await grant(database, account.id, Permission(operation.name, price, rate_limit))
         amounts = {each.balance_unit: calls for each in operations if each.unit is Unit.CALLS}

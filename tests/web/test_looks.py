@@ -115,10 +115,11 @@ def _enter_as_owner(page: Page, person: Person) -> None:
 def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
-    caller = aside(lambda: new_caller(store))
+    # A name and a reason as long as any.
+    caller = aside(lambda: new_caller(store, name="longname" * 12))
     member = aside(lambda: new_member(store, caller.account_id))
     request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
-    gateway.get(token=caller.token, query={"product_id": "1"})
+    gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
     aside(lambda: _note_long_act(store))
     # Without motion: colours are changed at once.
     page = sign_in(new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), store)
