@@ -50,7 +50,7 @@ _SHM_UNLOCK = 1
 class Fault(NamedTuple):
     """So many calls in a row fail, from the one with the number `at` on; the first is 1.
 
-    With a name, the first is the next call of that function.
+    With a name, calls of that function alone count, until it begins.
     """
 
     at: int
@@ -137,7 +137,7 @@ class FaultyDisk:
         if fault is None:
             return None
         with self._lock:
-            if not self._calls and fault.name not in ("", call):
+            if self._calls < fault.at and fault.name not in ("", call):
                 return None
             self._calls += 1
             if not fault.at <= self._calls < fault.at + fault.times:

@@ -75,7 +75,7 @@ class Trial:
         self.disk = Disk(store.path)
         with (
             self.disk.remembering(),
-            patch.object(connection, "_PRAGMAS", pragmas_for(synchronous)),
+            patch.object(connection, "_PRAGMAS", _pragmas(synchronous)),
         ):
             asyncio.run(self._serve(store, calls_each))
 
@@ -143,32 +143,31 @@ class Trial:
             for _ in range(states)
         ]
         for nth, (moment, files) in enumerate(self.disk.cut_off(moments, chance)):
-            place = database_after(self._folder, files)
+            place = self._after(files)
             expected = [each for each in self.acknowledged if each.moment <= moment]
             wrong = list(_wrong(place, expected))
             if not wrong and nth % audit_every == 0:
                 wrong = _damage(place)
             yield from (f"after {moment} steps: {each}" for each in wrong)
 
+    def _after(self, files: dict[str, bytes]) -> Path:
+        """The database that is found when the power is back."""
+        folder = self._folder / "after"
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        for name, content in files.items():
+            # The index of the log is in memory, and gone.
+            if not name.endswith("-shm"):
+                (folder / name).write_bytes(content)
+        return folder / "tollway.db"
 
-def database_after(trial_folder: Path, files: dict[str, bytes]) -> Path:
-    """The database that is found when the power is back."""
-    folder = trial_folder / "after"
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for name, content in files.items():
-        # The index of the log is in memory, and gone.
-        if not name.endswith("-shm"):
-            (folder / name).write_bytes(content)
-    return folder / "tollway.db"
 
-
-def pragmas_for(synchronous: str, log_pages: int = 40) -> str:
+def _pragmas(synchronous: str) -> str:
     text = connection._PRAGMAS
     for usual, other in (
         # Else the log would never go into the file in so short a time.
-        ("wal_autocheckpoint = 16000", f"wal_autocheckpoint = {log_pages}"),
+        ("wal_autocheckpoint = 16000", "wal_autocheckpoint = 40"),
         ("synchronous = FULL", f"synchronous = {synchronous}"),
     ):
         assert usual in text

@@ -103,9 +103,6 @@ class OnDemandDatabase:
             await self._sweep()
         return await inner.write(work, may_be_lost=may_be_lost)
 
-    async def make_durable(self) -> None:
-        await (await self._ready()).make_durable()
-
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 

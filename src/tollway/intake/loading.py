@@ -1,8 +1,7 @@
 """Loading many records: checked one by one, stored chunk by chunk, each chunk in one commit.
 
 Memory stays flat however long the file is. Stopping half-way loses nothing: the same file can be
-loaded again, and what is stored already does not change. So no chunk waits for the disk by itself:
-the last commit does, before a result is reported, and takes those before it along.
+loaded again, and what is stored already does not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Protocol, Self, cast
 
 import msgspec
 
-from tollway.intake.raw_records import IntakeError, RawRecord
+from tollway.intake.raw_records import RawRecord
 from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
 from tollway.store.replication_barrier import wait_for_standby
@@ -120,25 +119,17 @@ async def load(
     set_aside: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
 ) -> LoadResult:
-    """Stores every good record; `progress` hears the result so far and the byte reached. When it
-    returns, or finds that the rest of a file cannot be read, what was stored is durable."""
+    """Stores every good record; `progress` hears the result so far and the byte reached."""
     result = LoadResult()
-    try:
-        for chunk in chunks:
-            result.read += chunk.read
-            result.rejected += len(chunk.rejects)
-            for reject in chunk.rejects:
-                set_aside(reject)
-            if chunk.good:
-                result.changed += await store_records(
-                    database, loader, chunk.good, may_be_lost=True
-                )
-                result.stored += len(chunk.good)
-            progress(result, chunk.at_byte)
-    except IntakeError:
-        await database.make_durable()
-        raise
-    await database.make_durable()
+    for chunk in chunks:
+        result.read += chunk.read
+        result.rejected += len(chunk.rejects)
+        for reject in chunk.rejects:
+            set_aside(reject)
+        if chunk.good:
+            result.changed += await store_records(database, loader, chunk.good)
+            result.stored += len(chunk.good)
+        progress(result, chunk.at_byte)
     return result
 
 
@@ -208,15 +199,8 @@ def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
     return loader.check(raw.values, received_s)
 
 
-async def store_records(
-    database: Database,
-    loader: Loader,
-    records: Sequence[Any] | Batch,
-    *,
-    may_be_lost: bool = False,
-) -> int:
-    """Stores checked records; returns how many rows changed. If they may be lost, they are durable
-    only after `make_durable`.
+async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:
+    """Stores checked records; returns how many rows changed.
 
     In one transaction; but records of many owners on a shared database in several, because all
     its transactions share one table of locks, and fail when it is full.
@@ -224,7 +208,7 @@ async def store_records(
     if loader.months is not None:
         await loader.months.make_for(database, records)
     if not database.is_shared or loader.owner_of is None:
-        return await database.write(partial(_store, loader, records), may_be_lost=may_be_lost)
+        return await database.write(partial(_store, loader, records))
     by_owner: dict[str, list[Any]] = {}
     for record in records:
         by_owner.setdefault(loader.owner_of(record), []).append(record)

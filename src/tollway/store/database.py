@@ -137,9 +137,6 @@ class Database(Reader, Protocol):
         After a conflict with another transaction it is undone and run again: so it may change
         nothing but the database."""
 
-    async def make_durable(self) -> None:
-        """Returns only after all that this process committed is durable, also what may be lost."""
-
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         """Runs one statement that is a transaction of its own, in one round trip; returns only
         after its commit is durable."""

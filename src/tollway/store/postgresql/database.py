@@ -161,9 +161,6 @@ class PostgresqlDatabase:
     ) -> T:
         return await self._to_its_end(partial(self._commit, work))
 
-    async def make_durable(self) -> None:
-        """Every commit of a server is durable when it returns."""
-
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         arguments = compiled.arguments(values)

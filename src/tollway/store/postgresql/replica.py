@@ -135,9 +135,6 @@ class ReadingDatabase:
     ) -> T:
         return await self._primary.write(work, may_be_lost=may_be_lost)
 
-    async def make_durable(self) -> None:
-        await self._primary.make_durable()
-
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self._primary.write_statement(query, **values)
 

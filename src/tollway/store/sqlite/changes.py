@@ -16,11 +16,6 @@ from tollway.store.database import StoreUnavailableError
 _HEADER_BYTES = 48
 # Parts of the header, in the byte order of the machine.
 _COMMITS, _LAST_FRAME = slice(8, 12), slice(16, 20)
-# The number of this run of the log. Each frame of it has the same.
-_RUN = slice(32, 40)
-# Of the log itself, as its format is documented.
-_LOG_HEADER_BYTES, _PAGE_SIZE = 32, slice(8, 12)
-_FRAME_HEADER_BYTES, _RUN_OF_FRAME = 24, slice(8, 16)
 _ENDINGS = ("", "-wal", "-shm")
 
 
@@ -37,7 +32,6 @@ class ChangeWatch:
             raise StoreUnavailableError(f"{self._file.name} is cut short") from None
         self._seen = b""
         self._record_changes = 0
-        self._log_path = Path(f"{database_path}-wal")
         self._files = {name: _identity(name) for name in map(database_path.__add__, _ENDINGS)}
 
     def check_files(self) -> None:
@@ -77,18 +71,6 @@ class ChangeWatch:
     def log_frames(self) -> int:
         """How long the write-ahead log is, in pages."""
         return _number(self._map[:], _LAST_FRAME)
-
-    def log_goes_on(self) -> bool:
-        """Whether the log has a whole frame after the last commit, which a commit that failed may
-        have written. Looked up in the file: on a disk that has become full or read-only nothing may
-        be there, and SQLite could open the log no more. It takes no frames of an earlier run."""
-        header = self._map[:]
-        with self._log_path.open("rb") as log:
-            page_bytes = int.from_bytes(log.read(_LOG_HEADER_BYTES)[_PAGE_SIZE], "big")
-            frame_bytes = _FRAME_HEADER_BYTES + page_bytes
-            log.seek(_LOG_HEADER_BYTES + _number(header, _LAST_FRAME) * frame_bytes)
-            frame = log.read(frame_bytes)
-        return len(frame) == frame_bytes and frame[_RUN_OF_FRAME] == header[_RUN]
 
     def close(self) -> None:
         """Only after all connections of this process are closed."""

@@ -170,13 +170,6 @@ class Connection:
             with our_errors():
                 raise
 
-    def write_header_again(self) -> None:
-        """Changes nothing, and yet has something to commit: the same header of the file. A commit
-        of nothing would not reach the log, nor wait for the disk."""
-        with our_errors():
-            version = self.raw.pragma("user_version")
-        self.run(f"PRAGMA user_version = {version}")
-
     def checkpoint(self, mode: int) -> None:
         """Writes the write-ahead log back into the file, as much of it as the mode says. It waits
         for other connections, but briefly: a command may read for long."""

@@ -27,7 +27,7 @@ from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
 from tollway.store.sqlite.write_lock import WriteLock
-from tollway.store.sqlite.writer import SqliteTransaction, Writer, write_header_again
+from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
 
@@ -161,9 +161,6 @@ class SqliteDatabase:
         self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
     ) -> T:
         return await self._writer.write(work, may_be_lost=may_be_lost)
-
-    async def make_durable(self) -> None:
-        await self._writer.write(write_header_again)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))

@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
@@ -39,6 +40,9 @@ logger = logging.getLogger("tollway.store")
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Work = Callable[[Transaction], Awaitable[T]]
+# Of the write-ahead log, as its format is documented.
+_LOG_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
 
 
 class SqliteTransaction:
@@ -90,9 +94,6 @@ class SqliteTransaction:
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
         return self._run(self._connection.put_rows, query, rows)
 
-    def write_header_again(self) -> None:
-        self._run(self._connection.write_header_again)
-
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.
 
@@ -124,12 +125,6 @@ class SqliteTransaction:
             # There is nothing else to undo, and nothing was read before that must still be so.
             self._run(self._connection.run, "ROLLBACK; BEGIN IMMEDIATE")
             raise
-
-
-async def write_header_again(transaction: Transaction) -> None:
-    """Work that changes nothing, for its commit."""
-    assert isinstance(transaction, SqliteTransaction)
-    transaction.write_header_again()
 
 
 class _Task(NamedTuple):
@@ -327,15 +322,25 @@ class Writer:
         Such a commit is not visible. But all its frames may be in the log, and after a crash SQLite
         would take them for committed. The next commit is written in their place.
         """
-        if self._changes is None:
-            return False
         try:
-            if self._changes.log_goes_on():
-                self._connected().write_header_again()
-        except (StoreError, apsw.Error, OSError):
+            connection = self._connected()
+            version = connection.raw.pragma("user_version")
+            if self._log_goes_on(connection):
+                # The same again, which is a commit too.
+                connection.run(f"PRAGMA user_version = {version}")
+        except Exception:
+            # Whatever it is: the frames may still be there.
             self._disconnect()
             return False
         return True
+
+    def _log_goes_on(self, connection: Connection) -> bool:
+        """Whether the log may have a frame after the last commit. On a full disk it may not, and
+        then none can be written there either."""
+        frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        frame_bytes = _FRAME_HEADER_BYTES + int(connection.raw.pragma("page_size"))
+        next_ends_at: int = _LOG_HEADER_BYTES + (frames + 1) * frame_bytes
+        return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
 
 def _succeed(answer: asyncio.Future[Any], result: object) -> None:
