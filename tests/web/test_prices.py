@@ -1,8 +1,12 @@
 """Prices and rates that an operator sets on a page: no more than any account could ever pay, and
 none replaced unasked."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import tollway.web
 from tests.support.browsers import Browser
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
@@ -198,3 +202,15 @@ def test_what_is_enabled_along_with_what_is_replaced_is_listed_too(
     asked = operator.send(_PERMISSION, account=account, operation="*", state="may", price="2").text
     assert "Product analysis: 3 calls, calls a second: 50 → 2 calls" in asked
     assert "Paged order query: not enabled → 2 credits, calls a second: 10 (common)" in asked
+
+
+def test_line_breaks_are_kept_in_a_question_and_in_no_form(operator: Browser, store: Store) -> None:
+    style = Path(tollway.web.__file__).with_name("pages.css").read_text(encoding="utf-8")
+    kept = set(re.findall(r"\.([\w-]+) \{ white-space: pre-line", style))
+    account = new_caller(store, price=3).account_id
+    operator.open(f"/operator/account?id={account}")
+    asked = operator.send(_PERMISSION, account=account, operation="*", state="not").text
+    question = re.search(r'<p class="([^"]*)">This changes what', asked)
+    assert question is not None and kept & set(question[1].split())
+    forms = re.findall(r'<form [^>]*class="([^"]*)"', asked)
+    assert forms and not any(kept & set(each.split()) for each in forms)
