@@ -112,3 +112,30 @@ def test_what_was_not_charged_or_cannot_be_given_back_has_no_refund(
         assert answer.status_code == status and said in answer.text
     store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
     assert "Refund" not in operator.open(f"/operator/request?id={call}").text
+
+
+def test_a_refund_has_a_reason(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    call = _paid(gateway, new_caller(store), question)
+    operator.open(f"/operator/request?id={call}")
+    for note in ("", " ", "\n"):
+        for sure in ("", "yes"):
+            refused = operator.send(_REFUND, id=call, note=note, sure=sure)
+            assert refused.status_code == 400 and "A reason is missing" in refused.text
+            assert "After this it has" not in refused.text
+            assert re.search(r'<input[^>]* name="note"[^>]* autofocus', refused.text)
+    assert not store.run(f"SELECT 1 FROM entry WHERE request_id = '{call}' AND kind = 'top_up'")
+
+
+def test_a_reason_with_line_breaks_adds_no_line_to_the_question(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store)
+    call = _paid(gateway, caller, question)
+    note, shown = "wrong\r\n\u2028figures\nNothing is charged", "wrong figures Nothing is charged"
+    operator.open(f"/operator/request?id={call}")
+    assert f"Reason: {shown}</p>" in operator.send(_REFUND, note=note).text
+    operator.open(f"/operator/account?id={caller.account_id}")
+    top_up = {"account": caller.account_id, "unit": _UNIT, "amount": "1", "note": note}
+    assert f"Reason: {shown}</p>" in operator.send("/operator/account/top-up", **top_up).text

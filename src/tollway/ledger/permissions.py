@@ -80,11 +80,8 @@ async def grant(
     database: Database, account_wanted: str, given: Permission, runtime: Runtime = UNATTENDED
 ) -> None:
     """Enables an operation for an account, or changes its price and rate there."""
-    _check_price(given.price)
-    if given.rate_limit is not None and given.rate_limit < 1:
-        raise LedgerError("A rate is a whole number of calls a second, at least 1.")
-    if given.rate_limit is not None and given.rate_limit > RATE_MAX:
-        raise LedgerError("A rate is {most:,} calls a second at most.", most=RATE_MAX)
+    check_price(given.price)
+    check_rate(given.rate_limit)
 
     async def work(transaction: Transaction) -> None:
         await directory_changed(transaction)
@@ -160,7 +157,7 @@ async def set_closed(
 async def set_price(
     database: Database, operation: str, price: int, runtime: Runtime = UNATTENDED
 ) -> None:
-    _check_price(price)
+    check_price(price)
 
     async def work(transaction: Transaction) -> None:
         await directory_changed(transaction)
@@ -189,8 +186,15 @@ async def _record_state(
     )
 
 
-def _check_price(price: int | None) -> None:
+def check_price(price: int | None) -> None:
     if price is not None and price < 0:
         raise LedgerError("A price is a whole number, 0 or more.")
     if price is not None and price > PRICE_MAX:
         raise LedgerError("A price is {most:,} at most.", most=PRICE_MAX)
+
+
+def check_rate(rate: int | None) -> None:
+    if rate is not None and rate < 1:
+        raise LedgerError("A rate is a whole number of calls a second, at least 1.")
+    if rate is not None and rate > RATE_MAX:
+        raise LedgerError("A rate is {most:,} calls a second at most.", most=RATE_MAX)

@@ -197,11 +197,18 @@ class Context:
     def optional_number(self, name: str, label: str, most: int = _NUMBER_MAX) -> int | None:
         return self.whole_number(name, label, most) if self.form.get(name, "").strip() else None
 
-    def confirm(self, question: str, button: str, *, is_harmless: bool = False) -> None:
+    def confirm(
+        self, question: str, button: str, *, is_harmless: bool = False, is_exact: bool = False
+    ) -> None:
         """Asks before an act; what comes after it is done once the reader has confirmed it."""
-        problem = "" if self.refused is None else self.refused.problem
         asked = self.web.ask_once(
-            self.visit, self.form, question, button, is_harmless=is_harmless, problem=problem
+            self.visit,
+            self.form,
+            question,
+            button,
+            is_harmless=is_harmless,
+            is_exact=is_exact,
+            problem="" if self.refused is None else self.refused.problem,
         )
         if asked is not None:
             raise _NotConfirmedError(asked)

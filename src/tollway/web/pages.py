@@ -1,6 +1,7 @@
 """What every page shares: rendering, forms, errors, and the headers that keep it safe."""
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -219,19 +220,25 @@ class Web(Generic[P]):
         button: str,
         *,
         is_harmless: bool = False,
+        is_exact: bool = False,
         problem: str = "",
     ) -> Response | None:
         """Asks before an act that cannot be undone; None once the reader has confirmed it. One that
-        takes nothing away is harmless, and is asked about without a warning. `problem` is why it
-        was refused after it was confirmed."""
-        if form.get("sure") == "yes":
+        takes nothing away is harmless, and is asked about without a warning. An exact question is
+        asked again if it reads differently by the time it is confirmed. `problem` is why it was
+        refused after it was confirmed."""
+        say, sure = visit.view.say, "yes"
+        if is_exact:
+            sure = hashlib.sha256(question.encode()).hexdigest()
+            if form.get("sure"):
+                problem = say("Something has changed meanwhile. Check it again.")
+        if form.get("sure") == sure:
             return None
         hidden = {name: form[name] for name in form if name not in ("form_token", CAME_FROM)}
-        say = visit.view.say
         asked = Form(
             visit.view.address,
             button,
-            hidden={**hidden, "sure": "yes"},
+            hidden={**hidden, "sure": sure},
             note=question,
             problem=problem,
             tone="act" if is_harmless else "warn",

@@ -144,6 +144,11 @@ def grouped(number: float) -> str:
     return f"{number:,}"
 
 
+def one_line(text: str) -> str:
+    """What was typed, without line breaks: a question keeps those that it has."""
+    return " ".join(text.split())
+
+
 def short_id(text: str) -> str:
     """An id as lists show it: enough to tell it from its neighbours."""
     return text if len(text) <= 16 else f"{text[:8]}…{text[-6:]}"

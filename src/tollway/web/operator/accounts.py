@@ -42,7 +42,7 @@ from tollway.web.operator.permissions import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import amount, listed, sentence
+from tollway.web.wording import amount, listed, one_line, sentence
 
 PATH = "/operator/accounts"
 ONE = ACCOUNT
@@ -187,7 +187,7 @@ async def top_up_act(context: Context) -> Response:
             account=account.name,
             before=amount(say, unit, before),
             after=amount(say, unit, before + number),
-            reason=context.form.get("note", ""),
+            reason=one_line(context.form.get("note", "")),
         ),
         button,
         is_harmless=number > 0,

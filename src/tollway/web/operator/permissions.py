@@ -1,6 +1,6 @@
 """What an account may call, at which price and rate: on its page, and how that is changed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 
 from starlette.responses import Response
 
@@ -11,6 +11,8 @@ from tollway.ledger.permissions import (
     RATE_MAX,
     OperationState,
     Permission,
+    check_price,
+    check_rate,
     common_price,
     grant,
     list_permissions,
@@ -102,6 +104,8 @@ def _wanted(context: Context) -> tuple[list[str], Permission | None]:
         return names, None
     price = context.optional_number("price", say("Price"), PRICE_MAX)
     rate = context.optional_number("rate", say("Calls a second"), RATE_MAX)
+    check_price(price)
+    check_rate(rate)
     return names, Permission(wanted, price, rate)
 
 
@@ -123,19 +127,21 @@ def _terms(
     )
 
 
-def _replaced(
+async def _changes(
     context: Context,
-    changes: Sequence[tuple[Permission, Permission | None]],
-    states: Mapping[str, OperationState],
-) -> Iterator[str]:
-    for before, after in changes:
-        operation = BY_NAME[before.operation]
-        yield context.say(
-            "{operation}: {before} → {after}",
-            operation=context.say(operation.title),
-            before=_terms(context, operation, before, states),
-            after=_terms(context, operation, after, states),
-        )
+    held: Mapping[str, Permission],
+    after: Mapping[str, Permission | None],
+) -> AsyncIterator[str]:
+    states = await operation_states(context.database)
+    for name, permission in after.items():
+        if held.get(name) != permission:
+            operation = BY_NAME[name]
+            yield context.say(
+                "{operation}: {before} → {after}",
+                operation=context.say(operation.title),
+                before=_terms(context, operation, held.get(name), states),
+                after=_terms(context, operation, permission, states),
+            )
 
 
 async def permission_act(context: Context) -> Response:
@@ -148,18 +154,18 @@ async def permission_act(context: Context) -> Response:
         for name in names
         if given is not None or name in held
     }
-    changes = [
-        (held[each], after[each]) for each in after if held.get(each, after[each]) != after[each]
-    ]
-    if changes:
-        lines = _replaced(context, changes, await operation_states(database))
+    changes = [line async for line in _changes(context, held, after)]
+    is_replaced = any(held.get(name, after[name]) != after[name] for name in after)
+    # What was asked about may have been disabled since: it is not enabled again unasked.
+    if is_replaced or (changes and "sure" in context.form):
         context.confirm(
             say(
                 "This changes what {account} has:\n{changes}",
                 account=account.name,
-                changes="\n".join(lines),
+                changes="\n".join(changes),
             ),
             say("Save"),
+            is_exact=True,
         )
     for name, permission in after.items():
         if permission is None:

@@ -8,6 +8,7 @@ from tollway.contract.operation import Operation
 from tollway.ledger.permissions import (
     PRICE_MAX,
     OperationState,
+    check_price,
     common_price,
     operation_states,
     set_closed,
@@ -80,18 +81,21 @@ def _chosen(context: Context) -> Operation:
 async def price_act(context: Context) -> Response:
     say, operation = context.say, _chosen(context)
     price = context.whole_number("price", say("Price"), PRICE_MAX)
+    check_price(price)
     before = common_price(operation, await operation_states(context.database))
     unit = operation.balance_unit
-    context.confirm(
-        say(
-            "{operation} costs {before}. After this it costs {after}, for all accounts that have "
-            "no price of their own.",
-            operation=say(operation.title),
-            before=amount(say, unit, before),
-            after=amount(say, unit, price),
-        ),
-        say("Set price"),
-    )
+    if price != before:
+        context.confirm(
+            say(
+                "{operation} costs {before}. After this it costs {after}, for all accounts that "
+                "have no price of their own.",
+                operation=say(operation.title),
+                before=amount(say, unit, before),
+                after=amount(say, unit, price),
+            ),
+            say("Set price"),
+            is_exact=True,
+        )
     await set_price(context.database, operation.name, price, context.runtime)
     return context.go(PATH)
 

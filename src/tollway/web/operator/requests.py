@@ -19,7 +19,7 @@ from tollway.web.call_log import call_log
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
-from tollway.web.wording import amount, grouped
+from tollway.web.wording import amount, grouped, one_line
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
@@ -107,6 +107,10 @@ async def refund_act(context: Context) -> Response:
     if unit is None or receipt.outcome is not Outcome.CHARGED:
         raise PageError(409, "That is not possible", "The call was not charged.")
     given_back = _given_back(context, receipt)
+    if not note.strip():
+        raise PageError(
+            400, "A reason is missing", "Fill in the field {field}.", field=say("Reason")
+        ).at("note")
     account = await find_account(context.database, receipt.account_id)
     before = await amount_left(context.database, account.id, unit)
     context.confirm(
@@ -117,7 +121,7 @@ async def refund_act(context: Context) -> Response:
             account=account.name,
             before=amount(say, unit, before),
             after=amount(say, unit, before + given_back),
-            reason=note,
+            reason=one_line(note),
         ),
         say("Refund {amount}", amount=amount(say, unit, given_back)),
         is_harmless=True,
