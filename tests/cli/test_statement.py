@@ -181,6 +181,34 @@ def test_a_month_of_which_entries_were_deleted_has_none(
     assert "1,138" in whole
 
 
+def test_an_account_with_deleted_entries_is_listed_without_figures_beside_the_others(
+    tollway: Command, account_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _set_clock(monkeypatch, JANUARY + 1)
+    tollway("account", "open", "busy")
+    tollway("credit", "add", "busy", "30")
+    _set_clock(monkeypatch, round(datetime(2026, 5, 15, tzinfo=UTC).timestamp()))
+    monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "60")
+    assert tollway("retention", "apply").status == 0
+    of_all = ("ledger", "statement", "--month", "2026-02")
+    shown = tollway(*of_all)
+    assert shown.status == 1 and shown.err.endswith("there is no statement of acme.\n")
+    rows = [line.split() for line in shown.out.splitlines()[3:]]
+    assert rows == [
+        ["acme", *"--------"],
+        ["busy", "credits", "30", "0", "0", "0", "0", "0", "30"],
+    ]
+    file = tmp_path / "february.csv"
+    assert tollway(*of_all, "--out", str(file)).status == 1
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        written = list(csv.DictReader(stream))
+    assert [(each["account"], each["after"]) for each in written] == [("acme", ""), ("busy", "30")]
+    listed = tollway(*of_all, "--json")
+    assert listed.status == 1
+    found = [(each["account"], each["is_complete"], len(each["units"])) for each in listed.json]
+    assert found == [("acme", False, 0), ("busy", True, 1)]
+
+
 @pytest.mark.parametrize("month", ["2026", "2026-13", "January", "2026-01-31", "9999-12", "2026-1"])
 def test_what_is_no_month_is_refused(tollway: Command, account_id: str, month: str) -> None:
     for command in ("statement", "export"):

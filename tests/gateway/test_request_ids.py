@@ -87,6 +87,18 @@ def test_a_push_that_is_rejected_has_an_id_a_line_and_a_count(
     assert grown - sample(before, "tollway_pushes_total", **labels) == 1
 
 
+@pytest.mark.parametrize("path", ["/push/order", "//push/orders"])
+def test_a_push_to_an_unknown_path_has_an_id_a_line_and_a_count(served: Gateway, path: str) -> None:
+    before = metrics(served)
+    answer = served.client.post(served.base_url + path, content=b"[]")
+    assert answer.status_code == 404
+    line = _line(served, answer.headers["x-request-id"], "tollway.push")
+    assert (line["kind"], line["outcome"], line["status"]) == ("unknown", "unknown_path", 404)
+    labels = {"kind": "unknown", "outcome": "unknown_path"}
+    grown = sample(metrics(served), "tollway_pushes_total", **labels)
+    assert grown - sample(before, "tollway_pushes_total", **labels) == 1
+
+
 def test_a_push_with_a_wrong_record_is_logged_and_counted_and_a_good_one_only_counted(
     served: Gateway, secret: str
 ) -> None:

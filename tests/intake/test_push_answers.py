@@ -50,13 +50,26 @@ def test_an_answer_without_a_wrong_record_has_no_problems(served: Gateway, secre
     assert set(answer) == {"stored", "unchanged", "rejected"}
 
 
-@pytest.mark.parametrize("path", ["/push/order", "/push/", "/push", "/push/orders/"])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer none"}], ids=["plain", "token"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/push/order", "/push/", "/push", "/push/orders/"),
+        # As it is sent by a program whose address of the gateway ends with a slash.
+        *("//push/orders", "///push//orders", "/push//orders", "//push"),
+    ],
+)
 def test_404_a_path_that_takes_no_push_is_never_an_acknowledgement(
-    served: Gateway, secret: str, path: str
+    served: Gateway, secret: str, path: str, headers: dict[str, str]
 ) -> None:
-    answer = served.client.post(path, content=b"[]")
+    answer = served.client.post(served.base_url + path, content=b"[]", headers=headers)
     assert answer.status_code == 404
     assert answer.json() == {
         "error": "Nothing is pushed to this path: send to /push/coupon-claims or /push/orders."
     }
     assert len(answer.headers["x-request-id"]) == 26
+
+
+def test_a_path_that_only_begins_like_a_push_is_an_unknown_operation(served: Gateway) -> None:
+    answer = served.client.post("/pushes/orders", content=b"[]")
+    assert (answer.status_code, answer.json()["code"]) == (200, 404)

@@ -51,6 +51,8 @@ def test_100_parameter_missing(
         ("order_sn", "x" * 65, "65 characters"),
         ("order_sn", "SN2026\n0001", "line break"),
         ("order_sn", "SN2026\x1b[31m01", "control character"),
+        ("order_sn", "ORD\u202e12345678", "cannot be seen"),
+        ("order_sn", "ORD\u200b12345678", "cannot be seen"),
         ("sender_name", "名" * 40, "40 characters"),
         ("sender_detail", "路" * 256, "256 characters"),
         ("waybill_type", "4", "known values"),

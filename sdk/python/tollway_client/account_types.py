@@ -107,9 +107,11 @@ class LedgerEntry:
     at_ms: int
     """When, in milliseconds since 1970."""
     operation: Optional[str]
-    """The operation's name; null unless a call made the entry."""
+    """The operation's name; of a refund, that of the call it refunds; null for other top-ups and
+    corrections."""
     request_id: Optional[str]
-    """The X-Request-Id of the call; null unless a call made the entry."""
+    """The X-Request-Id of the call; of a refund, of the call it refunds; null for other top-ups
+    and corrections."""
     token_id: Optional[str]
     """Id of the token; null unless a call made the entry."""
     note: Optional[str]

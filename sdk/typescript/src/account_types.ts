@@ -87,9 +87,15 @@ export interface LedgerEntry {
   balance_after: number;
   /** When, in milliseconds since 1970. */
   at_ms: number;
-  /** The operation's name; null unless a call made the entry. */
+  /**
+   * The operation's name; of a refund, that of the call it refunds; null for other top-ups and
+   * corrections.
+   */
   operation: string | null;
-  /** The X-Request-Id of the call; null unless a call made the entry. */
+  /**
+   * The X-Request-Id of the call; of a refund, of the call it refunds; null for other top-ups
+   * and corrections.
+   */
   request_id: string | null;
   /** Id of the token; null unless a call made the entry. */
   token_id: string | null;

@@ -9,7 +9,7 @@ and around a number, time, code or phone neither are marks that cannot be seen.
 
 import re
 from typing import Any, Protocol
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import msgspec
 
@@ -54,7 +54,7 @@ _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整�
 # Of C0 and C1, and the two separators of Unicode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HAS_CONTROL = Phrase("it contains a line break or a control character", "包含换行符或控制字符")
-
+_HAS_UNSEEN = Phrase("it contains a character that cannot be seen", "包含不可见字符")
 
 # Of direction, of no width and of byte order: a text that is copied often brings some along.
 _UNSEEN = "".join(
@@ -129,6 +129,9 @@ class Line(Text, frozen=True):
         text = super().read(raw)
         if has_control(text):
             raise Unfit(_HAS_CONTROL)
+        # Two texts that look the same would be two orders, and both be paid for.
+        if not text.isprintable() and any(category(each) == "Cf" for each in text):
+            raise Unfit(_HAS_UNSEEN)
         return text
 
 

@@ -16,7 +16,7 @@ from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
-from tollway.contract.nesting import is_too_deep
+from tollway.contract.nesting import LEVELS_MAX, is_too_deep
 from tollway.contract.reasons import Reason, Refusal
 
 V = TypeVar("V")
@@ -226,6 +226,7 @@ def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, b
 
 
 _NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")
+_TOO_DEEP = Phrase(f"it is nested on more than {LEVELS_MAX} levels", f"嵌套超过 {LEVELS_MAX} 层")
 _NOT_OBJECT = Phrase("it is not a JSON object", "不是 JSON 对象")
 JSON_TYPE = "application/json"
 _decode_json = msgspec.json.Decoder().decode
@@ -251,13 +252,17 @@ def read_json(
             f"第 {line} 行第 {column} 列{_NOT_JSON.zh}",
         )
         raise _unreadable(BODY, at) from None
-    # A number of thousands of digits is a ValueError, very many levels a RecursionError.
-    except (ValueError, RecursionError):
+    # A number of thousands of digits.
+    except ValueError:
         raise _unreadable(BODY, _NOT_JSON) from None
+    except RecursionError:
+        raise _unreadable(BODY, _TOO_DEEP) from None
     if not isinstance(values, dict):
         raise _unreadable(BODY, _NOT_OBJECT)
-    if members.has_constant or is_too_deep(values):
+    if members.has_constant:
         raise _unreadable(BODY, _NOT_JSON)
+    if is_too_deep(values):
+        raise _unreadable(BODY, _TOO_DEEP)
     return values
 
 

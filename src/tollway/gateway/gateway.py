@@ -12,7 +12,7 @@ from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
-from tollway.gateway.pages import LazyPages, Pages, wants_page
+from tollway.gateway.pages import PUSH_PATH, LazyPages, Pages, is_push, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
@@ -203,6 +203,9 @@ class Gateway:
         site = await self._site.made()
         if site.has(scope["raw_path"], headers):
             await site(scope, receive, send)
+        elif is_push(scope):
+            # The envelope has status 200, which its sender would take for an acknowledgement.
+            await site.answer_at(PUSH_PATH, scope, receive, send)
         elif wants_page(scope, headers):
             await site.answer_missing(scope, receive, send)
         else:

@@ -5,6 +5,7 @@ gateways never need it: it is loaded with the first request for any of it, besid
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -61,6 +62,14 @@ _CROWDED_HEADERS = [
 # Programs call what is below these paths; no browser does.
 _API_PREFIXES = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
 _ACCEPT_MAX = 512
+PUSH_PATH = "/push"
+# Also with slashes too many, as where an address that ends with one is put before a path.
+_PUSH = re.compile(rb"/+push(/|\Z)")
+
+
+def is_push(scope: Scope) -> bool:
+    """Whether a request means to push records, if only to a path that takes none."""
+    return scope["method"] == "POST" and _PUSH.match(scope["raw_path"]) is not None
 
 
 def wants_page(scope: Scope, headers: dict[bytes, bytes]) -> bool:
@@ -123,7 +132,10 @@ class Pages:
     async def answer_missing(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The page which says that there is no such page. Its own path is routed: that of the
         request may be another spelling of a page's, which proxies do not know."""
-        path = self._missing_path
+        await self.answer_at(self._missing_path, scope, receive, send)
+
+    async def answer_at(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request as if it were one for this path."""
         await self({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

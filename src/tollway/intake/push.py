@@ -44,11 +44,15 @@ _NOT_SIGNED = (
     "The push is not signed by a known source just now: check webhook-source, the secret, that "
     "webhook-id, webhook-timestamp and the body are signed as they are sent, and your clock."
 )
+# What the metrics and the log call the kind of a push to a path that takes none: never the path,
+# which could be anything.
+_UNKNOWN = "unknown"
 # What the metrics call each status.
 _OUTCOMES = {
     200: "stored",
     400: "malformed",
     401: "unsigned",
+    404: "unknown_path",
     408: "timed_out",
     413: "too_large",
     500: "failed",
@@ -255,7 +259,16 @@ def push_routes(
     known = " or ".join(sorted(f"/push/{kind.name}" for kind in pushed))
     # The envelope of an unknown path has status 200, which a sender takes for an acknowledgement.
     missing = _error(404, f"Nothing is pushed to this path: send to {known}.")
-    others = [Route("/push", missing), Route("/push/{rest:path}", missing)]
+
+    async def refuse(_request: Request, _facts: _PushFacts) -> Response:
+        return missing
+
+    refused = partial(_recorded, _UNKNOWN, refuse, metrics, log)
+    others = [
+        route
+        for path in ("/push", "/push/{rest:path}")
+        for route in (Route(path, refused, methods=["POST"]), Route(path, missing))
+    ]
     return [*(route for kind in pushed for route in routes(kind)), *others]
 
 
