@@ -50,7 +50,8 @@ _SHM_UNLOCK = 1
 class Fault(NamedTuple):
     """So many calls in a row fail, from the one with the number `at` on; the first is 1.
 
-    With a name, calls of that function alone count, until it begins.
+    With a name, the first is the next call of that function; if it is alone, calls of other
+    functions do not count until it fails.
     """
 
     at: int
@@ -58,6 +59,7 @@ class Fault(NamedTuple):
     how: str = BEFORE
     times: int = 1
     name: str = ""
+    is_alone: bool = False
 
     def code(self, call: str) -> int:
         return _IO_ERRORS[call] if self.kind == IOERR else _CODES[self.kind]
@@ -137,7 +139,8 @@ class FaultyDisk:
         if fault is None:
             return None
         with self._lock:
-            if self._calls < fault.at and fault.name not in ("", call):
+            others_count = self._calls and not (fault.is_alone and self._calls < fault.at)
+            if not others_count and fault.name not in ("", call):
                 return None
             self._calls += 1
             if not fault.at <= self._calls < fault.at + fault.times:

@@ -187,7 +187,8 @@ def test_the_first_commit_of_a_log_does_not_come_back_either(on_bench: OnBench, 
 
     async def test(bench: Bench) -> None:
         # The first wait is for the header of the log, the second for what was committed.
-        answers = await bench.settle([None, bench.commit_fails(Fault(2, kind, name="xSync"))])
+        fault = Fault(2, kind, name="xSync", is_alone=True)
+        answers = await bench.settle([None, bench.commit_fails(fault)])
         bench.disk.work()
         assert bench.disk.failed == ["xSync"]
         assert not any(isinstance(each, StoreDoubtError) for each in answers)
