@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from tollway.contract.language import Phrase
+
 # Half of what Python allows its own functions, so that each that goes through the value can. How
 # much the readers of JSON allow differs: since Python 3.12 it is many times that.
 LEVELS_MAX = 500
+TOO_DEEP = Phrase(f"it is nested on more than {LEVELS_MAX} levels", f"嵌套超过 {LEVELS_MAX} 层")
 
 
 def is_too_deep(values: dict[str, object]) -> bool:

@@ -16,7 +16,7 @@ from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
-from tollway.contract.nesting import LEVELS_MAX, is_too_deep
+from tollway.contract.nesting import TOO_DEEP, is_too_deep
 from tollway.contract.reasons import Reason, Refusal
 
 V = TypeVar("V")
@@ -226,7 +226,6 @@ def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, b
 
 
 _NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")
-_TOO_DEEP = Phrase(f"it is nested on more than {LEVELS_MAX} levels", f"嵌套超过 {LEVELS_MAX} 层")
 _NOT_OBJECT = Phrase("it is not a JSON object", "不是 JSON 对象")
 JSON_TYPE = "application/json"
 _decode_json = msgspec.json.Decoder().decode
@@ -252,17 +251,16 @@ def read_json(
             f"第 {line} 行第 {column} 列{_NOT_JSON.zh}",
         )
         raise _unreadable(BODY, at) from None
-    # A number of thousands of digits.
-    except ValueError:
+    except ValueError:  # A number of thousands of digits.
         raise _unreadable(BODY, _NOT_JSON) from None
     except RecursionError:
-        raise _unreadable(BODY, _TOO_DEEP) from None
+        raise _unreadable(BODY, TOO_DEEP) from None
     if not isinstance(values, dict):
         raise _unreadable(BODY, _NOT_OBJECT)
     if members.has_constant:
         raise _unreadable(BODY, _NOT_JSON)
     if is_too_deep(values):
-        raise _unreadable(BODY, _TOO_DEEP)
+        raise _unreadable(BODY, TOO_DEEP)
     return values
 
 
@@ -380,8 +378,6 @@ def read_body(
 
 _NOT_GZIP = Phrase("it is not whole gzip, as its Content-Encoding says", "不是完整的 gzip 数据")
 _OTHER_PACKING = Phrase("its Content-Encoding is not gzip", "Content-Encoding 不是 gzip")
-# The format of gzip, with its header and checksum.
-_GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 def unpacked(content_encoding: str, body: bytes, limit: int) -> bytes:
@@ -391,7 +387,7 @@ def unpacked(content_encoding: str, body: bytes, limit: int) -> bytes:
         return body
     if packing not in ("gzip", "x-gzip"):
         raise _unreadable(BODY, _OTHER_PACKING)
-    unpacker = zlib.decompressobj(_GZIP_BITS)
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)  # The format of gzip.
     try:
         content = unpacker.decompress(body, limit + 1)
     except zlib.error:
