@@ -2,13 +2,13 @@
 
 import html
 import re
-import time
 
 import httpx
 
 from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.identity.sign_in_links import Invitation, ensure_operator, new_link
 from tollway.store.database import Database
@@ -72,11 +72,7 @@ def operator_link(store: Store) -> str:
 
 def open_until(browser: Browser, path: str, text: str) -> str:
     """The page, once it has this text."""
-    deadline_s = time.monotonic() + 30
-    while text not in browser.open(path).text:
-        assert time.monotonic() < deadline_s, browser.page
-        time.sleep(0.05)
-    return browser.page
+    return eventually(lambda: browser.open(path).text, lambda page: text in page)
 
 
 def recorded_acts(operator: Browser) -> str:
