@@ -5,13 +5,7 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    OneOf,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, Endpoint, OneOf, endpoint
 from tollway.consent.grants import Grant, GrantRequest
 from tollway.consent.owners import credential_of
 from tollway.contract.fields import Field, Text, Whole

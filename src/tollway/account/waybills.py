@@ -11,13 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    OneOf,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, Endpoint, OneOf, endpoint
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
@@ -209,10 +203,7 @@ async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCal
         await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
     except CancelDeclinedError as error:
         raise Refusal(
-            Reason.PARAMETER_INVALID,
-            field="object_id",
-            problem=error.why,
-            expected=_CANCELLABLE,
+            Reason.PARAMETER_INVALID, field="object_id", problem=error.why, expected=_CANCELLABLE
         ) from None
     except CarrierError:
         # Its text is for the operator.

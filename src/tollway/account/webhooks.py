@@ -242,13 +242,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
     endpoint(
-        "webhooks/test",
-        "Send a test event",
-        Nothing,
-        Done,
-        _test,
-        changes=True,
-        own_reasons=_FULL,
+        "webhooks/test", "Send a test event", Nothing, Done, _test, changes=True, own_reasons=_FULL
     ),
     endpoint(
         "webhooks/deliveries",

@@ -62,8 +62,7 @@ CAPS = Check(
     .join(token, token.c.id == token_day.c.token_id)
     .where(
         or_(
-            token_day.c.credits > token.c.credits_per_day,
-            token_day.c.calls > token.c.calls_per_day,
+            token_day.c.credits > token.c.credits_per_day, token_day.c.calls > token.c.calls_per_day
         )
     ),
     _tell_cap,

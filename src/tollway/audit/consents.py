@@ -56,8 +56,7 @@ _uses = (
     select(func.count())
     .select_from(
         consent.join(consent_use, _its_consent).join(
-            entry,
-            and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation),
+            entry, and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation)
         )
     )
     .where(

@@ -27,9 +27,7 @@ _uncounted = (
     select(_claim.sid, _claim.claim_type, _its_hour, NO_COUNT, NO_COUNT)
     .where(
         ~exists().where(
-            _hour.sid == _claim.sid,
-            _hour.claim_type == _claim.claim_type,
-            _hour.hour == _its_hour,
+            _hour.sid == _claim.sid, _hour.claim_type == _claim.claim_type, _hour.hour == _its_hour
         )
     )
     .distinct()

@@ -9,18 +9,7 @@ statement.
 
 from collections.abc import Iterator
 
-from sqlalchemy import (
-    BigInteger,
-    and_,
-    cast,
-    exists,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import BigInteger, and_, cast, exists, func, literal, null, or_, select, union_all
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
@@ -65,12 +54,7 @@ _is_behind = exists().where(
     archived_balance.c.number > usage_cursor.c.number,
 )
 _wrong = (
-    select(
-        _parts.c.account_id,
-        _parts.c.unit,
-        func.sum(_parts.c.summed),
-        func.sum(_parts.c.taken),
-    )
+    select(_parts.c.account_id, _parts.c.unit, func.sum(_parts.c.summed), func.sum(_parts.c.taken))
     .where(~_is_behind)
     .group_by(_parts.c.account_id, _parts.c.unit)
     .having(func.sum(_parts.c.summed) != func.sum(_parts.c.taken))

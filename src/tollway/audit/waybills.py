@@ -133,9 +133,7 @@ _mispaid = select(*(_each.c[name] for name in _REPORTED)).where(
 # A union that is added up, and not a join, because either side may be missing.
 _laid_under = union_all(
     select(
-        waybill.c.account_id,
-        func.sum(waybill.c.price).label("priced"),
-        literal(0).label("charged"),
+        waybill.c.account_id, func.sum(waybill.c.price).label("priced"), literal(0).label("charged")
     )
     .where(_is_paid)
     .group_by(waybill.c.account_id),
@@ -167,11 +165,7 @@ def _tell_unequal(row: Row) -> Iterator[Breach]:
 
 
 WAYBILLS_PAID = Check(
-    "waybills_paid",
-    "each waybill has the charge that it costs",
-    waybill,
-    _mispaid,
-    _tell_mispaid,
+    "waybills_paid", "each waybill has the charge that it costs", waybill, _mispaid, _tell_mispaid
 )
 WAYBILL_CHARGES = Check(
     "waybill_charges",

@@ -69,8 +69,7 @@ async def write_label(
     session: Session,
     number: NumberArgument,
     out: Annotated[
-        Path,
-        option("The file to make; its name ends in .pdf, .png or .zpl.", metavar="FILE"),
+        Path, option("The file to make; its name ends in .pdf, .png or .zpl.", metavar="FILE")
     ],
     carrier: CarrierOption = None,
     font: Annotated[

@@ -64,11 +64,7 @@ class AuthorizePages:
     """Asks the owner, and takes the answer."""
 
     def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        links: ConsentLinks,
-        grant_days: int,
+        self, web: Web[Owner], database: Database, links: ConsentLinks, grant_days: int
     ) -> None:
         self._web = web
         self._database = database

@@ -61,11 +61,7 @@ def _columns(
 
 
 def lines(
-    labels: Sequence[str],
-    series: Sequence[Series],
-    title: str,
-    say: Say,
-    marked: int | None = None,
+    labels: Sequence[str], series: Sequence[Series], title: str, say: Say, marked: int | None = None
 ) -> Markup:
     """Lines over time, on half of a page; one position can be marked."""
     return _lines(labels, series, title, say, marked, HALF) + _lines(

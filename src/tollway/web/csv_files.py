@@ -53,11 +53,7 @@ async def ledger_file(context: Context, account_id: str) -> Response:
 
 
 def csv_file(
-    context: Context,
-    name: str,
-    names: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    before: str,
+    context: Context, name: str, names: Sequence[str], rows: Sequence[Sequence[object]], before: str
 ) -> Response:
     """A file; with `before`, what its next one begins before, the last line leads there."""
     content = io.StringIO(_BYTE_ORDER_MARK)

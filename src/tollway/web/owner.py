@@ -17,12 +17,7 @@ from tollway.consent.grants import (
     revoke_grant,
 )
 from tollway.consent.links import AUTHORIZE_PATH
-from tollway.consent.owners import (
-    Owner,
-    credential_of,
-    credential_of_login,
-    sign_out_everywhere,
-)
+from tollway.consent.owners import Owner, credential_of, credential_of_login, sign_out_everywhere
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import StoredPassword
 from tollway.ledger import LedgerError

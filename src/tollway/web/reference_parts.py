@@ -150,12 +150,7 @@ def parameters_of(operation: Operation, view: View) -> Table:
         for name, field, required, others in declared_fields(operation.request_type)
     ]
     titles = [*map(say, sentences("Parameter", "Required", "Meaning", "Values", "Other spellings"))]
-    return Table(
-        titles,
-        rows,
-        Empty(say("It takes no parameters.")),
-        title=say("Parameters"),
-    )
+    return Table(titles, rows, Empty(say("It takes no parameters.")), title=say("Parameters"))
 
 
 def fields_of(operation: Operation, view: View) -> Table:
@@ -253,10 +248,7 @@ _RULES = (
             "webhooks/redeliver sends one again."
         ),
     ),
-    (
-        sentence("A new secret"),
-        sentence("After webhooks/rotate both secrets sign for a day."),
-    ),
+    (sentence("A new secret"), sentence("After webhooks/rotate both secrets sign for a day.")),
     (
         sentence("Address"),
         sentence("It is https and public; your operator can allow internal hosts."),

@@ -37,11 +37,7 @@ async def statement_page(
     if made.is_complete:
         blocks.append(_operations(context, made))
     return context.page(
-        say("Statement"),
-        blocks,
-        lead=f"{account.name} · {month}",
-        crumbs=crumbs,
-        is_printable=True,
+        say("Statement"), blocks, lead=f"{account.name} · {month}", crumbs=crumbs, is_printable=True
     )
 
 

@@ -153,10 +153,7 @@ _GIVE_BACK = Query(
     lambda: (
         webhook_delivery.update()
         .where(*_its_key, _is_leased)
-        .values(
-            next_at_ms=_now_ms,
-            attempts=webhook_delivery.c.attempts - 1,
-        )
+        .values(next_at_ms=_now_ms, attempts=webhook_delivery.c.attempts - 1)
     )
 )
 # One that was not delivered is no longer this worker's to settle if its caller has asked for it
@@ -337,8 +334,4 @@ def _pause_s(attempts: int) -> int:
 
 
 def _key(due: _Due) -> dict[str, object]:
-    return {
-        "of_account": due.account_id,
-        "of_endpoint": due.endpoint_id,
-        "of_number": due.number,
-    }
+    return {"of_account": due.account_id, "of_endpoint": due.endpoint_id, "of_number": due.number}

@@ -13,16 +13,7 @@ from tollway.operations.product_analysis.operation import (
     TrafficEntry,
 )
 from tollway.web.area import Context
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Chart,
-    Columns,
-    Empty,
-    Figure,
-    Figures,
-    Table,
-)
+from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Table
 from tollway.web.charts import Series, lines
 from tollway.web.wording import grouped, sentence
 

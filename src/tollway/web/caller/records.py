@@ -17,13 +17,7 @@ from tollway.web.call_log import (
     wanted_page,
 )
 from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.csv_files import (
-    CSV_ROWS_MAX,
-    CSV_STEP,
-    before_number,
-    csv_file,
-    ledger_file,
-)
+from tollway.web.csv_files import CSV_ROWS_MAX, CSV_STEP, before_number, csv_file, ledger_file
 from tollway.web.receipts import receipt_blocks, wanted_receipt
 from tollway.web.statements import statement_page
 from tollway.web.wording import exact_time

@@ -7,16 +7,7 @@ from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
 from tollway.web.account_parts import CONSENTED, grants_after, older_grants, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Empty,
-    Field,
-    Filters,
-    Form,
-    Secret,
-    Table,
-)
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret, Table
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentences

@@ -20,15 +20,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Facts,
-    Field,
-    Form,
-    Link,
-    Notice,
-)
+from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
 from tollway.web.csv_files import before_number, ledger_file
 from tollway.web.member_parts import (
     REMOVED,

@@ -17,13 +17,7 @@ from tollway.carriers.carrier_links import (
     find_link,
     list_links,
 )
-from tollway.carriers.carriers import (
-    AreaKind,
-    Carrier,
-    ServiceArea,
-    add_carrier,
-    known_carrier,
-)
+from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, add_carrier, known_carrier
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client

@@ -14,12 +14,7 @@ from starlette.responses import Response
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, RecordKind, Reject, checked_chunks, load
 from tollway.intake.raw_records import IntakeError, RawRecord
-from tollway.intake.rejects import (
-    UPLOAD,
-    keep_rejects,
-    replay,
-    sealed_reject,
-)
+from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
 from tollway.intake.sources import (
     Source,
     SpeaksFor,

@@ -128,9 +128,7 @@ def _terms(
 
 
 async def _changes(
-    context: Context,
-    held: Mapping[str, Permission],
-    after: Mapping[str, Permission | None],
+    context: Context, held: Mapping[str, Permission], after: Mapping[str, Permission | None]
 ) -> AsyncIterator[str]:
     states = await operation_states(context.database)
     for name, permission in after.items():

@@ -5,13 +5,7 @@ import json
 import msgspec
 from starlette.responses import Response
 
-from tollway.intake.rejects import (
-    Rejected,
-    forget_reject,
-    mend_reject,
-    open_reject,
-    rejects_page,
-)
+from tollway.intake.rejects import Rejected, forget_reject, mend_reject, open_reject, rejects_page
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table

@@ -8,13 +8,7 @@ from starlette.responses import Response
 
 from tollway.consent.erasures import ask_erasure, find_erasure
 from tollway.consent.grants import GrantRequest, give_grant, grants_of_owner
-from tollway.consent.owners import (
-    Owner,
-    add_owner,
-    credential_of,
-    find_owner,
-    sign_out_everywhere,
-)
+from tollway.consent.owners import Owner, add_owner, credential_of, find_owner, sign_out_everywhere
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.usage import DAY_S
 from tollway.operations.orders.storage import last_change_of
