@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.account.operation import AccountCall, AccountParts, Endpoint, OneOf, endpoint
+from tollway.account.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.consent.grants import Grant, GrantRequest
 from tollway.consent.owners import credential_of
 from tollway.contract.fields import Field, Text, Whole
@@ -58,6 +58,7 @@ _PAGE = Query(
 )
 
 
+@endpoint("consents", "The consents of shops and users")
 async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall) -> Consents:
     # A long read: an account may have the grants of very many shops.
     rows = await parts.database.fetch_long(
@@ -97,6 +98,9 @@ class Link(msgspec.Struct, frozen=True):
     expires_at: int
 
 
+@endpoint(
+    "consents/link", "A link that asks an owner for consent", Reason.OWNER_UNKNOWN, changes=True
+)
 async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) -> Link:
     kind = _SCOPES[request.scope]
     if await credential_of(parts.database, kind, request.owner_id) is None:
@@ -106,15 +110,4 @@ async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) ->
     return Link(link.url, link.expires_at_s)
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("consents", "The consents of shops and users", ConsentsRequest, Consents, _list),
-    endpoint(
-        "consents/link",
-        "A link that asks an owner for consent",
-        LinkRequest,
-        Link,
-        _link,
-        changes=True,
-        own_reasons=(Reason.OWNER_UNKNOWN,),
-    ),
-)
+ENDPOINTS = (_list, _link)

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import AccountCall, AccountParts, Endpoint, endpoint
+from tollway.account.operation import AccountCall, AccountParts, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -69,6 +69,7 @@ async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
         raise unknown_unit()
 
 
+@endpoint("entries", "The ledger of one balance")
 async def _entries(parts: AccountParts, request: EntriesRequest, call: AccountCall) -> Entries:
     await _check_unit(parts.database, call.account_id, request.unit)
     # One more than is shown: whether another page follows.
@@ -179,6 +180,7 @@ def _read_cursor(text: str | None) -> _Cursor:
         ) from None
 
 
+@endpoint("requests", "The calls of the account")
 async def _calls(parts: AccountParts, request: CallsRequest, call: AccountCall) -> Calls:
     database, account_id, count = parts.database, call.account_id, request.limit
     cursor = _read_cursor(request.cursor)
@@ -239,6 +241,7 @@ class ReceiptRequest(msgspec.Struct, frozen=True):
     request_id: Annotated[str, Field(Text(max_length=64), "The X-Request-Id of the call.")]
 
 
+@endpoint("receipt", "The receipt of a call", Reason.RECEIPT_UNKNOWN)
 async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCall) -> Receipt:
     found = await find_receipt(parts.database, call.account_id, request.request_id, call.language)
     if found is None or not call.sees(found.operation):
@@ -246,15 +249,4 @@ async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCa
     return found
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("entries", "The ledger of one balance", EntriesRequest, Entries, _entries),
-    endpoint("requests", "The calls of the account", CallsRequest, Calls, _calls),
-    endpoint(
-        "receipt",
-        "The receipt of a call",
-        ReceiptRequest,
-        Receipt,
-        _receipt,
-        own_reasons=(Reason.RECEIPT_UNKNOWN,),
-    ),
-)
+ENDPOINTS = (_entries, _calls, _receipt)
