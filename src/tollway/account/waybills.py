@@ -201,7 +201,7 @@ async def _labels(parts: AccountParts, request: LabelsRequest, call: AccountCall
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
     # What draws is loaded with the first label.
-    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
 
     try:

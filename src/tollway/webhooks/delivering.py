@@ -36,7 +36,7 @@ from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
-from tollway.webhooks.sending import NoAnswerError, post
+from tollway.webhooks.http_post import NoAnswerError, post
 from tollway.webhooks.signature import sign
 
 if TYPE_CHECKING:

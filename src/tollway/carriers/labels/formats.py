@@ -9,8 +9,7 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
-from tollway.carriers.labels.drawing import Drawing
-from tollway.carriers.labels.fonts import FontFiles
+from tollway.carriers.labels.drawing import Drawing, FontFiles
 from tollway.carriers.labels.layout import LabelStyle, lay_out
 from tollway.carriers.labels.print_data import Label
 
