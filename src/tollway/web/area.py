@@ -36,10 +36,9 @@ from tollway.web.entrance import Entrance
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
-from tollway.web.page_errors import PageError
+from tollway.web.page_errors import PageError, RefusedForm
 from tollway.web.pages import Web
 from tollway.web.read_cache import ReadCache
-from tollway.web.refused_forms import RefusedForm
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import (

@@ -31,7 +31,7 @@ from tollway.web.front import MISSING_PATH, DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
-from tollway.web.operator import second_factors
+from tollway.web.operator.operators import FACTORS
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, VIEW_PATH, Frame, Named, Web
@@ -166,7 +166,7 @@ _PEOPLE = (
         operator_pages.PAGES,
         sentence("For those who run this gateway."),
         sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
-        Link(sentence("All second factors"), second_factors.PATH),
+        Link(sentence("All second factors"), FACTORS),
     ),
     _People(
         MEMBERS,

@@ -1,4 +1,5 @@
-"""One account: all that belongs to it, and what can be done to it."""
+"""The list of accounts, and opening one; one account with all that belongs to it, and what can be
+done to it."""
 
 import secrets
 from dataclasses import replace
@@ -7,7 +8,15 @@ from starlette.responses import Response
 
 from tollway.contract.operation import Unit
 from tollway.identity.people import Role
-from tollway.ledger.accounts import Account, close_account
+from tollway.ledger.account_pages import (
+    BY_NAME,
+    FEWEST_CREDITS,
+    NEWEST,
+    AccountFilter,
+    ListedAccount,
+    accounts_page,
+)
+from tollway.ledger.accounts import Account, close_account, open_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
@@ -20,7 +29,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Notice, Table
 from tollway.web.csv_files import before_number, ledger_file
 from tollway.web.member_parts import (
     REMOVED,
@@ -30,11 +39,11 @@ from tollway.web.member_parts import (
     members_table,
     remove,
 )
-from tollway.web.operator.permissions import ACCOUNT, permission_blocks
+from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.statements import statement_page
-from tollway.web.wording import amount, listed, one_line, sentence
+from tollway.web.wording import amount, listed, one_line, sentence, sentences
 
 PATH = "/operator/accounts"
 ONE = ACCOUNT
@@ -47,6 +56,75 @@ _SAID = {
     "closed": sentence("The account is closed."),
     "removed": REMOVED,
 }
+
+
+async def show_accounts(context: Context) -> Response:
+    say, after = context.say, context.query("after")
+    chosen = {name: context.query(name) for name in ("q", "state", "order")}
+    wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
+    found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
+    more = ""
+    if len(found) > PAGE_ROWS:
+        more = address(PATH, **chosen, after=found[PAGE_ROWS - 1].position(wanted.order))
+    is_filtered = bool(wanted.text or wanted.state)
+    table = Table(
+        [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
+        [_account_row(context, each) for each in found[:PAGE_ROWS]],
+        Empty(
+            say("No account matches.")
+            if is_filtered
+            else say("There are no accounts yet: open the first above."),
+            command="" if is_filtered else "tollway account open NAME",
+        ),
+        filters=_filters(context, wanted),
+        older=more,
+        newest=address(PATH, **chosen) if after else "",
+        is_by_name=True,
+    )
+    opening = Form(
+        f"{PATH}/open",
+        say("Open account"),
+        [Field("name", say("Name"), is_required=True, length_max=100)],
+        title=say("Open an account"),
+        is_line=True,
+    )
+    return context.page(say("Accounts"), [opening, table])
+
+
+def _filters(context: Context, wanted: AccountFilter) -> Filters:
+    say = context.say
+    states = [("", say("all")), ("open", say("open")), ("closed", say("closed"))]
+    orders = [
+        (BY_NAME, say("name")),
+        (NEWEST, say("newest first")),
+        (FEWEST_CREDITS, say("fewest credits first")),
+    ]
+    return Filters(
+        PATH,
+        [
+            Field("q", say("Name or id"), "search", wanted.text),
+            Field("state", say("State"), "select", wanted.state, states),
+            Field("order", say("Sorted by"), "select", wanted.order, orders),
+        ],
+    )
+
+
+def _account_row(context: Context, listed: ListedAccount) -> list[Cell]:
+    account = listed.account
+    return [
+        Cell(account.name, href=address(ONE, id=account.id)),
+        state_of(context, account),
+        context.number(listed.credits),
+        context.time(account.opened_at_s),
+        Cell(account.id, "code"),
+    ]
+
+
+async def open_act(context: Context) -> Response:
+    opened = await open_account(
+        context.database, context.runtime, context.form.get("name", "").strip()
+    )
+    return context.go(ONE, id=opened.id, said="opened")
 
 
 def state_of(context: Context, account: Account) -> Cell:

@@ -27,7 +27,7 @@ from tollway.intake.files import read_records
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
-from tollway.web.operator.reject_reasons import said_reason
+from tollway.web.operator.rejected import said_reason
 from tollway.web.operator.tables import plain_table, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
