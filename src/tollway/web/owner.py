@@ -26,7 +26,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
 from tollway.web.account_parts import CONSENTED
 from tollway.web.erasure_page import erasure_state
-from tollway.web.list_parts import BEGIN, ListPart, list_part
+from tollway.web.lists import BEGIN, ListPart, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Frame, Web
 from tollway.web.second_factor import SecondFactorPages

@@ -309,7 +309,7 @@ async def _paid_for(context: Context) -> Table:
                 Cell(wanted.product, "mono", wanted.href),
                 Cell(day),
                 context.time(at_ms / 1000),
-                context.receipt(request_id, f"{PATH}/request"),
+                context.receipt(request_id),
             ]
         )
     example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(context.web.now().date()))

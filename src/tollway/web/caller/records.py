@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from tollway.ledger.entries import list_balances, newest_entries
+from tollway.ledger.entries import list_balances
 from tollway.operations.catalogue import title_of
-from tollway.web.account_parts import entries_table
-from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import (
     call_log,
@@ -17,9 +16,9 @@ from tollway.web.call_log import (
     wanted_page,
 )
 from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.csv_files import CSV_ROWS_MAX, CSV_STEP, before_number, csv_file, ledger_file
+from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
+from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, csv_file
 from tollway.web.receipts import receipt_blocks, wanted_receipt
-from tollway.web.statements import statement_page
 from tollway.web.wording import exact_time
 
 REQUESTS = f"{PATH}/requests"
@@ -80,7 +79,7 @@ async def show_request(context: Context) -> Response:
     receipt = await wanted_receipt(context, own, context.query("id"))
     return context.page(
         say(title_of(receipt.operation)),
-        await receipt_blocks(context, receipt, ONE),
+        await receipt_blocks(context, receipt),
         lead=receipt.request_id,
         crumbs=[Link(say("Requests"), REQUESTS)],
     )
@@ -91,28 +90,12 @@ async def search(context: Context) -> Response:
 
 
 async def show_ledger(context: Context) -> Response:
-    own, units = account_id(context.person), await _units(context)
-    unit = context.query("unit") or (units[0] if units else "credits")
-    entries = await newest_entries(context.database, own, unit, PAGE_ROWS, before_number(context))
-    table = entries_table(
-        context,
-        entries,
-        unit,
-        units,
-        path=LEDGER,
-        kept={},
-        request_path=ONE,
-        links=[
-            Link(context.say("Statement"), STATEMENT),
-            Link("CSV", address(f"{LEDGER}.csv", unit=unit)),
-        ],
-    )
-    return context.page(context.say("Ledger"), [table])
+    return await ledger_page(context, account_id(context.person), PATH)
 
 
 async def show_statement(context: Context) -> Response:
-    own = await own_account(context)
-    return await statement_page(context, own, STATEMENT, {}, [Link(context.say("Ledger"), LEDGER)])
+    crumbs = [Link(context.say("Ledger"), LEDGER)]
+    return await statement_page(context, await own_account(context), PATH, crumbs)
 
 
 async def ledger_csv(context: Context) -> Response:

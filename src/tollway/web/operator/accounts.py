@@ -17,11 +17,10 @@ from tollway.ledger.account_pages import (
     accounts_page,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
-from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
+from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
-    entries_table,
     recent_usage,
     token_form,
     tokens_table,
@@ -30,7 +29,8 @@ from tollway.web.account_parts import (
 )
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Notice, Table
-from tollway.web.csv_files import before_number, ledger_file
+from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
+from tollway.web.lists import page_part
 from tollway.web.member_parts import (
     REMOVED,
     given_link,
@@ -42,7 +42,6 @@ from tollway.web.member_parts import (
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
-from tollway.web.statements import statement_page
 from tollway.web.wording import amount, listed, one_line, sentence, sentences
 
 PATH = "/operator/accounts"
@@ -63,13 +62,11 @@ async def show_accounts(context: Context) -> Response:
     chosen = {name: context.query(name) for name in ("q", "state", "order")}
     wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
     found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
-    more = ""
-    if len(found) > PAGE_ROWS:
-        more = address(PATH, **chosen, after=found[PAGE_ROWS - 1].position(wanted.order))
+    part = page_part(context, found, PATH, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
         [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
-        [_account_row(context, each) for each in found[:PAGE_ROWS]],
+        [_account_row(context, each) for each in part.rows],
         Empty(
             say("No account matches.")
             if is_filtered
@@ -77,8 +74,8 @@ async def show_accounts(context: Context) -> Response:
             command="" if is_filtered else "tollway account open NAME",
         ),
         filters=_filters(context, wanted),
-        older=more,
-        newest=address(PATH, **chosen) if after else "",
+        older=part.next,
+        newest=part.first,
         is_by_name=True,
     )
     opening = Form(
@@ -308,34 +305,18 @@ async def remove_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="removed")
 
 
+def _crumbs(context: Context, account: Account) -> list[Link]:
+    return [Link(context.say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
+
+
 async def show_ledger(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    balances = await list_balances(context.database, account.id)
-    unit = context.query("unit") or (balances[0].unit if balances else "credits")
-    entries = await newest_entries(
-        context.database, account.id, unit, PAGE_ROWS, before_number(context)
-    )
-    table = entries_table(
-        context,
-        entries,
-        unit,
-        [each.unit for each in balances],
-        path=f"{ONE}/ledger",
-        kept={"id": account.id},
-        request_path="/operator/request",
-        links=[
-            Link(say("Statement"), address(f"{ONE}/statement", id=account.id)),
-            Link("CSV", address(f"{ONE}/ledger.csv", id=account.id, unit=unit)),
-        ],
-    )
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return context.page(say("Ledger"), [table], crumbs=crumbs)
+    account = await find_wanted(context)
+    return await ledger_page(context, account.id, ONE, _crumbs(context, account))
 
 
 async def show_statement(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return await statement_page(context, account, f"{ONE}/statement", {"id": account.id}, crumbs)
+    account = await find_wanted(context)
+    return await statement_page(context, account, ONE, _crumbs(context, account))
 
 
 async def ledger_csv(context: Context) -> Response:

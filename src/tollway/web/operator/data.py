@@ -30,7 +30,7 @@ from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, LastRun, last_ru
 from tollway.web.area import Context, Services, address
 from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
 from tollway.web.operator.tables import plain_table, record, written_list
 from tollway.web.page_errors import PageError

@@ -8,7 +8,7 @@ from tollway.identity.second_factor import find_factor, list_factors, reset_fact
 from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Notice, Secret, Table
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
 

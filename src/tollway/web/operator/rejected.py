@@ -18,6 +18,7 @@ from tollway.intake.rejects import Rejected, forget_reject, mend_reject, open_re
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
+from tollway.web.lists import page_part
 from tollway.web.operator.tables import record
 from tollway.web.wording import Say, sentence, sentences, short_id
 
@@ -37,19 +38,18 @@ async def rejects_table(context: Context) -> Table:
     say = context.say
     source, _, record_id = context.query("after").rpartition(":")
     found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
-    rows = [_reject_row(context, each) for each in found[:PAGE_ROWS]]
-    last = found[PAGE_ROWS - 1] if len(found) > PAGE_ROWS else None
+    part = page_part(context, found, PATH, lambda last: f"{last.source}:{last.id}")
     titles = sentences("Received", "Data source", "Kind", "Reason", "Record")
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(
         [*map(say, titles)],
-        rows,
+        [_reject_row(context, each) for each in part.rows],
         Empty(say("No record is rejected.")),
         title=say("Rejected records"),
-        links=links if rows else [],
-        older=address(PATH, after=f"{last.source}:{last.id}") if last else "",
-        newest=PATH if source else "",
+        links=links if part.rows else [],
+        older=part.next,
+        newest=part.first,
         is_by_name=True,
     )
 

@@ -42,7 +42,7 @@ async def show_requests(context: Context) -> Response:
 async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
     account = await find_account(context.database, receipt.account_id)
-    blocks = await receipt_blocks(context, receipt, ONE)
+    blocks = await receipt_blocks(context, receipt)
     if context.query("said") == "refunded":
         blocks.insert(0, Notice(say("The call is refunded."), "good"))
     if _is_refundable(receipt) and account.closed_at_s is None:

@@ -16,7 +16,7 @@ from tollway.web.account_parts import CONSENTED
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
@@ -85,14 +85,7 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
     blocks: list[Block] = [
         *first,
         Facts(facts, say("Details"), links=links),
-        consents_table(
-            context,
-            part.rows,
-            say("No account may use its data."),
-            title=say("Consents"),
-            older=part.next,
-            newest=part.first,
-        ),
+        consents_table(context, part, say("No account may use its data."), title=say("Consents")),
     ]
     if scopes := _scopes(shop.kind):
         titled = [(scope, say(title)) for scope, title in scopes.items()]

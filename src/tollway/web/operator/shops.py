@@ -1,15 +1,14 @@
 """Shops and users, with a search; the consents that they gave, and revoking one."""
 
-from collections.abc import Sequence
-
 from starlette.responses import Response
 
 from tollway.consent.grants import NamedGrant, find_grant, grants_page, revoke_grant
 from tollway.consent.owners import owners_page
 from tollway.contract.operation import OwnerKind
-from tollway.web.account_parts import grants_after, older_grants, scope_title
+from tollway.web.account_parts import grants_after, position_of_grant, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Filters, Form, Link, Table
+from tollway.web.lists import ListPart, page_part
 from tollway.web.wording import sentence, sentences
 
 PATH = "/operator/shops"
@@ -22,6 +21,7 @@ async def show_shops(context: Context) -> Response:
     say, text = context.say, context.query("q")
     after = context.query("after").partition(":")
     found = await owners_page(context.database, text, (after[0], after[2]), PAGE_ROWS + 1)
+    part = page_part(context, found, PATH, lambda last: f"{last.kind}:{last.id}", q=text)
     rows = [
         [
             Cell(each.name, href=address(SHOP, kind=each.kind, shop=each.id)),
@@ -30,20 +30,16 @@ async def show_shops(context: Context) -> Response:
             Cell(each.login, "mono"),
             context.time(each.added_at_s),
         ]
-        for each in found[:PAGE_ROWS]
+        for each in part.rows
     ]
-    older = ""
-    if len(found) > PAGE_ROWS:
-        last = found[PAGE_ROWS - 1]
-        older = address(PATH, q=text, after=f"{last.kind}:{last.id}")
     none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
     table = Table(
         [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
         rows,
         Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
-        older=older,
-        newest=address(PATH, q=text) if after[0] else "",
+        older=part.next,
+        newest=part.first,
         is_by_name=True,
     )
     actions = [Link(say("All consents"), CONSENTS)]
@@ -75,40 +71,36 @@ def _add_form(context: Context) -> Form:
 
 async def show_consents(context: Context) -> Response:
     say, text = context.say, context.query("q")
-    last = grants_after(context)
-    found = await grants_page(context.database, text, last, PAGE_ROWS + 1)
+    found = await grants_page(context.database, text, grants_after(context), PAGE_ROWS + 1)
+    part = page_part(context, found, CONSENTS, position_of_grant, q=text)
     none = say("No shop or account matches.") if text else say("No shop has given consent.")
     table = consents_table(
         context,
-        found[:PAGE_ROWS],
+        part,
         none,
         filters=Filters(CONSENTS, [Field("q", say("Id of a shop, or account"), "search", text)]),
-        older=older_grants(CONSENTS, text, found),
-        newest=address(CONSENTS, q=text) if last else "",
     )
     return context.page(say("Consents"), [table], crumbs=[Link(say("Shops"), PATH)])
 
 
 def consents_table(
     context: Context,
-    grants: Sequence[NamedGrant],
+    part: ListPart[NamedGrant],
     none: str,
     *,
     filters: Filters | None = None,
     title: str = "",
-    older: str,
-    newest: str,
 ) -> Table:
     say = context.say
     titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
     return Table(
         [*map(say, titles), ""],
-        [_row(context, each) for each in grants],
+        [_row(context, each) for each in part.rows],
         Empty(none),
         title=title,
         filters=filters,
-        older=older,
-        newest=newest,
+        older=part.next,
+        newest=part.first,
     )
 
 
