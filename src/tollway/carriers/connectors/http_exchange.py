@@ -92,7 +92,7 @@ async def _answer_to(client: httpx2.AsyncClient, request: httpx2.Request) -> byt
 
 _READ_MAX_BYTES = 2048
 # Of the answer to one message, with its headers and interim answers.
-_ANSWER_MAX_BYTES = 192 * 1024
+_EXCHANGE_MAX_BYTES = 192 * 1024
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
@@ -126,7 +126,7 @@ class _Network(httpcore2.AnyIOBackend):
 class _Stream(httpcore2.AsyncNetworkStream):
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self._inner = inner
-        self._left = _ANSWER_MAX_BYTES
+        self._left = _EXCHANGE_MAX_BYTES
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
         if self._left <= 0:
@@ -137,7 +137,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         # A message begins: its answer comes after it.
-        self._left = _ANSWER_MAX_BYTES
+        self._left = _EXCHANGE_MAX_BYTES
         await self._inner.write(buffer, timeout)
 
     async def aclose(self) -> None:
