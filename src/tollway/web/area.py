@@ -32,7 +32,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.blocks import Block, Cell
+from tollway.web.blocks import Block, Cell, Notice
 from tollway.web.entrance import Entrance
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
@@ -147,6 +147,11 @@ class Context:
             # What was typed must stay.
             blocks, more["live_s"] = self.refused.shown_in(blocks), 0
         return self.web.page(self.visit, title, blocks, **more)
+
+    def reported(self, sentences: Mapping[str, str], *first: Block) -> list[Block]:
+        """What an act has to show, or else what the address says that an act has done."""
+        said = sentences.get(self.query("said"))
+        return [Notice(self.say(said), "good")] if said and not first else [*first]
 
     def go(self, path: str, **query: str) -> Response:
         """To another page; `said` is what it then reports."""

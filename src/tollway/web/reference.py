@@ -15,7 +15,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.demo_data import SandboxItem
-from tollway.web.blocks import Block, Cell, Code, Empty, Link, Table
+from tollway.web.blocks import Block, Cell, Code, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
@@ -96,7 +96,6 @@ class ReferencePages:
         contents = Table(
             [say("Kind"), say("Parameter"), say("Value"), ""],
             rows,
-            Empty(""),
             title=say("What the sandbox has"),
         )
         outcomes = [
@@ -111,7 +110,6 @@ class ReferencePages:
         table = Table(
             ["X-Tollway-Outcome", ""],
             [[Cell(name, "mono"), Cell(note)] for name, note in outcomes],
-            Empty(""),
             title=say("Any outcome, on request"),
             links=[Link(say("All reasons"), f"{DOCS_PATH}/codes")],
         )

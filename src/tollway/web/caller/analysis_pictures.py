@@ -129,7 +129,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
     return Chart(
         title,
         lines(labels, series, title, say, marked=len(labels) - 1),
-        Table(columns, rows, Empty("")),
+        Table(columns, rows),
         [(each.kind, each.name) for each in series] if shown[1:] else [],
     )
 

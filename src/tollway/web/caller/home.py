@@ -170,7 +170,6 @@ def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed
     return Table(
         [say("Operation"), say("State"), say("Price")],
         rows,
-        Empty(""),
         title=say("Operations"),
         links=[Link(say("API reference"), "/docs")],
         is_log=True,

@@ -5,8 +5,7 @@ overview.py   what goes on, and what needs attention
 accounts.py   accounts: the list, and one with the acts on it
 requests.py   the log of calls, and one call's receipt
 attention.py  the alarms of the overview
-shops.py      shops, users and consents
-shop.py       one shop, and the acts on it
+shops.py      shops, users and consents, and one shop with the acts on it
 tokens.py     the tokens and the clients of an account
 carrier.py    one carrier, and the acts on it
 carriers.py   carriers, pools of numbers, the list of waybills

@@ -28,7 +28,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Table
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.member_parts import (
@@ -142,12 +142,9 @@ async def show_account(context: Context) -> Response:
 async def account_page(context: Context, account: Account, *first: Block) -> Response:
     """One account; `first` is what an act has to show."""
     say, database = context.say, context.database
-    said = say(_SAID.get(context.query("said"), ""))
     balances = await list_balances(database, account.id)
     used = await recent_usage(context, account.id)
-    blocks: list[Block] = [*first]
-    if said and not first:
-        blocks.append(Notice(said, "good"))
+    blocks = context.reported(_SAID, *first)
     is_closed = account.closed_at_s is not None
     blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
     if not is_closed:

@@ -245,7 +245,6 @@ async def subscriptions_act(context: Context) -> Response:
             ]
             for each in found
         ],
-        "",
         say("Subscriptions"),
     )
     return await _carrier_page(context, carrier, table)
@@ -270,8 +269,8 @@ async def _routing(context: Context, code: str) -> list[Block]:
             ]
             for each in routes[:PAGE_ROWS]
         ],
-        f"tollway carrier routes {code} FILE",
         say("Routing table"),
+        command=f"tollway carrier routes {code} FILE",
     )
     if len(routes) > PAGE_ROWS:
         note = say(

@@ -48,7 +48,7 @@ async def show_carriers(context: Context, *first: Block) -> Response:
         if each.owner_id is not None
     ]
     own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
-    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
+    of_shops = [plain_table(context, own_titles, own, say("Pools of single shops"))]
     forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
     blocks = [*first, known, *(of_shops if own else ()), forms]
     return context.page(
@@ -75,7 +75,6 @@ def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = ""
         context,
         sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
         [_waybill_row(context, each) for each in waybills],
-        "",
         context.say("Waybills"),
         none,
     )
@@ -107,8 +106,8 @@ async def _carriers_table(
             ]
             for each in carriers
         ],
-        "tollway carrier add CODE NAME",
         none=say("No carrier is known yet: add one below."),
+        command="tollway carrier add CODE NAME",
     )
 
 
@@ -198,7 +197,7 @@ async def _holds(context: Context) -> list[Block]:
         for each in holds
     ]
     titles = sentences("When", "Account", "Held", "Until", "Request")
-    return [plain_table(context, titles, rows, "", say("Held until a carrier answers"))]
+    return [plain_table(context, titles, rows, say("Held until a carrier answers"))]
 
 
 def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:

@@ -7,7 +7,7 @@ from tollway.identity.people import Person, Role, list_operators, remove_person
 from tollway.identity.second_factor import find_factor, list_factors, reset_factor
 from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
@@ -16,7 +16,10 @@ PATH = "/operator/operators"
 FACTORS = "/operator/second-factors"
 _KINDS = {each: each for each in sentences("operator", "member", "shop", "user")}
 _LINK_S = 3600
-_SAID = {"removed": sentence("Removed. They are signed out, and can no longer sign in.")}
+_SAID = {
+    "removed": sentence("Removed. They are signed out, and can no longer sign in."),
+    "reset": sentence("The second factor is gone: the password alone signs in."),
+}
 
 
 async def show_operators(context: Context, *first: Block) -> Response:
@@ -24,13 +27,11 @@ async def show_operators(context: Context, *first: Block) -> Response:
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
-    said = _SAID.get(context.query("said"))
-    blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
+    blocks = context.reported(_SAID, *first)
     blocks.append(
         Table(
             [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
             [_row(context, each) for each in part.rows],
-            Empty(""),
             older=part.next,
             newest=part.first,
             is_by_name=True,
@@ -134,15 +135,9 @@ async def show_factors(context: Context) -> Response:
             ]
         )
     titles = sentences("Kind", "Login", "On since", "Recovery codes left")
-    blocks: list[Block] = []
-    if context.query("said") == "reset":
-        blocks.append(
-            Notice(say("The second factor is gone: the password alone signs in."), "good")
-        )
     empty = Empty(say("There are no second factors yet."))
-    columns = [*map(say, titles), ""]
-    blocks.append(Table(columns, rows, empty))
-    return context.page(say("All second factors"), blocks)
+    table = Table([*map(say, titles), ""], rows, empty)
+    return context.page(say("All second factors"), [*context.reported(_SAID), table])
 
 
 async def reset_act(context: Context) -> Response:

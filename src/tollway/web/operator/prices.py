@@ -24,7 +24,7 @@ from tollway.ledger.permissions import (
 )
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Table
+from tollway.web.blocks import Block, Cell, Field, Form, Table
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import Say, amount, grouped, sentences
@@ -64,7 +64,7 @@ async def show_prices(context: Context) -> Response:
         title=say("Open or close an operation"),
         is_line=True,
     )
-    return context.page(say("Prices"), [Table(columns, rows, Empty("")), price, state])
+    return context.page(say("Prices"), [Table(columns, rows), price, state])
 
 
 def _row(
@@ -158,7 +158,6 @@ async def permission_blocks(context: Context, account: Account) -> list[Block]:
             _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS
         ],
-        Empty(""),
         title=say("Operations"),
     )
     choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
