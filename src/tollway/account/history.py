@@ -150,11 +150,6 @@ _CHARGED = Query(
 )
 
 
-async def _refused(reader: Reader, account_id: str, before: str, count: int) -> list[RefusedCall]:
-    rows = await reader.fetch_all(_REFUSED, of_account=account_id, before=before, count=count)
-    return [RefusedCall(*row) for row in rows]
-
-
 async def _charged_of(
     reader: Reader, account_id: str, before: str, refused: Sequence[RefusedCall]
 ) -> set[str]:
@@ -184,7 +179,8 @@ def _read_cursor(text: str | None) -> _Cursor:
 async def _calls(parts: AccountParts, request: CallsRequest, call: AccountCall) -> Calls:
     database, account_id, count = parts.database, call.account_id, request.limit
     cursor = _read_cursor(request.cursor)
-    refused = await _refused(database, account_id, cursor.before, count + 1)
+    span = {"of_account": account_id, "before": cursor.before, "count": count + 1}
+    refused = [RefusedCall(*row) for row in await database.fetch_all(_REFUSED, **span)]
     charged = await _charged_of(database, account_id, cursor.before, refused)
     lists: list[Sequence[Entry | RefusedCall]] = [refused]
     for balance in await list_balances(database, account_id):

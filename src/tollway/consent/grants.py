@@ -13,7 +13,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
@@ -319,8 +319,8 @@ async def grants_of_account_page(
     return _named(await reader.fetch_all(_ACCOUNT_PAGE_OF_OWNER, wanted=owner_id, **values))
 
 
-def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:
-    return [NamedGrant(Grant(*row[:-1]), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+def _named(rows: Sequence[Row]) -> Sequence[NamedGrant]:
+    return [NamedGrant(Grant(*row[:-1]), row[-1]) for row in rows]
 
 
 # After every request id, which is made of hexadecimal digits.

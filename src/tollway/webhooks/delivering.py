@@ -294,7 +294,7 @@ class Deliverer:
         is_delivered = status is not None and 200 <= status < 300
         is_over = is_delivered or status == 0 or due.attempts > len(RETRY_AFTER_S)
         pause_s = 0 if is_over else _pause_s(due.attempts)
-        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311
+        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
         settled = {
             "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
             "made": due.attempts,

@@ -44,7 +44,8 @@ async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
     account = await find_account(context.database, receipt.account_id)
     blocks = [*context.reported(_SAID), *await receipt_blocks(context, receipt)]
-    if _is_refundable(receipt) and account.closed_at_s is None:
+    is_refundable = receipt.outcome is Outcome.CHARGED and receipt.refund is None
+    if is_refundable and account.closed_at_s is None:
         blocks.append(_refund_form(context, receipt))
     return context.page(
         say(title_of(receipt.operation)),
@@ -53,10 +54,6 @@ async def show_request(context: Context) -> Response:
         crumbs=[Link(say("Requests"), PATH)],
         actions=[Link(say("Show account"), address("/operator/account", id=account.id))],
     )
-
-
-def _is_refundable(receipt: Receipt) -> bool:
-    return receipt.outcome is Outcome.CHARGED and receipt.refund is None
 
 
 def _refund_form(context: Context, receipt: Receipt) -> Form:
