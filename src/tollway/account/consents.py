@@ -74,16 +74,8 @@ async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall
 
 
 def _shown(grant: Grant, now_s: float) -> ConsentEntry:
-    return ConsentEntry(
-        grant.id,
-        grant.owner_kind,
-        grant.owner_id,
-        grant.scope,
-        grant.granted_at_s,
-        grant.expires_at_s,
-        grant.revoked_at_s,
-        grant.holds(now_s),
-    )
+    *plain, _ = ConsentEntry.__struct_fields__
+    return ConsentEntry(**{name: getattr(grant, name) for name in plain}, holds=grant.holds(now_s))
 
 
 class LinkRequest(msgspec.Struct, frozen=True):

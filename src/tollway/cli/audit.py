@@ -94,10 +94,7 @@ def _shown(report: AuditReport) -> list[str | Table]:
         f"Accounts: {report.accounts:,}. Tokens: {report.tokens:,}. Entries: {report.entries:,}.",
         Table(
             ("unit", "topped up", "corrected", "charged", "held", "available"),
-            [
-                (each.unit, each.topped_up, each.corrected, each.charged, each.held, each.available)
-                for each in report.units
-            ],
+            [msgspec.structs.astuple(each)[:-1] for each in report.units],
             empty="The ledger is empty.",
         ),
         Table(

@@ -4,6 +4,7 @@ file, and the statement of a month, which says what the account had, was given a
 from collections.abc import Sequence
 from datetime import timedelta
 
+import msgspec
 from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
@@ -15,7 +16,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
 from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
 from tollway.web.page_errors import PageError
-from tollway.web.wording import exact_time, sentence, sentences
+from tollway.web.wording import sentence, sentences
 
 _MONTHS = 13
 _ENTRY_KINDS = {
@@ -25,6 +26,18 @@ _ENTRY_KINDS = {
     "charge": ("", sentence("charge")),
     "hold": ("soon", sentence("hold")),
     "release": ("", sentence("release")),
+}
+
+_CSV_COLUMNS = {
+    "entry": "number",
+    "at": "at",
+    "kind": "kind",
+    "amount": "amount",
+    "balance": "balance_after",
+    "operation": "operation",
+    "request_id": "request_id",
+    "note": "note",
+    "at_ms": "at_ms",
 }
 
 
@@ -79,29 +92,15 @@ def _entry_row(context: Context, entry: Entry) -> list[Cell]:
 async def ledger_file(context: Context, account_id: str) -> Response:
     """The newest entries of one of an account's balances."""
     unit, before = context.query("unit"), before_number(context)
-    rows: list[Sequence[object]] = []
-    while len(rows) < CSV_ROWS_MAX:
+    found: list[Entry] = []
+    while len(found) < CSV_ROWS_MAX:
         entries = await newest_entries(context.database, account_id, unit, CSV_STEP, before)
-        rows += [
-            (
-                each.number,
-                exact_time(each.at_ms / 1000, context.web.zone),
-                each.kind,
-                each.amount,
-                each.balance_after,
-                each.operation,
-                each.request_id,
-                each.note or "",
-                each.at_ms,
-            )
-            for each in entries
-        ]
+        found += entries
         before = entries[-1].number if entries else 0
         if len(entries) < CSV_STEP:
             break
     is_cut = bool(await newest_entries(context.database, account_id, unit, 1, before))
-    names = ("entry", "at", "kind", "amount", "balance", "operation", "request_id", "note", "at_ms")
-    return csv_file(context, "ledger.csv", names, rows, str(before) if is_cut else "")
+    return csv_file(context, "ledger.csv", _CSV_COLUMNS, found, str(before) if is_cut else "")
 
 
 async def statement_page(
@@ -149,13 +148,7 @@ def _balances(context: Context, made: Statement, filters: Filters) -> Table:
         [
             [
                 Cell(unit_name(context, each.unit)),
-                context.number(each.before),
-                context.number(each.topped_up),
-                context.number(each.refunded),
-                context.number(each.corrected),
-                context.number(each.charged),
-                context.number(each.held),
-                context.number(each.after),
+                *map(context.number, msgspec.structs.astuple(each)[1:]),
             ]
             for each in made.units
             if made.is_complete

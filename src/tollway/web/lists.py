@@ -3,14 +3,14 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from tollway.contract.csv_rows import CsvWriter
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.wording import grouped, plain_number
+from tollway.web.wording import exact_time, grouped, plain_number
 
 T = TypeVar("T")
 # The row that a page begins with, in its address.
@@ -73,22 +73,24 @@ def before_number(context: Context) -> int:
 
 
 def csv_file(
-    context: Context, name: str, names: Sequence[str], rows: Sequence[Sequence[object]], before: str
+    context: Context, name: str, columns: Mapping[str, str], found: Sequence[Any], before: str
 ) -> Response:
-    """A file; with `before`, what its next one begins before, the last line leads there."""
+    """A file with these columns, each a field of what was found, or `at`, its time as people read
+    it; with `before`, what its next one begins before, the last line leads there."""
     content = io.StringIO(_BYTE_ORDER_MARK)
     content.seek(0, io.SEEK_END)
     writer = CsvWriter(content)
-    writer.write(names)
-    for row in rows:
-        writer.write(row)
+    writer.write(columns)
+    for each in found:
+        at = exact_time(each.at_ms / 1000, context.web.zone)
+        writer.write(at if field == "at" else getattr(each, field) for field in columns.values())
     if before:
         url = context.request.url
         query = urlencode({**context.request.query_params, "before": before})
         base = context.services.settings.public_address
         text = context.say(
             "This file ends here, after {count} rows. Older rows: {address}",
-            count=grouped(len(rows)),
+            count=grouped(len(found)),
             address=f"{base}{url.path}?{query}",
         )
         writer.write([text])

@@ -124,10 +124,7 @@ def _listed(context: Context, listed: Sequence[str]) -> Cell:
 
 def _loaded(context: Context, result: str) -> list[Cell]:
     figures = msgspec.json.decode(result, type=LoadResult)
-    return [
-        context.number(each)
-        for each in (figures.read, figures.stored, figures.changed, figures.rejected)
-    ]
+    return [*map(context.number, msgspec.structs.astuple(figures))]
 
 
 def _upload_form(context: Context) -> Form:
