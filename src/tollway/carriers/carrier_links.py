@@ -160,8 +160,7 @@ def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
             )
     if not 0 < len(secret) <= _SECRET_MAX or not secret.isprintable():
         raise CarrierError(
-            "A carrier's secret is one line of 1 to {most} characters.",
-            most=_SECRET_MAX,
+            "A carrier's secret is one line of 1 to {most} characters.", most=_SECRET_MAX
         )
     if link.settle_after_s * 1000 < 2 * link.deadline_ms:
         raise CarrierError(

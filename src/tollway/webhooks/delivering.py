@@ -36,7 +36,7 @@ from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
-from tollway.webhooks.sending import NoAnswerError, post
+from tollway.webhooks.http_post import NoAnswerError, post
 from tollway.webhooks.signature import sign
 
 if TYPE_CHECKING:
@@ -153,10 +153,7 @@ _GIVE_BACK = Query(
     lambda: (
         webhook_delivery.update()
         .where(*_its_key, _is_leased)
-        .values(
-            next_at_ms=_now_ms,
-            attempts=webhook_delivery.c.attempts - 1,
-        )
+        .values(next_at_ms=_now_ms, attempts=webhook_delivery.c.attempts - 1)
     )
 )
 # One that was not delivered is no longer this worker's to settle if its caller has asked for it
@@ -299,7 +296,7 @@ class Deliverer:
         is_delivered = status is not None and 200 <= status < 300
         is_over = is_delivered or status == 0 or due.attempts > len(RETRY_AFTER_S)
         pause_s = 0 if is_over else _pause_s(due.attempts)
-        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311
+        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
         settled = {
             "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
             "made": due.attempts,
@@ -339,8 +336,4 @@ def _pause_s(attempts: int) -> int:
 
 
 def _key(due: _Due) -> dict[str, object]:
-    return {
-        "of_account": due.account_id,
-        "of_endpoint": due.endpoint_id,
-        "of_number": due.number,
-    }
+    return {"of_account": due.account_id, "of_endpoint": due.endpoint_id, "of_number": due.number}
