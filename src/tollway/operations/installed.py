@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PATH = re.compile(r"/papi(/[A-Za-z0-9_-]+)+")
 # What every operation that takes credits reports.
 _MONEY = "withholding_money"
-# A descriptor is made by any code, which nobody need have type-checked.
+# A descriptor is made by code that need not be type-checked.
 _TYPES = {
     "name": str,
     "title": str,
