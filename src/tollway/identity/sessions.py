@@ -135,18 +135,13 @@ async def find_session(
     if found is None or not found.holds(now_s):
         return None
     if is_used and found.seen_at_s + _SEEN_STEP_S <= now_s:
-
-        async def work(transaction: Transaction) -> None:
-            await transaction.execute(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
-
-        await database.write(work)
+        await database.write_statement(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
     return found
 
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:
     """Signs out: a copy of the cookie is worth nothing from now on."""
-    values = {"wanted": _hash(cookie), "now_s": int(now_s)}
-    await database.write(lambda transaction: transaction.execute(_END, **values))
+    await database.write_statement(_END, wanted=_hash(cookie), now_s=int(now_s))
 
 
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:
