@@ -45,15 +45,16 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
+_of_person = (
+    session.c.kind == bindparam("of_kind"),
+    session.c.subject_id == bindparam("of_subject"),
+)
 _INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(
             select(session.c.hash)
-            .where(
-                session.c.kind == bindparam("of_kind"),
-                session.c.subject_id == bindparam("of_subject"),
-            )
+            .where(*_of_person)
             .order_by(session.c.started_at_s.desc(), session.c.hash)
             .offset(OF_PERSON_MAX - 1)
         )
@@ -78,10 +79,7 @@ _END_ALL = Query(
     lambda: (
         session.update()
         .where(
-            session.c.kind == bindparam("of_kind"),
-            session.c.subject_id == bindparam("of_subject"),
-            session.c.ended_at_s.is_(None),
-            session.c.expires_at_s > bindparam("now_s"),
+            *_of_person, session.c.ended_at_s.is_(None), session.c.expires_at_s > bindparam("now_s")
         )
         .values(ended_at_s=bindparam("now_s"))
     )
