@@ -14,7 +14,7 @@ others, so receivers that hang take half of them at the most.
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import (
@@ -186,9 +186,11 @@ class Deliverer:
         self._tasks: dict[asyncio.Task[None], _Due] = {}
         self._claiming: tuple[asyncio.Task[bool], _Due] | None = None
 
-    async def deliver_due(self) -> None:
-        """Delivers until nothing more is due; does not wait for the last answers."""
+    async def deliver_due(self, on_look: Callable[[], None] = lambda: None) -> None:
+        """Delivers until nothing more is due; does not wait for the last answers. Calls `on_look`
+        after each look for what is due but the last."""
         while await self._begin_due():
+            on_look()
             await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begin_due(self) -> bool:
