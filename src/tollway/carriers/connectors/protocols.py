@@ -37,8 +37,7 @@ class Protocols:
     """What can be spoken with carriers here."""
 
     def __init__(
-        self,
-        find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS),
+        self, find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS)
     ) -> None:
         self._find = find
         self._loaded: dict[str, MakeConnector] = {}

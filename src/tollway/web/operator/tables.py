@@ -15,9 +15,9 @@ def plain_table(
     context: Context,
     titles: tuple[str, ...],
     rows: list[list[Cell]],
-    command: str,
     title: str = "",
     none: str = "",
+    command: str = "",
 ) -> Table:
     """A table that says in `none` why there are no rows, and which command makes one."""
     say = context.say
