@@ -126,13 +126,14 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 
 _AFTER_ALL = "~"
+_before = (
+    refused_call.c.account_id == bindparam("of_account"),
+    refused_call.c.request_id < bindparam("before"),
+)
 _REFUSED = Query(
     lambda: (
         select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__))
-        .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id < bindparam("before"),
-        )
+        .where(*_before)
         .order_by(refused_call.c.request_id.desc())
         .limit(bindparam("count"))
     )
@@ -141,11 +142,7 @@ _CHARGED = Query(
     lambda: (
         select(refused_call.c.request_id)
         .join(entry, CHARGED_AFTER_ALL)
-        .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id < bindparam("before"),
-            refused_call.c.request_id >= bindparam("last"),
-        )
+        .where(*_before, refused_call.c.request_id >= bindparam("last"))
     )
 )
 

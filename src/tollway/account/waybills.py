@@ -170,15 +170,8 @@ async def _state(parts: AccountParts, request: WaybillRequest, call: AccountCall
 
 @endpoint("waybills/label", "The label of a waybill as a file", *_LABEL_REASONS, needs=_SCOPE)
 async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) -> WaybillLabel:
-    (stored,) = await _find_printed(parts, call, [request.object_id])
-    label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
-    async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-        content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
-    return WaybillLabel(
-        stored.waybill.number or "",
-        _CONTENT_TYPES[request.format],
-        base64.b64encode(content).decode(),
-    )
+    (code,), content = await _content(parts, call, [request.object_id], request.format)
+    return WaybillLabel(code, _CONTENT_TYPES[request.format], content)
 
 
 @endpoint(
@@ -189,14 +182,20 @@ async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) 
     needs=_SCOPE,
 )
 async def _labels(parts: AccountParts, request: LabelsRequest, call: AccountCall) -> WaybillLabels:
-    labels, codes = [], []
-    for stored in await _find_printed(parts, call, request.object_ids):
-        labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
-        codes.append(stored.waybill.number or "")
+    codes, content = await _content(parts, call, request.object_ids, "pdf")
+    return WaybillLabels(codes, _CONTENT_TYPES["pdf"], content)
+
+
+async def _content(
+    parts: AccountParts, call: AccountCall, object_ids: Sequence[str], kind: str
+) -> tuple[list[str], str]:
+    """The numbers of waybills, and their labels as a file of this kind, in base64."""
+    printed = await _find_printed(parts, call, object_ids)
+    vault = parts.vault
+    labels = [label_of(each.own_print_data(vault), vault.label_signer) for each in printed]
     async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-        content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
-    text = base64.b64encode(content).decode()
-    return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
+        content = await asyncio.to_thread(_drawn, labels, kind, parts.label_style)
+    return [each.waybill.number or "" for each in printed], base64.b64encode(content).decode()
 
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:

@@ -82,7 +82,7 @@ def _load(entry_point: EntryPoint) -> MakeConnector:
     try:
         made: MakeConnector = entry_point.load()
         _check(made)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CarrierError(
             "The carrier protocol {protocol} of the package {package} cannot be loaded "
             "({kind}: {why}): correct it or uninstall it.",

@@ -40,7 +40,7 @@ from tollway.web.member_parts import (
     remove,
 )
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, listed, one_line, sentence, sentences
 
@@ -206,7 +206,7 @@ def _top_up_form(context: Context, account: Account) -> Form:
         [
             Field("unit", say("What"), "select", "credits", units(context)),
             Field("amount", say("Amount"), "number", is_required=True),
-            Field("note", say("Reason"), is_required=True, length_max=200),
+            reason_field(context),
         ],
         hidden={"account": account.id},
         title=say("Top up"),
@@ -232,7 +232,7 @@ async def top_up_act(context: Context) -> Response:
     balances = {
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
-    before = balances.get(unit, 0)
+    before, note = balances.get(unit, 0), given_reason(context)
     if before + number < 0:
         raise PageError(
             409,
@@ -251,12 +251,11 @@ async def top_up_act(context: Context) -> Response:
             account=account.name,
             before=amount(say, unit, before),
             after=amount(say, unit, before + number),
-            reason=one_line(context.form.get("note", "")),
+            reason=one_line(note),
         ),
         button,
         is_harmless=number > 0,
     )
-    note = context.form.get("note", "")
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
 

@@ -16,7 +16,7 @@ from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.call_log import call_log
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
 from tollway.web.wording import amount, grouped, one_line, sentence
@@ -59,7 +59,7 @@ async def show_request(context: Context) -> Response:
 def _refund_form(context: Context, receipt: Receipt) -> Form:
     say, cost = context.say, receipt.amount
     button = say("Refund {amount}", amount=amount(say, receipt.unit or "", cost))
-    fields = [Field("note", say("Reason"), is_required=True, length_max=200)]
+    fields = [reason_field(context)]
     if cost > 1:
         button = say("Refund")
         part = Field(
@@ -97,16 +97,13 @@ def _given_back(context: Context, receipt: Receipt) -> int:
 
 
 async def refund_act(context: Context) -> Response:
-    say, note = context.say, context.form.get("note", "")
+    say = context.say
     receipt = await wanted_receipt(context, None, context.form.get("id", ""))
     unit = receipt.unit
     if unit is None or receipt.outcome is not Outcome.CHARGED:
         raise PageError(409, "That is not possible", "The call was not charged.")
     given_back = _given_back(context, receipt)
-    if not note.strip():
-        raise PageError(
-            400, "A reason is missing", "Fill in the field {field}.", field=say("Reason")
-        ).at("note")
+    note = given_reason(context)
     account = await find_account(context.database, receipt.account_id)
     before = await amount_left(context.database, account.id, unit)
     context.confirm(
