@@ -135,12 +135,13 @@ def test_a_database_on_a_full_disk_is_copied_elsewhere(
     assert Path("copy.db").is_file()
 
 
+@pytest.mark.parametrize("at", [1, 10])
 def test_a_copy_for_which_there_is_no_space_is_named(
-    tollway: Command, ledger_store: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path, at: int
 ) -> None:
     tollway("account", "open", "acme")
     disk = FaultyDisk(workplace / "copy.db")
-    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
+    with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
         answer = tollway("backup", "copy.db")
     assert disk.failed
     assert (answer.status, answer.out) == (1, "")

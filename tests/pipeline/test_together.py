@@ -12,6 +12,7 @@ from tests.support.in_process import in_gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.gateway.gateway import Gateway
+from tollway.ledger.call_timings import CallTimings
 from tollway.ledger.entries import list_balances
 from tollway.ledger.tokens import revoke_token
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
@@ -20,9 +21,15 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.pipeline.bodies import Message
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.http import Request
-from tollway.pipeline.steps import answer_of
+from tollway.pipeline.steps import Waiting, answer_of
 
 pytestmark = pytest.mark.sqlite
+
+
+@pytest.fixture(autouse=True)
+def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some calls of each second are timed, and pass alone."""
+    monkeypatch.setattr(CallTimings, "is_due", lambda *_: False)
 
 
 async def _no_more() -> Message:
@@ -50,9 +57,15 @@ def posted(request: Request) -> Request:
 
 
 async def codes_of(gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
-    """The code of each answer, or the error by which a call ended."""
-    waiting = [answer_of(each, gateway.edge.go_on) for each in gateway.edge.begin(requests)]
-    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    """The code of each answer, or the error by which a call ended. Those that wait go on together,
+    as the dispatcher has them."""
+    found = gateway.edge.begin(requests)
+    while waiting := [each for each in found if isinstance(each, Waiting)]:
+        await asyncio.gather(*(each.pending for each in waiting), return_exceptions=True)
+        later = iter(gateway.edge.go_on(waiting))
+        found = [next(later) if isinstance(each, Waiting) else each for each in found]
+    rest = [answer_of(each, gateway.edge.go_on) for each in found]
+    answers = await asyncio.gather(*rest, return_exceptions=True)
     return [
         msgspec.json.decode(each.body)["code"] if isinstance(each, Answer) else each
         for each in answers

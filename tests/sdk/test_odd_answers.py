@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+import tollway_client
 from tests.sdk.conftest import Run
 from tollway_client import Client, TollwayError, errors
 
@@ -135,10 +136,26 @@ def test_the_help_of_a_loop_over_claims_is_that_of_the_loop() -> None:
     assert "a time with its zone" in text and "At most 7 days" not in text
 
 
-@pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1"])
-def test_what_is_no_token_is_refused_before_it_is_sent(token: str) -> None:
+@pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1", None])
+def test_what_is_no_token_is_refused_before_it_is_sent(token: Any) -> None:
     with pytest.raises(ValueError, match="copy all of it, without Bearer"):
         Client(token, "http://gateway.example")
+
+
+@pytest.mark.parametrize("address", ["", "gateway.example", None])
+def test_what_is_no_address_is_refused_with_one_that_is(address: Any) -> None:
+    with pytest.raises(ValueError, match=r"such as https://gateway\.example"):
+        Client("t", address)
+
+
+def test_every_error_can_be_imported_from_the_package() -> None:
+    kinds = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, TollwayError)
+    }
+    assert {name: getattr(tollway_client, name) for name in kinds} == kinds
+    assert kinds.keys() <= set(tollway_client.__all__)
 
 
 def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:

@@ -89,14 +89,6 @@ class Connection:
                 self.abandon()
                 raise
         self._cursor = self.raw.cursor()
-        self._is_durable = not is_unfinished
-        self._is_unfinished = is_unfinished
-
-    def set_durable(self, wanted: bool) -> None:
-        """Whether the next commits wait for the disk. One that does takes those before it along."""
-        if wanted != self._is_durable and not self._is_unfinished:
-            self.run(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
-            self._is_durable = wanted
 
     @property
     def is_in_transaction(self) -> bool:
