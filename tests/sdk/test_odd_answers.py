@@ -277,12 +277,13 @@ def test_javascript_does_the_same(run: Run) -> None:
     try { print(await client.iterCouponClaims(backward).next()); }
     catch (error) { print(error.name); }
     const refusing = new tollway.Client(
-      { token: "t", baseUrl: "http://x", fetch: async () => new Response(refusal) });
+      { token: "t", baseUrl: "http://x",
+        fetch: async () => new Response(refusal, { headers: { "x-request-id": "r1" } }) });
     try { await refusing.issueWaybill({ owner_id: "1" }, { idempotencyKey: "mine" }); }
-    catch (error) { print([error.name, error.idempotencyKey]); }
+    catch (error) { print([error.name, error.idempotencyKey, error.message.slice(-13)]); }
     """
     *found, backward, refused = run(script, refusal=json.dumps(_REFUSED))
-    assert refused == ["CarrierRefusedError", "mine"]
+    assert refused == ["CarrierRefusedError", "mine", " (request r1)"]
     assert backward == "ParameterError"
     names = [name for name, *_ in found]
     assert names == [
@@ -290,6 +291,8 @@ def test_javascript_does_the_same(run: Run) -> None:
         *["RetryLaterError", "UnexpectedAnswerError", "UnexpectedAnswerError"],
     ]
     assert "redirects to https://gateway.example/papi" in found[3][1]
+    # Without the header that names the reason.
+    assert found[4][1] == "202: Success (request )"
     assert [each[2] for each in found[4:]] == [61, 3600, 120]
     assert all(each[3:] == [1, True] for each in found)
 
