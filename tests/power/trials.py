@@ -30,12 +30,11 @@ from tollway.operations.waybills.demo import WP_CODE
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.settings import Settings
 from tollway.store.key_check import files_of, use_files
-from tollway.store.sqlite import connection, log_write_back
+from tollway.store.sqlite import connection
 from tollway.telemetry.logs import LogWriter
 from tollway.webhooks.signature import key_of, sign
 
 CLIENTS = 6
-_WRITTEN_BACK_FROM = 20
 _SOURCE = "market"
 # What an acknowledged thing is found by.
 _FOUND = {
@@ -77,8 +76,6 @@ class Trial:
         with (
             self.disk.remembering(),
             patch.object(connection, "_PRAGMAS", _pragmas(synchronous)),
-            # A thread writes the log back beside the commits, as it does in long use.
-            patch.object(log_write_back, "_BEGIN_FRAMES", _WRITTEN_BACK_FROM),
         ):
             asyncio.run(self._serve(store, calls_each))
 
