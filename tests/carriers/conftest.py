@@ -12,8 +12,8 @@ from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.connector import Connector, IssueOrder, OrderRef
-from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.connectors.remotes import GuardedConnector
 from tollway.carriers.connectors.signed_form import SignedFormConnector
 from tollway.carriers.labels.print_data import Address, Party
 

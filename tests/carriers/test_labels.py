@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from PIL import Image
 
-from tollway.carriers.labels.drawing import Drawing, bar_widths
-from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.drawing import Drawing, bar_widths, find_fonts
 from tollway.carriers.labels.formats import pdf, png, zpl
 from tollway.carriers.labels.layout import (
     SIZES,

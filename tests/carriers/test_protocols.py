@@ -52,6 +52,12 @@ class Half:
     issue = cancel = Spoken.issue
 
 
+def __getattr__(name: str) -> object:
+    if name == "leaving":
+        raise SystemExit(3)
+    raise AttributeError(name)
+
+
 def installed(*pairs: tuple[str, str]) -> Protocols:
     return Protocols(lambda: [EntryPoint(name, value, ENTRY_POINTS) for name, value in pairs])
 
@@ -117,6 +123,7 @@ def test_the_built_in_one_cannot_be_replaced() -> None:
         ((("spoken", "a:b"), ("spoken", "c:d")), "both bring the carrier protocol spoken"),
         ((("spoken", "no_such_module:X"),), r"cannot be loaded \(ModuleNotFoundError"),
         ((("spoken", f"{__name__}:Nothing"),), r"cannot be loaded \(AttributeError"),
+        ((("spoken", f"{__name__}:leaving"),), r"cannot be loaded \(SystemExit: 3\)"),
         ((("spoken", f"{__name__}:NUMBER"),), r"\(TypeError: it is no class or function"),
         ((("spoken", f"{__name__}:issue"),), r"\(TypeError: it does not take three arguments"),
         ((("spoken", f"{__name__}:Half"),), r"\(TypeError: it has no method look_up\)"),

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command, charge_calls
-from tests.faults.disk import FULL, Fault, FaultyDisk
+from tests.faults.disk import CORRUPT, FULL, IOERR, Fault, FaultyDisk
 from tests.support.stores import Store
 from tollway.cli.command import CommandError
 from tollway.cli.files import new_file
@@ -135,12 +135,13 @@ def test_a_database_on_a_full_disk_is_copied_elsewhere(
     assert Path("copy.db").is_file()
 
 
+@pytest.mark.parametrize("at", [1, 10])
 def test_a_copy_for_which_there_is_no_space_is_named(
-    tollway: Command, ledger_store: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path, at: int
 ) -> None:
     tollway("account", "open", "acme")
     disk = FaultyDisk(workplace / "copy.db")
-    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
+    with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
         answer = tollway("backup", "copy.db")
     assert disk.failed
     assert (answer.status, answer.out) == (1, "")
@@ -148,6 +149,23 @@ def test_a_copy_for_which_there_is_no_space_is_named(
         "The database cannot be copied to copy.db: database or disk is full. Free some space on "
         "this disk.\n"
     )
+    assert list(workplace.glob("copy.db*")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [(IOERR, "disk I/O error"), (CORRUPT, "database disk image is malformed")]
+)
+def test_a_database_that_cannot_be_read_to_its_end_is_not_called_no_error(
+    tollway: Command, ledger_store: Store, workplace: Path, kind: str, said: str
+) -> None:
+    tollway("account", "open", "acme")
+    disk = FaultyDisk(ledger_store.path)
+    # The calls before it are of the start.
+    with disk.in_use(), disk.failing(Fault(30, kind, times=1000, name="xFetch")):
+        answer = tollway("backup", "copy.db")
+    assert disk.failed
+    assert (answer.status, answer.out) == (1, "")
+    assert answer.err == f"The database cannot be copied to copy.db: {said}.\n"
     assert list(workplace.glob("copy.db*")) == []
 
 

@@ -50,6 +50,17 @@ def test_a_file_is_written_whole_or_not_at_all(
     assert list(workplace.glob("*.unfinished")) == []
 
 
+def test_a_csv_file_has_the_mark_by_which_excel_reads_chinese_and_a_pipe_has_none(
+    tollway: Command, account_id: str, workplace: Path
+) -> None:
+    tollway("ledger", "export", account_id, "--out", "a.csv")
+    written = (workplace / "a.csv").read_bytes()
+    assert written.startswith(b"\xef\xbb\xbfat,") and "发票".encode() in written
+    assert tollway("ledger", "export", account_id).out.startswith("at,")
+    tollway("ledger", "export", account_id, "--lines", "--out", "a.jsonl")
+    assert (workplace / "a.jsonl").read_bytes().startswith(b"{")
+
+
 def test_no_note_is_a_formula_to_a_spreadsheet(tollway: Command, account_id: str) -> None:
     for sign in "=+@＝＋－＠":
         tollway("credit", "add", account_id, "9", "--note", f"{sign}1+1")

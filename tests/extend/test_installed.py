@@ -14,6 +14,7 @@ from sqlalchemy import Column, String, Table
 
 from tollway.contract.fields import Choice, Field, Text
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.contract.reasons import Reason
 from tollway.gateway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS, SUBJECTS
 from tollway.operations.installed import ENTRY_POINTS, with_installed
@@ -72,6 +73,10 @@ def subject(operation: Operation = SIXTH, **changes: Any) -> Subject:
     return msgspec.structs.replace(plain, **changes)
 
 
+def of_wrong_type(**changes: Any) -> Subject:
+    return subject(replace(SIXTH, **changes))
+
+
 def taken(*brought: object) -> list[Subject]:
     """All subjects, with those that a package brings."""
     found = []
@@ -107,6 +112,16 @@ def test_an_installed_one_comes_after_the_built_in_ones() -> None:
         (subject(replace(SIXTH, method="POST")), "query go with GET and not with POST"),
         (subject(replace(SIXTH, encoding=Encoding.JSON)), "json go with POST and not with GET"),
         (subject(replace(SIXTH, default_price=-1)), "its price is negative"),
+        (of_wrong_type(default_price=1.5), "its default_price is 1.5 and no int"),
+        (of_wrong_type(default_price="1"), "its default_price is '1' and no int"),
+        (of_wrong_type(unit="credits"), "its unit is 'credits' and no Unit"),
+        (of_wrong_type(encoding="query"), "its encoding is 'query' and no Encoding"),
+        (of_wrong_type(title=""), "its title is empty"),
+        (of_wrong_type(own_reasons=Reason.NOTHING_FOUND), " and no tuple"),
+        (of_wrong_type(own_reasons=("NOTHING_FOUND",)), "have 'NOTHING_FOUND' and no Reason"),
+        (of_wrong_type(consent="orders"), "its consent is 'orders' and no ConsentNeed"),
+        (of_wrong_type(request_type=dict), "its request_type is <class 'dict'> and no msgspec.S"),
+        (of_wrong_type(response_type=dict), "its response_type is <class 'dict'> and no msgspec.S"),
         (subject(replace(SIXTH, response_type=Nothing)), "has no field withholding_money"),
         (subject(replace(SIXTH, request_type=Undeclared)), "owner_id has no Field annotation"),
         (subject(replace(SIXTH, request_type=Nothing)), "has no field owner_id to name the owner"),
@@ -141,6 +156,16 @@ def test_one_that_fails_to_load_is_refused_with_the_error() -> None:
     missing = EntryPoint("e", "no_such_module:SUBJECT", ENTRY_POINTS)
     with pytest.raises(SettingsError, match=r"cannot be loaded \(ModuleNotFoundError: .*no_such"):
         list(with_installed(SUBJECTS, [missing]))
+
+
+def test_one_that_ends_the_program_is_refused_too(package: ModuleType) -> None:
+    def leave(name: str) -> object:
+        raise SystemExit(3)
+
+    package.__getattr__ = leave  # type: ignore[method-assign]
+    entry_point = EntryPoint("e", f"{MODULE}:SUBJECT", ENTRY_POINTS)
+    with pytest.raises(SettingsError, match=r"cannot be loaded \(SystemExit: 3\)"):
+        list(with_installed(SUBJECTS, [entry_point]))
 
 
 def test_one_cannot_add_tables(package: ModuleType) -> None:

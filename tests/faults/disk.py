@@ -17,7 +17,7 @@ from unittest.mock import patch
 import apsw
 
 from tests.faults.functions import FUNCTIONS, XOPEN, XSLEEP, File, Methods, Vfs
-from tests.power.disk import Step, Sync, Truncate, Write
+from tests.power.disk import Action, FailedSync, Step, Sync, Truncate, Write
 from tollway.store.sqlite import connection
 
 IOERR, FULL, NOMEM, BUSY, CORRUPT = "IOERR", "FULL", "NOMEM", "BUSY", "CORRUPT"
@@ -121,17 +121,20 @@ class FaultyDisk:
 
     def done(self, call: str, file: int, *arguments: Any) -> None:
         """Notes what a call has done to a file."""
-        if self._journal is None:
-            return
-        step: Write | Truncate | Sync
         if call == "xWrite":
             data, length, offset = arguments
-            step = Write(offset, ctypes.string_at(data, length))
+            self._note(file, Write(offset, ctypes.string_at(data, length)))
         elif call == "xTruncate":
-            step = Truncate(*arguments)
+            self._note(file, Truncate(*arguments))
         else:
-            step = Sync()
-        self._journal.append(Step(self._names[file], step))
+            self._note(file, Sync())
+
+    def not_synced(self, file: int) -> None:
+        self._note(file, FailedSync())
+
+    def _note(self, file: int, action: Action) -> None:
+        if self._journal is not None:
+            self._journal.append(Step(self._names[file], action))
 
     def fault_of(self, call: str) -> Fault | None:
         """Counts a call; its fault if it is to fail."""
@@ -217,6 +220,8 @@ class _Call:
         elif self._name == "xWrite" and fault.how == HALF:
             file, data, length, offset = arguments
             self._do(file, data, length // 2, offset)
+        elif self._name == "xSync":
+            self._disk.not_synced(arguments[0])
         return fault.code(self._name)
 
     def _do(self, *arguments: Any) -> int:

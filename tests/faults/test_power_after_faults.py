@@ -1,11 +1,13 @@
-"""The power goes after a sync has failed: a write that failed for certain does not come back.
+"""The power goes after a sync has failed: a write that failed for certain does not come back, and
+one that was acknowledged is there, also one after it.
 
-What a failed sync has brought to the disk is not known, so every state of it is possible.
+What a failed sync has brought to the disk is not known, so every state of it is possible; and the
+system reports such an error once, so no later sync makes up for it.
 """
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +22,8 @@ from tests.power.disk import Disk
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import StoreDoubtError, StoreError
-from tollway.store.open import open_database
+from tollway.store.open import OpenDatabase, open_database
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.sqlite.writer import Writer
 from tollway.telemetry.metrics import Metrics
@@ -30,6 +33,7 @@ pytestmark = pytest.mark.sqlite
 WRITES = 60
 STATES = 100
 _CHECKPOINT_PAGES = 40
+_UPKEEP_SHARE = 0.3
 ADD = Query(
     product.insert().values(
         product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
@@ -45,23 +49,40 @@ class Written(NamedTuple):
     is_done: bool
 
 
-class Run:
-    """Writes, of which the syncs of some fail."""
+# Does a piece of upkeep.
+Upkeep = Callable[[OpenDatabase, Path, str], Awaitable[None]]
 
-    def __init__(self, folder: Path, chance: random.Random) -> None:
+
+async def piece(database: OpenDatabase, _: Path, name: str) -> None:
+    await PieceBudget(1).spend(database, lambda tx, _: tx.execute(ADD, product_id=name))
+
+
+async def piece_that_does_not_wait(_: OpenDatabase, path: Path, name: str) -> None:
+    with closing(apsw.Connection(str(path))) as opened:
+        opened.execute("PRAGMA synchronous = NORMAL")
+        opened.execute("INSERT INTO product VALUES (?, 't', '', 's')", (name,))
+
+
+class Run:
+    """Writes, of which the syncs of some fail. Before some there is a piece of upkeep."""
+
+    def __init__(self, folder: Path, chance: random.Random, upkeep: Upkeep = piece) -> None:
         self._chance = chance
+        self._upkeep = upkeep
         self._folder = folder
         store = Store(folder / "tollway.db")
         self._disk = Disk(store.path)
         self._faults = FaultyDisk(store.path, self._disk.journal)
         self.written: list[Written] = []
         with self._faults.in_use(), checkpoints_every(_CHECKPOINT_PAGES):
-            asyncio.run(self._write(store.url))
+            asyncio.run(self._write(store))
 
-    async def _write(self, url: str) -> None:
-        database = open_database(url, Metrics())
+    async def _write(self, store: Store) -> None:
+        database = open_database(store.url, Metrics())
         for number in range(WRITES):
             name = f"n{number}"
+            if self._chance.random() < _UPKEEP_SHARE:
+                await self._upkeep(database, store.path, f"upkeep {number}")
             # Of the commit, or also of what follows it.
             times = self._chance.choice((0, 1, 1, 2))
             with self._faults.failing(Fault(1, IOERR, times=times, name="xSync")):
@@ -97,7 +118,7 @@ class Run:
             return {name for (name,) in opened.execute("SELECT product_id FROM product")}
 
 
-def test_what_failed_does_not_come_back(tmp_path: Path) -> None:
+def test_what_failed_does_not_come_back_and_what_was_acknowledged_is_there(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**9)
     run = Run(tmp_path, random.Random(seed))
     assert {each.is_done for each in run.written} == {True, False}
@@ -107,3 +128,7 @@ def test_what_failed_does_not_come_back(tmp_path: Path) -> None:
 def test_the_control_that_leaves_it_in_the_log_is_found(tmp_path: Path) -> None:
     with patch.object(Writer, "_discard_failed_commit", lambda _: True):
         assert any(Run(tmp_path, random.Random(1)).wrong())
+
+
+def test_the_control_whose_upkeep_does_not_wait_for_the_disk_is_found(tmp_path: Path) -> None:
+    assert any(Run(tmp_path, random.Random(1), piece_that_does_not_wait).wrong())

@@ -2,18 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tollway.gateway.dispatch import Begin, Dispatcher
+from tollway.gateway.dispatch import Calls, CallTest, Dispatcher
 from tollway.ledger.charges import Charge
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
-from tollway.pipeline.call import Answer, Progress, Waiting
+from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.http import Edge, headers_by_name, improper_request
+from tollway.pipeline.http import Request as EdgeRequest
+from tollway.pipeline.steps import Progress, Waiting, failing
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 
@@ -50,24 +52,41 @@ class Request:
 
 
 class Application:
-    """Begins each request as the test says."""
+    """Begins each request as the test says, and answers those that have waited. Requests with a
+    number below that of the first call are for pages."""
 
-    def __init__(self, begin: Callable[[Scope], Progress | None]) -> None:
+    def __init__(self, begin: Callable[[Scope], Progress], first_call: int = 0) -> None:
         self._begin = begin
+        self._first_call = first_call
+        self.edge: Calls = self
 
-    def call_handler(self) -> Begin:
-        return lambda scope, _: self._begin(scope)
+    def call_test(self) -> CallTest:
+        return lambda scope: scope["number"] >= self._first_call
+
+    def begin(self, requests: Sequence[EdgeRequest]) -> list[Progress]:
+        return [self._begin(scope) for scope, _ in requests]
+
+    def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
+        return [after(each) for each in waiting]
 
     async def send(self, _answer: Answer, _receive: Receive, _send: Send) -> None:
         raise AssertionError("no answer is a file")
 
 
+def after(waiting: Waiting) -> Progress:
+    try:
+        waiting.pending.resume()
+    except (Exception, asyncio.CancelledError) as error:
+        return failing(error)
+    return ANSWER
+
+
+def waits_for(charge: PendingCharge) -> Waiting:
+    return Waiting(cast(Any, None), charge, cast(Any, None))
+
+
 def pending() -> PendingCharge:
     return PendingCharge(Charge("acc_x", "credits", 1, "orders", "r", "tok_x", 0), 0.0)
-
-
-def result_of(charge: PendingCharge) -> Any:
-    return charge.result()
 
 
 async def page(request: Request) -> None:
@@ -75,11 +94,14 @@ async def page(request: Request) -> None:
 
 
 def run(
-    begin: Callable[[Scope], Progress | None], use: Callable[[Dispatcher], Awaitable[None]]
+    begin: Callable[[Scope], Progress],
+    use: Callable[[Dispatcher], Awaitable[None]],
+    first_call: int = 0,
 ) -> None:
     async def work() -> None:
         async with asyncio.timeout(20):
-            await use(Dispatcher(Application(begin), asyncio.get_running_loop(), page))
+            application = Application(begin, first_call)
+            await use(Dispatcher(application, asyncio.get_running_loop(), page))
 
     asyncio.run(work())
 
@@ -107,7 +129,7 @@ def test_a_call_that_waits_for_its_charge_needs_none_either() -> None:
 
     def begin(_: Scope) -> Waiting:
         charges.append(pending())
-        return Waiting(charges[0], lambda _: ANSWER, None)
+        return waits_for(charges[0])
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
@@ -126,29 +148,25 @@ def test_what_must_wait_and_what_is_no_call_become_tasks() -> None:
         await asyncio.sleep(0)
         return ANSWER
 
-    found: list[Coroutine[Any, Any, Answer] | None] = [late(), None]
-
     async def use(dispatcher: Dispatcher) -> None:
         requests = [Request(0), Request(1)]
         for each in requests:
             dispatcher.add(each)
         await until(lambda: all(each.tasks for each in requests))
         await asyncio.gather(*(task for each in requests for task in each.tasks))
-        assert [each.sent for each in requests] == [HEAD_AND_BODY, ["page"]]
-        assert requests[0].is_done
+        assert [each.sent for each in requests] == [["page"], HEAD_AND_BODY]
+        assert requests[1].is_done
 
-    run(lambda scope: found[scope["number"]], use)
+    run(lambda _: late(), use, first_call=1)
 
 
 def test_a_call_does_not_wait_for_a_crowd_that_asks_for_pages() -> None:
     """The crowd came first; a call that takes a few turns is answered before most of it."""
     charges: list[PendingCharge] = []
 
-    def begin(scope: Scope) -> Waiting | None:
-        if scope["number"] < CROWD:
-            return None
+    def begin(_: Scope) -> Waiting:
         charges.append(pending())
-        return Waiting(charges[0], lambda _: ANSWER, None)
+        return waits_for(charges[0])
 
     async def use(dispatcher: Dispatcher) -> None:
         requests = [Request(number) for number in range(CROWD + 1)]
@@ -163,24 +181,69 @@ def test_a_call_does_not_wait_for_a_crowd_that_asks_for_pages() -> None:
         await until(lambda: all(each.sent for each in requests))
         assert [each.sent for each in requests[:-1]] == [["page"]] * CROWD
 
-    run(begin, use)
+    run(begin, use, first_call=CROWD)
 
 
-def test_an_error_ends_its_own_request_alone() -> None:
-    def begin(scope: Scope) -> Answer:
-        if scope["number"] == 1:
-            raise ValueError("a mistake")
-        return ANSWER
+def test_a_call_that_failed_ends_alone() -> None:
+    def begin(scope: Scope) -> Progress:
+        return failing(ValueError("a mistake")) if scope["number"] == 1 else ANSWER
 
     async def use(dispatcher: Dispatcher) -> None:
         requests = [Request(number) for number in range(3)]
         for each in requests:
             dispatcher.add(each)
-        await until(lambda: bool(requests[2].sent))
+        await until(lambda: bool(requests[2].sent and requests[1].errors))
         assert [len(each.sent) for each in requests] == [2, 0, 2]
         assert [len(each.errors) for each in requests] == [0, 1, 0]
 
     run(begin, use)
+
+
+def test_a_connection_that_is_gone_takes_no_other_answer_with_it() -> None:
+    class Gone(Request):
+        def send(self, _message: Any) -> None:
+            raise ConnectionError("it is gone")
+
+    async def use(dispatcher: Dispatcher) -> None:
+        requests = [Request(0), Gone(1), Request(2)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: bool(requests[2].sent))
+        assert [len(each.errors) for each in requests] == [0, 1, 0]
+
+    run(lambda _: ANSWER, use)
+
+
+def test_calls_that_came_together_begin_and_go_on_together() -> None:
+    charges: list[PendingCharge] = []
+    together: list[tuple[str, int]] = []
+
+    class Noted(Application):
+        def begin(self, requests: Sequence[EdgeRequest]) -> list[Progress]:
+            together.append(("begin", len(requests)))
+            return super().begin(requests)
+
+        def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
+            together.append(("go on", len(waiting)))
+            return super().go_on(waiting)
+
+    def begin(_: Scope) -> Waiting:
+        charges.append(pending())
+        return waits_for(charges[-1])
+
+    async def work() -> None:
+        dispatcher = Dispatcher(Noted(begin), asyncio.get_running_loop(), page)
+        requests = [Request(number) for number in range(40)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: len(charges) == 40)
+        for charge in charges:
+            charge.end(None)
+        async with asyncio.timeout(20):
+            await until(lambda: all(each.sent for each in requests))
+        assert together == [("begin", 32), ("begin", 8), ("go on", 32), ("go on", 8)]
+
+    asyncio.run(work())
 
 
 def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> None:
@@ -189,7 +252,7 @@ def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> Non
             raise RuntimeError("the connection is gone")
 
     def begin(scope: Scope) -> Answer:
-        if scope["number"] == 1:
+        if scope["number"] < 3:
             raise ValueError("a mistake")
         return ANSWER
 
@@ -198,7 +261,8 @@ def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> Non
         requests = [Request(0), Broken(1), Request(2)]
         for each in requests:
             dispatcher.add(each)
-        await until(lambda: bool(requests[2].sent))
+        await until(lambda: bool(requests[2].errors))
+        assert [len(each.errors) for each in requests] == [1, 0, 1]
         later = Request(3)
         dispatcher.add(later)
         await until(lambda: bool(later.sent))
@@ -211,7 +275,7 @@ def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
 
     def begin(_: Scope) -> Waiting:
         charges.append(pending())
-        return Waiting(charges[0], result_of, charges[0])
+        return waits_for(charges[0])
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
@@ -239,8 +303,8 @@ def scope_of(
 
 def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
     class Refusing:
-        def run(self, _call: object) -> Answer:
-            return Answer(200, [], b"run")
+        def run(self, calls: Sequence[object]) -> list[Answer]:
+            return [Answer(200, [], b"run") for _ in calls]
 
         def refuse(self, _call: object, _refusal: object) -> Answer:
             return Answer(400, [], b"refused")
@@ -251,29 +315,57 @@ def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
     empty = (b"host", b"")
     found = [(), (empty,), (host,), (host, host), (host, other), (host, empty), (host, more, more)]
     found += [(more, more)]
+    scopes = [
+        scope_of(*headers, method=method, http_version=version)
+        for headers, method, version in product(found, ("GET", "CONNECT"), ("1.0", "1.1", "2"))
+    ]
     improper = 0
-    for headers, method, version in product(found, ("GET", "CONNECT"), ("1.0", "1.1", "2")):
-        scope = scope_of(*headers, method=method, http_version=version)
+    answers = edge.begin([(scope, Request().receive) for scope in scopes])
+    for scope, answer in zip(scopes, answers, strict=True):
         is_improper = improper_request(scope, headers_by_name(scope["headers"])) is not None
-        answer = edge.begin(scope, Request().receive)
         assert isinstance(answer, Answer) and (answer.body == b"refused") is is_improper, scope
         improper += is_improper
     assert improper == 36
 
 
-def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
-    class Cancelled:
-        def run(self, _call: object) -> Waiting:
-            charge = pending()
-            charge.cancel()
-            return Waiting(charge, result_of, charge)
+def test_a_request_that_cannot_be_read_fails_alone() -> None:
+    class Running:
+        def run(self, calls: Sequence[object]) -> list[Answer]:
+            return [Answer(200, [], b"run") for _ in calls]
 
     async def work() -> None:
-        edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+        edge = Edge(Running(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+        scopes = [scope_of((b"host", b"test")), {}, scope_of((b"host", b"test"))]
+        first, failed, last = edge.begin([(scope, Request().receive) for scope in scopes])
+        assert isinstance(first, Answer) and isinstance(last, Answer)
+        with pytest.raises(KeyError):
+            await cast(Any, failed)
+
+    asyncio.run(work())
+
+
+def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
+    class Cancelled:
+        def run(self, calls: Sequence[Call]) -> list[Waiting]:
+            charge = pending()
+            charge.cancel()
+            return [Waiting(call, charge, cast(Any, None)) for call in calls]
+
+        def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
+            assert edge.in_hand == set()
+            return [after(each) for each in waiting]
+
+    class Served(Application):
+        def __init__(self, calls: Calls) -> None:
+            super().__init__(cast(Any, None))
+            self.edge = calls
+
+    edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+
+    async def work() -> None:
         request = Request()
-        request.scope = scope_of((b"host", b"test"))
-        application = Application(lambda scope: edge.begin(scope, request.receive))
-        Dispatcher(application, asyncio.get_running_loop(), page).add(request)
+        request.scope |= scope_of((b"host", b"test"))
+        Dispatcher(Served(edge), asyncio.get_running_loop(), page).add(request)
         async with asyncio.timeout(20):
             await until(lambda: bool(request.errors))
         assert edge.in_hand == set()

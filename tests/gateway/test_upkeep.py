@@ -1,50 +1,27 @@
 """Regular work goes on whatever a part of it does: nothing that fails, or has no end, keeps the
 rest from being done, and nothing is lost."""
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable
-
 import pytest
 from msgspec.structs import replace
 
 from tests.support.counted_writes import CountedWrites
+from tests.support.in_process import in_gateway
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
-from tollway.cli.setting_sources import load_settings
+from tollway.carriers.reconciling import Reconciler
+from tollway.consent.erasures import Erasure
 from tollway.demo.sandbox import Sandbox
 from tollway.gateway import retention, upkeep
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.retention import Retention
-from tollway.gateway.worker_group import WorkerGroup
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import list_tokens
-from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
-from tollway.store.key_check import files_of, use_files
 from tollway.store.nodes import Presence
-from tollway.telemetry.logs import LogWriter
-
-
-def _in_gateway(
-    store: Store, monkeypatch: pytest.MonkeyPatch, work: Callable[[Gateway], Awaitable[None]]
-) -> None:
-    for name, value in store.settings.items():
-        monkeypatch.setenv(name, value)
-    settings, _ = load_settings()
-    store.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
-
-    async def run() -> None:
-        gateway = Gateway(settings, WorkerGroup(1, ""), 1, LogWriter(sys.stderr))
-        try:
-            await work(gateway)
-        finally:
-            await gateway.stop()
-
-    asyncio.run(run())
+from tollway.webhooks.delivering import Deliverer
 
 
 def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(
@@ -62,7 +39,7 @@ def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(
         upkeep._authenticate._used_at_s[second.token_id] = 2000
         await upkeep.tidy()
 
-    _in_gateway(own_store, monkeypatch, work)
+    in_gateway(own_store, monkeypatch, work)
 
     def used_at_s(account_id: str) -> int | None:
         (token,) = own_store.do(lambda database: list_tokens(database, account_id))
@@ -98,9 +75,67 @@ def test_a_step_that_fails_keeps_no_other_from_being_done(
             with monkeypatch.context() as patch:
                 patch.setattr(owner, name, fail)
                 await gateway.upkeep.tidy()
+            # It never succeeded: an alert needs a time for it all the same.
+            assert done.pop(step) == gateway.upkeep._began_s < min(done.values())
             assert set(done) == set(STEPS) - {step}
 
-    _in_gateway(own_store, monkeypatch, work)
+    in_gateway(own_store, monkeypatch, work)
+
+
+# The other steps: what does each of them, and what that calls.
+LONG_STEPS: dict[str, tuple[str, object, str]] = {
+    "months": ("tend", upkeep, "make_months_ahead"),
+    "retention": ("drop_old", Retention, "apply"),
+    "usage": ("roll_up", upkeep, "roll_up"),
+    "measuring": ("measure", upkeep, "clock_offset_s"),
+    "erasing": ("erase_receivers", upkeep, "open_erasures"),
+    "deliveries": ("deliver_webhooks", Deliverer, "deliver_due"),
+    "watching": ("watch_accounts", upkeep, "watch"),
+    "reconciliation": ("reconcile", Reconciler, "settle_all"),
+}
+
+
+@pytest.mark.parametrize("step", LONG_STEPS)
+def test_an_alert_finds_every_step_that_fails_from_the_start_and_none_that_has_nothing_to_do(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    method, owner, name = LONG_STEPS[step]
+
+    async def fail(*_: object) -> None:
+        raise LookupError("a bug")
+
+    async def work(gateway: Gateway) -> None:
+        done = gateway.upkeep._levels.upkeep_succeeded_s
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            await getattr(gateway.upkeep, method)()
+        assert done[step] == gateway.upkeep._began_s
+        for _ in range(2):
+            before_s = done[step]
+            await getattr(gateway.upkeep, method)()
+            assert done[step] > before_s
+
+    in_gateway(own_store, monkeypatch, work)
+
+
+def test_an_erasure_that_fails_is_no_success_while_it_waits_to_be_tried_again(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise LookupError("a bug")
+
+    async def one(_: Database) -> list[Erasure]:
+        return [Erasure("shop", 1, "owner", 0)]
+
+    async def work(gateway: Gateway) -> None:
+        done = gateway.upkeep._levels.upkeep_succeeded_s
+        monkeypatch.setattr(upkeep, "open_erasures", one)
+        monkeypatch.setattr(gateway.upkeep, "_erase", fail)
+        for _ in range(2):
+            await gateway.upkeep.erase_receivers()
+            assert done["erasing"] == gateway.upkeep._began_s
+
+    in_gateway(own_store, monkeypatch, work)
 
 
 class _Removals:

@@ -168,10 +168,10 @@ def doom(boundary: Boundary | None, sabotage: str | None, report_file: str) -> N
     embedded, shared, exchange = Writer._commit, PostgresqlDatabase._commit, cainiao.exchange
     at_once = PostgresqlDatabase._run
 
-    def commit_embedded(self: Writer, work: Work, *, may_be_lost: bool) -> Any:
+    def commit_embedded(self: Writer, work: Work) -> Any:
         marked = _MarkedWork(work, fate)
         try:
-            embedded(self, marked, may_be_lost=may_be_lost)
+            embedded(self, marked)
         except _FalseCommit:
             return marked.result
         return marked.is_committed()

@@ -35,9 +35,7 @@ class Gated:
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         self.commits += 1
         self.has_begun.set()
         await self.gate.wait()
@@ -54,7 +52,7 @@ class Gated:
                 self.slow_commit.wait()
             return result
 
-        return await self._inner.write(watched, may_be_lost=may_be_lost)
+        return await self._inner.write(watched)
 
 
 class Bench:

@@ -65,9 +65,7 @@ class Mortal:
     def plan(self, crash: Crash) -> None:
         self._commits, self.crash = 0, crash
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         if self.is_dead:
             raise CrashedError
         self._commits += 1
@@ -80,7 +78,7 @@ class Mortal:
                 raise CrashedError
             return result
 
-        result = await self._inner.write(watched, may_be_lost=may_be_lost)
+        result = await self._inner.write(watched)
         if crash is not None:
             self.die()
             raise CrashedError

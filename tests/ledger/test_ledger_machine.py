@@ -53,11 +53,9 @@ class ForgetsSometimes(Tampered):
         super().__init__(inner)
         self.numbers = count(1)
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         if next(self.numbers) % 9:
-            return await self.inner.write(work, may_be_lost=may_be_lost)
+            return await self.inner.write(work)
         results: list[T] = []
 
         async def given_up(transaction: Transaction) -> None:
@@ -65,7 +63,7 @@ class ForgetsSometimes(Tampered):
             raise _GivenUpError
 
         try:
-            await self.inner.write(given_up, may_be_lost=may_be_lost)
+            await self.inner.write(given_up)
         except _GivenUpError:
             return results[0]
         raise AssertionError("it was to be given up")
@@ -79,14 +77,12 @@ def test_a_commit_that_is_skipped_turns_it_red() -> None:
 class Unchecked(Tampered):
     """The database's own check of the balance is off."""
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async def unchecked(transaction: Transaction) -> T:
             await transaction.fetch_all(Query(text("PRAGMA ignore_check_constraints = ON")))
             return await work(transaction)
 
-        return await self.inner.write(unchecked, may_be_lost=may_be_lost)
+        return await self.inner.write(unchecked)
 
 
 class Poor(BooksMachine):

@@ -57,6 +57,19 @@ def test_the_largest_amount_can_be_added_and_taken_back(on_account: OnAccount) -
     on_account(work)
 
 
+def test_a_note_has_200_characters_at_most_and_no_spaces_around_it(on_account: OnAccount) -> None:
+    async def work(database: Database, account: str) -> None:
+        longest = "注" * 200
+        assert (await top_up(database, OPERATOR, account, "credits", 1, longest)).note == longest
+        assert (await top_up(database, OPERATOR, account, "credits", 1, " a b\n")).note == "a b"
+        assert (await top_up(database, OPERATOR, account, "credits", 1, " ")).note is None
+        with pytest.raises(LedgerError, match="A note has 200 characters at most"):
+            await top_up(database, OPERATOR, account, "credits", 1, longest + "注")
+        assert [each.amount for each in await list_balances(database, account)] == [3]
+
+    on_account(work)
+
+
 def test_one_is_the_smallest_top_up_and_the_smallest_correction(on_account: OnAccount) -> None:
     async def work(database: Database, account: str) -> None:
         assert (await top_up(database, OPERATOR, account, "credits", 1)).kind == "top_up"

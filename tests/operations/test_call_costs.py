@@ -147,8 +147,8 @@ class Serving:
     """A gateway that is not about to stop."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self.call_handler = lambda: gateway.begin
-        self.send = gateway.send
+        self.edge = gateway.edge
+        self.call_test = lambda: gateway.is_call
 
 
 async def no_page(request: Request) -> None:

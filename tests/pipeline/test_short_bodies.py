@@ -16,8 +16,9 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
 from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, FirstPiece, Message
-from tollway.pipeline.call import Call, Waiting
+from tollway.pipeline.call import Call
 from tollway.pipeline.decode import Decode
+from tollway.pipeline.steps import Waiting
 
 pytestmark = pytest.mark.sqlite
 
@@ -202,19 +203,14 @@ async def answered() -> "ref[Call]":
     first = DECODE(call)
     assert isinstance(first, FirstPiece)
     done = asyncio.Event()
-    first.add_done_callback(partial(_resume, Waiting(first, cast(Any, _take), (call, first, done))))
+    first.add_done_callback(partial(_resume, Waiting(call, first, cast(Any, None)), done))
     await done.wait()
     assert call.request.page == 2
     return ref(call)
 
 
-def _resume(waiting: Waiting, _: object) -> None:
-    waiting.then(waiting.context)
-
-
-def _take(context: tuple[Call, FirstPiece, asyncio.Event]) -> None:
-    _, first, done = context
-    assert first.resume() is None
+def _resume(waiting: Waiting, done: asyncio.Event, _: object) -> None:
+    assert waiting.pending.resume() is None
     done.set()
 
 

@@ -1,7 +1,7 @@
 """Files that are sent in pieces: how many at once, and that one ends when its reader leaves."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +33,10 @@ class _OneFile:
     def __init__(self) -> None:
         self.ended: list[str] = []
 
-    async def run(self, _call: object) -> Answer:
+    def run(self, calls: Sequence[object]) -> list[Coroutine[Any, Any, Answer]]:
+        return [self._answer() for _ in calls]
+
+    async def _answer(self) -> Answer:
         stream = Stream("text/plain", self._pieces(), lambda: self.ended.append("stream"))
         return Answer(200, [], b"", stream)
 
@@ -80,7 +83,10 @@ class _TwoPieces:
         self._error = error
         self.ended: list[str] = []
 
-    async def run(self, _call: object) -> Answer:
+    def run(self, calls: Sequence[object]) -> list[Coroutine[Any, Any, Answer]]:
+        return [self._answer() for _ in calls]
+
+    async def _answer(self) -> Answer:
         stream = Stream("text/plain", self._pieces(), lambda: self.ended.append("stream"))
         return Answer(200, [], b"", stream)
 

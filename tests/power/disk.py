@@ -32,9 +32,17 @@ class Sync(NamedTuple):
     """All that was written to the file before is on the disk."""
 
 
+class FailedSync(NamedTuple):
+    """The system reports an error once. What it could not write it takes for written all the same,
+    and no later sync writes it again."""
+
+
+Action = Write | Truncate | Sync | FailedSync
+
+
 class Step(NamedTuple):
     file: str
-    what: Write | Truncate | Sync
+    what: Action
 
 
 class Disk:
@@ -69,7 +77,7 @@ class Disk:
         done = 0
         for moment in sorted(moments):
             for step in self.journal[done:moment]:
-                files[step.file].take(step.what)
+                files[step.file].take(step.what, chance)
             done = moment
             yield moment, {name: file.cut_off(chance) for name, file in files.items()}
 
@@ -81,12 +89,15 @@ class _File:
         self.synced = bytearray()
         self._since: list[Write | Truncate] = []
 
-    def take(self, what: Write | Truncate | Sync) -> None:
-        if not isinstance(what, Sync):
+    def take(self, what: Action, chance: random.Random) -> None:
+        if isinstance(what, Write | Truncate):
             self._since.append(what)
             return
-        for each in self._since:
-            _apply(self.synced, each)
+        if isinstance(what, FailedSync):
+            self.synced[:] = self.cut_off(chance)
+        else:
+            for each in self._since:
+                _apply(self.synced, each)
         self._since.clear()
 
     def cut_off(self, chance: random.Random) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+import tollway_client
 from tests.sdk.conftest import Run
 from tollway_client import Client, TollwayError, errors
 
@@ -135,10 +136,26 @@ def test_the_help_of_a_loop_over_claims_is_that_of_the_loop() -> None:
     assert "a time with its zone" in text and "At most 7 days" not in text
 
 
-@pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1"])
-def test_what_is_no_token_is_refused_before_it_is_sent(token: str) -> None:
+@pytest.mark.parametrize("token", ["", "tw_test_…", "a\nb", "Bearer tw_test_1", None])
+def test_what_is_no_token_is_refused_before_it_is_sent(token: Any) -> None:
     with pytest.raises(ValueError, match="copy all of it, without Bearer"):
         Client(token, "http://gateway.example")
+
+
+@pytest.mark.parametrize("address", ["", "gateway.example", None])
+def test_what_is_no_address_is_refused_with_one_that_is(address: Any) -> None:
+    with pytest.raises(ValueError, match=r"such as https://gateway\.example"):
+        Client("t", address)
+
+
+def test_every_error_can_be_imported_from_the_package() -> None:
+    kinds = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, TollwayError)
+    }
+    assert {name: getattr(tollway_client, name) for name in kinds} == kinds
+    assert kinds.keys() <= set(tollway_client.__all__)
 
 
 def test_an_error_has_the_key_with_which_the_call_can_be_repeated() -> None:
@@ -260,12 +277,13 @@ def test_javascript_does_the_same(run: Run) -> None:
     try { print(await client.iterCouponClaims(backward).next()); }
     catch (error) { print(error.name); }
     const refusing = new tollway.Client(
-      { token: "t", baseUrl: "http://x", fetch: async () => new Response(refusal) });
+      { token: "t", baseUrl: "http://x",
+        fetch: async () => new Response(refusal, { headers: { "x-request-id": "r1" } }) });
     try { await refusing.issueWaybill({ owner_id: "1" }, { idempotencyKey: "mine" }); }
-    catch (error) { print([error.name, error.idempotencyKey]); }
+    catch (error) { print([error.name, error.idempotencyKey, error.message.slice(-13)]); }
     """
     *found, backward, refused = run(script, refusal=json.dumps(_REFUSED))
-    assert refused == ["CarrierRefusedError", "mine"]
+    assert refused == ["CarrierRefusedError", "mine", " (request r1)"]
     assert backward == "ParameterError"
     names = [name for name, *_ in found]
     assert names == [
@@ -273,6 +291,8 @@ def test_javascript_does_the_same(run: Run) -> None:
         *["RetryLaterError", "UnexpectedAnswerError", "UnexpectedAnswerError"],
     ]
     assert "redirects to https://gateway.example/papi" in found[3][1]
+    # Without the header that names the reason.
+    assert found[4][1] == "202: Success (request )"
     assert [each[2] for each in found[4:]] == [61, 3600, 120]
     assert all(each[3:] == [1, True] for each in found)
 

@@ -72,3 +72,9 @@ def test_the_example_of_the_page_runs() -> None:
     headers["Webhook-Signature"] = sign(key_of(SECRET), "msg_1", now, BODY)
     assert names["receive"](BODY, headers, SECRET) == 204
     assert names["receive"](BODY + b" ", headers, SECRET) == 401
+
+
+def test_a_decoded_body_is_refused_with_what_to_give() -> None:
+    decoded: Any = BODY.decode()
+    with pytest.raises(TypeError, match="as the bytes that arrived"):
+        verify(decoded, _headers(), SECRET, now_s=AT_S)

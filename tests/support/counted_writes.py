@@ -19,10 +19,8 @@ class CountedWrites:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         self.writes += 1
         if self._fails_from is not None and self.writes >= self._fails_from:
             raise StoreUnavailableError("cut off by the test")
-        return await self._inner.write(work, may_be_lost=may_be_lost)
+        return await self._inner.write(work)

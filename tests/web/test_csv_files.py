@@ -14,7 +14,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.members import entered
 from tests.support.stores import Store
-from tollway.web.csv_files import CSV_ROWS_MAX
+from tollway.web.lists import CSV_ROWS_MAX
 
 UNIT = "calls:product_analysis"
 MORE = 7

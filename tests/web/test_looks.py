@@ -35,8 +35,8 @@ _SHOW = """async ([url, shown]) => {
   await Promise.all(styles);
 }"""
 
-# Of a phone, a tablet, a small and a large screen; the first is what WCAG asks for.
-_WIDTHS = (320, 375, 768, 1024, 1440)
+# Of phones, a tablet, and screens up to a large one; the first is what WCAG asks for.
+_WIDTHS = (320, 375, 768, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
 # and as if everything had happened a while ago, which is the longest that a table says of a time.
 _TOO_WIDE = """() => {

@@ -12,7 +12,7 @@ from tests.support.ledger import RUNTIME, Caller
 from tests.support.members import entered, new_member
 from tests.support.stores import Store
 from tollway.identity.people import Role
-from tollway.ledger.entries import AMOUNT_MAX, top_up
+from tollway.ledger.entries import AMOUNT_MAX, NOTE_MAX, top_up
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 
@@ -90,6 +90,27 @@ def test_what_is_wrong_is_said_at_its_field(operator: Browser, caller: Caller) -
         )
     assert refused.status_code == 409 and _is_marked(operator, "login")
     assert not _is_marked(operator, "name")
+
+
+def test_a_top_up_has_a_reason_that_is_not_too_long(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "amount": "7"}
+    for note, said in (
+        ("", "A reason is missing"),
+        (" \n", "A reason is missing"),
+        ("长" * (NOTE_MAX + 1), "A note has 200 characters at most."),
+    ):
+        for sure in ("", "yes"):
+            refused = operator.send(
+                "/operator/account/top-up", came_from=page, note=note, sure=sure, **typed
+            )
+            assert refused.status_code in (400, 409) and said in refused.text, note
+            assert _is_marked(operator, "note")
+    entered = f"SELECT 1 FROM entry WHERE account_id = '{caller.account_id}' AND unit = 'credits'"
+    assert not store.run(entered)
 
 
 def test_what_is_wrong_with_a_text_is_said_at_its_field(operator: Browser, store: Store) -> None:

@@ -15,7 +15,7 @@ from tollway.intake.files import read_records
 from tollway.intake.loading import checked_chunks
 from tollway.intake.record_problems import RecordError
 from tollway.operations.catalogue import RECORD_KINDS
-from tollway.web.operator.reject_reasons import EXPECTED, PROBLEMS, said_phrase, said_reason
+from tollway.web.operator.rejected import EXPECTED, PROBLEMS, said_phrase, said_reason
 from tollway.web.wording import PLAIN_VIEW
 
 _SOURCE = Path(tollway.__file__).parent

@@ -96,7 +96,8 @@ class Core:
     """Makes calls: paced, repeated where that is safe, with errors by reason."""
 
     def __init__(self, token: str, retries: int, language: str) -> None:
-        token = token.strip()
+        # None is what an environment variable that is not set gives.
+        token = str(token or "").strip()
         if not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("The token is empty or not whole: copy all of it, without Bearer.")
         self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
@@ -224,6 +225,7 @@ def _is_key(text: str) -> bool:
 
 
 def checked_base_url(base_url: str) -> str:
+    base_url = str(base_url or "")
     if not base_url.startswith(("https://", "http://")):
         raise ValueError("The address must begin with https://, such as https://gateway.example.")
     address = base_url.rstrip("/")

@@ -83,7 +83,8 @@ export class RefusedError extends TollwayError {
     readonly status: number,
     readonly retryAfterS: number | null,
   ) {
-    super(`${envelope.code} ${reason ?? ""}: ${envelope.msg} (request ${requestId})`);
+    const named = reason === null ? envelope.code : `${envelope.code} ${reason}`;
+    super(`${named}: ${envelope.msg} (request ${requestId})`);
     this.code = envelope.code;
     this.data = envelope.data;
   }
@@ -121,7 +122,8 @@ export class NotAuthorizedError extends RefusedError {
 /** The carrier issued no waybill, and nothing was charged; `result` is the whole answer. */
 export class CarrierRefusedError extends TollwayError {
   constructor(readonly result: Answer<WaybillResult>) {
-    super(String(result.errorMsg ?? "The carrier refused, and gave no reason."));
+    const said = result.errorMsg ?? "The carrier refused, and gave no reason.";
+    super(`${said} (request ${result.meta.requestId})`);
     this.idempotencyKey = result.meta.idempotencyKey;
   }
 }

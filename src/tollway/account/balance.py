@@ -7,14 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from sqlalchemy import BigInteger, Select, bindparam, func, select
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    Nothing,
-    RateLimit,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, Nothing, RateLimit, endpoint
 from tollway.contract.fields import Field
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -69,6 +62,7 @@ class AccountState(msgspec.Struct, frozen=True):
     operations: list[PermittedOperation]
 
 
+@endpoint("balance", "Balances, prices and permissions")
 async def _balance(parts: AccountParts, _: Nothing, call: AccountCall) -> AccountState:
     found = await find_account(parts.database, call.account_id)
     states = await operation_states(parts.database)
@@ -96,6 +90,7 @@ class LimitsLeft(msgspec.Struct, frozen=True):
     limits: list[RateLimit]
 
 
+@endpoint("limits", "What is left of the limits now")
 async def _limits(_: AccountParts, __: Nothing, call: AccountCall) -> LimitsLeft:
     return LimitsLeft(list(call.rate_limits()))
 
@@ -161,6 +156,7 @@ async def _others_by_day(
     return +found
 
 
+@endpoint("usage", "Use by day and operation", Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG)
 async def _usage(parts: AccountParts, request: UsageRequest, call: AccountCall) -> Usage:
     first, last, account_id = request.from_date, request.to_date, call.account_id
     days = (last - first).days + 1
@@ -180,16 +176,5 @@ async def _usage(parts: AccountParts, request: UsageRequest, call: AccountCall) 
     )
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("balance", "Balances, prices and permissions", Nothing, AccountState, _balance),
-    endpoint("limits", "What is left of the limits now", Nothing, LimitsLeft, _limits),
-    endpoint(
-        "usage",
-        "Use by day and operation",
-        UsageRequest,
-        Usage,
-        _usage,
-        own_reasons=(Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG),
-    ),
-)
+ENDPOINTS = (_balance, _limits, _usage)
 LIMITED = tuple(operation.name for operation in OPERATIONS)

@@ -5,13 +5,7 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    OneOf,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.consent.grants import Grant, GrantRequest
 from tollway.consent.owners import credential_of
 from tollway.contract.fields import Field, Text, Whole
@@ -64,6 +58,7 @@ _PAGE = Query(
 )
 
 
+@endpoint("consents", "The consents of shops and users")
 async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall) -> Consents:
     # A long read: an account may have the grants of very many shops.
     rows = await parts.database.fetch_long(
@@ -79,16 +74,8 @@ async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall
 
 
 def _shown(grant: Grant, now_s: float) -> ConsentEntry:
-    return ConsentEntry(
-        grant.id,
-        grant.owner_kind,
-        grant.owner_id,
-        grant.scope,
-        grant.granted_at_s,
-        grant.expires_at_s,
-        grant.revoked_at_s,
-        grant.holds(now_s),
-    )
+    *plain, _ = ConsentEntry.__struct_fields__
+    return ConsentEntry(**{name: getattr(grant, name) for name in plain}, holds=grant.holds(now_s))
 
 
 class LinkRequest(msgspec.Struct, frozen=True):
@@ -103,6 +90,9 @@ class Link(msgspec.Struct, frozen=True):
     expires_at: int
 
 
+@endpoint(
+    "consents/link", "A link that asks an owner for consent", Reason.OWNER_UNKNOWN, changes=True
+)
 async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) -> Link:
     kind = _SCOPES[request.scope]
     if await credential_of(parts.database, kind, request.owner_id) is None:
@@ -112,15 +102,4 @@ async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) ->
     return Link(link.url, link.expires_at_s)
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("consents", "The consents of shops and users", ConsentsRequest, Consents, _list),
-    endpoint(
-        "consents/link",
-        "A link that asks an owner for consent",
-        LinkRequest,
-        Link,
-        _link,
-        changes=True,
-        own_reasons=(Reason.OWNER_UNKNOWN,),
-    ),
-)
+ENDPOINTS = (_list, _link)

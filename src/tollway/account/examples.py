@@ -22,14 +22,7 @@ from tollway.account.history import Calls, Entries, LedgerEntry, ListedCall
 from tollway.account.operation import RateLimit
 from tollway.account.tokens import Tokens
 from tollway.account.waybills import WaybillLabel, WaybillLabels, WaybillState
-from tollway.account.webhooks import (
-    Alerts,
-    BalanceAlert,
-    Deliveries,
-    Done,
-    Webhooks,
-    WebhookSecret,
-)
+from tollway.account.webhooks import Alerts, BalanceAlert, Deliveries, Done, Webhooks, WebhookSecret
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED, Outcome, Receipt, ReceiptConsent
 from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
@@ -126,10 +119,7 @@ def _fixed(answer: msgspec.Struct, **request: Any) -> Example:
 
 
 def _last_week(today: date) -> Mapping[str, Any]:
-    return {
-        "from_date": (today - timedelta(days=6)).isoformat(),
-        "to_date": today.isoformat(),
-    }
+    return {"from_date": (today - timedelta(days=6)).isoformat(), "to_date": today.isoformat()}
 
 
 _BY_PATH: Mapping[str, Example] = {

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import AccountCall, AccountParts, Endpoint, endpoint
+from tollway.account.operation import AccountCall, AccountParts, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -69,6 +69,7 @@ async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
         raise unknown_unit()
 
 
+@endpoint("entries", "The ledger of one balance")
 async def _entries(parts: AccountParts, request: EntriesRequest, call: AccountCall) -> Entries:
     await _check_unit(parts.database, call.account_id, request.unit)
     # One more than is shown: whether another page follows.
@@ -125,13 +126,14 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 
 _AFTER_ALL = "~"
+_before = (
+    refused_call.c.account_id == bindparam("of_account"),
+    refused_call.c.request_id < bindparam("before"),
+)
 _REFUSED = Query(
     lambda: (
         select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__))
-        .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id < bindparam("before"),
-        )
+        .where(*_before)
         .order_by(refused_call.c.request_id.desc())
         .limit(bindparam("count"))
     )
@@ -140,18 +142,9 @@ _CHARGED = Query(
     lambda: (
         select(refused_call.c.request_id)
         .join(entry, CHARGED_AFTER_ALL)
-        .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id < bindparam("before"),
-            refused_call.c.request_id >= bindparam("last"),
-        )
+        .where(*_before, refused_call.c.request_id >= bindparam("last"))
     )
 )
-
-
-async def _refused(reader: Reader, account_id: str, before: str, count: int) -> list[RefusedCall]:
-    rows = await reader.fetch_all(_REFUSED, of_account=account_id, before=before, count=count)
-    return [RefusedCall(*row) for row in rows]
 
 
 async def _charged_of(
@@ -179,10 +172,12 @@ def _read_cursor(text: str | None) -> _Cursor:
         ) from None
 
 
+@endpoint("requests", "The calls of the account")
 async def _calls(parts: AccountParts, request: CallsRequest, call: AccountCall) -> Calls:
     database, account_id, count = parts.database, call.account_id, request.limit
     cursor = _read_cursor(request.cursor)
-    refused = await _refused(database, account_id, cursor.before, count + 1)
+    span = {"of_account": account_id, "before": cursor.before, "count": count + 1}
+    refused = [RefusedCall(*row) for row in await database.fetch_all(_REFUSED, **span)]
     charged = await _charged_of(database, account_id, cursor.before, refused)
     lists: list[Sequence[Entry | RefusedCall]] = [refused]
     for balance in await list_balances(database, account_id):
@@ -239,6 +234,7 @@ class ReceiptRequest(msgspec.Struct, frozen=True):
     request_id: Annotated[str, Field(Text(max_length=64), "The X-Request-Id of the call.")]
 
 
+@endpoint("receipt", "The receipt of a call", Reason.RECEIPT_UNKNOWN)
 async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCall) -> Receipt:
     found = await find_receipt(parts.database, call.account_id, request.request_id, call.language)
     if found is None or not call.sees(found.operation):
@@ -246,15 +242,4 @@ async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCa
     return found
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("entries", "The ledger of one balance", EntriesRequest, Entries, _entries),
-    endpoint("requests", "The calls of the account", CallsRequest, Calls, _calls),
-    endpoint(
-        "receipt",
-        "The receipt of a call",
-        ReceiptRequest,
-        Receipt,
-        _receipt,
-        own_reasons=(Reason.RECEIPT_UNKNOWN,),
-    ),
-)
+ENDPOINTS = (_entries, _calls, _receipt)

@@ -1,5 +1,6 @@
 """What an endpoint of the account API is made of."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,39 +106,42 @@ class AccountOperation(Operation):
         return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
 
 
+Work = Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]]
+
+
 class Endpoint(msgspec.Struct, frozen=True):
     """An endpoint and the work it does."""
 
     operation: AccountOperation
-    handle: Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]]
+    handle: Work
 
 
 def endpoint(
-    path: str,
-    title: str,
-    request_type: type[msgspec.Struct],
-    response_type: type[msgspec.Struct],
-    handle: Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]],
-    *,
-    changes: bool = False,
-    needs: str = "",
-    own_reasons: tuple[Reason, ...] = (),
-) -> Endpoint:
-    """One that only reads is a GET with a query, one that changes something a POST with JSON."""
-    operation = AccountOperation(
-        name="account_" + path.replace("/", "_"),
-        title=title,
-        method="POST" if changes else "GET",
-        path=PATH + path,
-        encoding=Encoding.JSON if changes else Encoding.QUERY,
-        request_type=request_type,
-        response_type=response_type,
-        unit=Unit.CREDITS,
-        default_price=0,
-        own_reasons=own_reasons,
-        needs=needs,
-    )
-    return Endpoint(operation, handle)
+    path: str, title: str, *reasons: Reason, changes: bool = False, needs: str = ""
+) -> Callable[[Work], Endpoint]:
+    """Makes a function an endpoint, with the request and the answer that it declares, and reasons
+    of its own. One that only reads is a GET with a query, one that changes something a POST with
+    JSON."""
+
+    def declare(work: Work) -> Endpoint:
+        declared = inspect.signature(work)
+        _, request, _ = declared.parameters.values()
+        operation = AccountOperation(
+            name="account_" + path.replace("/", "_"),
+            title=title,
+            method="POST" if changes else "GET",
+            path=PATH + path,
+            encoding=Encoding.JSON if changes else Encoding.QUERY,
+            request_type=request.annotation,
+            response_type=declared.return_annotation,
+            unit=Unit.CREDITS,
+            default_price=0,
+            own_reasons=reasons,
+            needs=needs,
+        )
+        return Endpoint(operation, work)
+
+    return declare
 
 
 class OneOf(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ import msgspec
 from tollway.account.operation import (
     AccountCall,
     AccountParts,
-    Endpoint,
     Nothing,
     OneOf,
     check_unlimited,
@@ -140,10 +139,18 @@ class RevokeTokenRequest(msgspec.Struct, frozen=True):
     token_id: Annotated[str, _TOKEN_ID]
 
 
+@endpoint("tokens", "The tokens of the account")
 async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Tokens:
     return Tokens(await list_own_tokens(parts.database, call.account_id, call.at_s))
 
 
+@endpoint(
+    "tokens/make",
+    "Make a token",
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
     check_unlimited(call)
     limits = request.limits()
@@ -189,6 +196,14 @@ async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
     return found
 
 
+@endpoint(
+    "tokens/rotate",
+    "Replace a token by a new one",
+    Reason.ITEM_UNKNOWN,
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _rotate(
     parts: AccountParts, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
@@ -210,6 +225,9 @@ async def _rotate(
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
 
 
+@endpoint(
+    "tokens/revoke", "Revoke a token", Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, changes=True
+)
 async def _revoke(parts: AccountParts, request: RevokeTokenRequest, call: AccountCall) -> Token:
     if request.token_id != call.token_id:
         check_unlimited(call)
@@ -223,33 +241,4 @@ async def _revoke(parts: AccountParts, request: RevokeTokenRequest, call: Accoun
         return await _own(parts, call, found.id)
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("tokens", "The tokens of the account", Nothing, Tokens, _list),
-    endpoint(
-        "tokens/make",
-        "Make a token",
-        MakeTokenRequest,
-        IssuedToken,
-        _make,
-        changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
-    ),
-    endpoint(
-        "tokens/rotate",
-        "Replace a token by a new one",
-        RotateTokenRequest,
-        IssuedToken,
-        _rotate,
-        changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
-    ),
-    endpoint(
-        "tokens/revoke",
-        "Revoke a token",
-        RevokeTokenRequest,
-        Token,
-        _revoke,
-        changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
-    ),
-)
+ENDPOINTS = (_list, _make, _rotate, _revoke)

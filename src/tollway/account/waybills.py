@@ -11,13 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    OneOf,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
@@ -41,6 +35,13 @@ _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
 _CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
 _LABELS_MAX = 100
+_LABEL_REASONS = (
+    Reason.WAYBILL_UNKNOWN,
+    Reason.NOT_AUTHORIZED,
+    Reason.OPERATION_CLOSED,
+    Reason.RECEIVER_ERASED,
+    Reason.WAYBILL_CHANGING,
+)
 _CANCELLABLE = Phrase("that of a waybill which its carrier still cancels", "快递公司仍可取消的运单")
 
 
@@ -162,36 +163,44 @@ def _shown(of: Waybill) -> WaybillState:
     )
 
 
+@endpoint("waybills", "The state of a waybill", Reason.WAYBILL_UNKNOWN, needs=_SCOPE)
 async def _state(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
     return _shown((await _find(parts, call, request.object_id)).waybill)
 
 
+@endpoint("waybills/label", "The label of a waybill as a file", *_LABEL_REASONS, needs=_SCOPE)
 async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) -> WaybillLabel:
-    (stored,) = await _find_printed(parts, call, [request.object_id])
-    label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
-    async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-        content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
-    return WaybillLabel(
-        stored.waybill.number or "",
-        _CONTENT_TYPES[request.format],
-        base64.b64encode(content).decode(),
-    )
+    (code,), content = await _content(parts, call, [request.object_id], request.format)
+    return WaybillLabel(code, _CONTENT_TYPES[request.format], content)
 
 
+@endpoint(
+    "waybills/labels",
+    "One PDF with the labels of many waybills",
+    *_LABEL_REASONS,
+    changes=True,
+    needs=_SCOPE,
+)
 async def _labels(parts: AccountParts, request: LabelsRequest, call: AccountCall) -> WaybillLabels:
-    labels, codes = [], []
-    for stored in await _find_printed(parts, call, request.object_ids):
-        labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
-        codes.append(stored.waybill.number or "")
+    codes, content = await _content(parts, call, request.object_ids, "pdf")
+    return WaybillLabels(codes, _CONTENT_TYPES["pdf"], content)
+
+
+async def _content(
+    parts: AccountParts, call: AccountCall, object_ids: Sequence[str], kind: str
+) -> tuple[list[str], str]:
+    """The numbers of waybills, and their labels as a file of this kind, in base64."""
+    printed = await _find_printed(parts, call, object_ids)
+    vault = parts.vault
+    labels = [label_of(each.own_print_data(vault), vault.label_signer) for each in printed]
     async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-        content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
-    text = base64.b64encode(content).decode()
-    return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
+        content = await asyncio.to_thread(_drawn, labels, kind, parts.label_style)
+    return [each.waybill.number or "" for each in printed], base64.b64encode(content).decode()
 
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
     # What draws is loaded with the first label.
-    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
 
     try:
@@ -203,16 +212,22 @@ def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
         raise Refusal(Reason.OPERATION_CLOSED) from None
 
 
+@endpoint(
+    "waybills/cancel",
+    "Cancel a waybill",
+    Reason.WAYBILL_UNKNOWN,
+    Reason.NOT_AUTHORIZED,
+    Reason.CARRIER_UNREACHABLE,
+    changes=True,
+    needs=_SCOPE,
+)
 async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
     of = (await _find_issued(parts, call, request.object_id)).waybill
     try:
         await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
     except CancelDeclinedError as error:
         raise Refusal(
-            Reason.PARAMETER_INVALID,
-            field="object_id",
-            problem=error.why,
-            expected=_CANCELLABLE,
+            Reason.PARAMETER_INVALID, field="object_id", problem=error.why, expected=_CANCELLABLE
         ) from None
     except CarrierError:
         # Its text is for the operator.
@@ -224,6 +239,18 @@ async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCal
     return _shown(cancelled)
 
 
+@endpoint(
+    "waybills/receiver",
+    "Change the receiver of a waybill that is not printed yet",
+    Reason.WAYBILL_UNKNOWN,
+    Reason.NOT_AUTHORIZED,
+    Reason.WAYBILL_FINAL,
+    Reason.RECEIVER_ERASED,
+    Reason.WAYBILL_CHANGING,
+    Reason.CARRIER_UNREACHABLE,
+    changes=True,
+    needs=_SCOPE,
+)
 async def _change_receiver(
     parts: AccountParts, request: ReceiverRequest, call: AccountCall
 ) -> WaybillState:
@@ -240,67 +267,4 @@ async def _change_receiver(
     return _shown((await changes.change(stored, receiver)).waybill)
 
 
-_LABEL_REASONS = (
-    Reason.WAYBILL_UNKNOWN,
-    Reason.NOT_AUTHORIZED,
-    Reason.OPERATION_CLOSED,
-    Reason.RECEIVER_ERASED,
-    Reason.WAYBILL_CHANGING,
-)
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint(
-        "waybills",
-        "The state of a waybill",
-        WaybillRequest,
-        WaybillState,
-        _state,
-        needs=_SCOPE,
-        own_reasons=(Reason.WAYBILL_UNKNOWN,),
-    ),
-    endpoint(
-        "waybills/label",
-        "The label of a waybill as a file",
-        LabelRequest,
-        WaybillLabel,
-        _label,
-        needs=_SCOPE,
-        own_reasons=_LABEL_REASONS,
-    ),
-    endpoint(
-        "waybills/labels",
-        "One PDF with the labels of many waybills",
-        LabelsRequest,
-        WaybillLabels,
-        _labels,
-        needs=_SCOPE,
-        changes=True,
-        own_reasons=_LABEL_REASONS,
-    ),
-    endpoint(
-        "waybills/cancel",
-        "Cancel a waybill",
-        WaybillRequest,
-        WaybillState,
-        _cancel,
-        needs=_SCOPE,
-        changes=True,
-        own_reasons=(Reason.WAYBILL_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
-    ),
-    endpoint(
-        "waybills/receiver",
-        "Change the receiver of a waybill that is not printed yet",
-        ReceiverRequest,
-        WaybillState,
-        _change_receiver,
-        needs=_SCOPE,
-        changes=True,
-        own_reasons=(
-            Reason.WAYBILL_UNKNOWN,
-            Reason.NOT_AUTHORIZED,
-            Reason.WAYBILL_FINAL,
-            Reason.RECEIVER_ERASED,
-            Reason.WAYBILL_CHANGING,
-            Reason.CARRIER_UNREACHABLE,
-        ),
-    ),
-)
+ENDPOINTS = (_state, _label, _labels, _cancel, _change_receiver)

@@ -5,14 +5,7 @@ from typing import Annotated
 import msgspec
 
 from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Endpoint,
-    Nothing,
-    check_unlimited,
-    endpoint,
-)
+from tollway.account.operation import AccountCall, AccountParts, Nothing, check_unlimited, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -104,10 +97,18 @@ class AlertRequest(msgspec.Struct, frozen=True):
     ]
 
 
+@endpoint("webhooks", "The webhooks of the account")
 async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Webhooks:
     return Webhooks(await list_endpoints(parts.database, call.account_id))
 
 
+@endpoint(
+    "webhooks/make",
+    "Add a webhook",
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _make(
     parts: AccountParts, request: MakeWebhookRequest, call: AccountCall
 ) -> EndpointSecret:
@@ -136,6 +137,14 @@ def _unknown(field: str) -> Refusal:
     return Refusal(Reason.ITEM_UNKNOWN, field=field)
 
 
+@endpoint(
+    "webhooks/rotate",
+    "A new secret for a webhook",
+    Reason.ITEM_UNKNOWN,
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _rotate(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> WebhookSecret:
     check_unlimited(call)
     secret = await rotate_secret(
@@ -151,6 +160,9 @@ async def _rotate(parts: AccountParts, request: WebhookRequest, call: AccountCal
     return WebhookSecret(secret)
 
 
+@endpoint(
+    "webhooks/end", "End a webhook", Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, changes=True
+)
 async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> Done:
     check_unlimited(call)
     if not await end_endpoint(parts.database, parts.runtime, call.account_id, request.webhook_id):
@@ -158,6 +170,7 @@ async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) 
     return Done(True)
 
 
+@endpoint("webhooks/test", "Send a test event", Reason.ACCOUNT_LIMIT_REACHED, changes=True)
 async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
     # Each is a subject of its own: one that failed must not hold up those after it.
     subject = parts.runtime.new_id("test:")
@@ -171,6 +184,7 @@ async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
     return Done(await parts.database.write(work))
 
 
+@endpoint("webhooks/deliveries", "The log of a webhook", Reason.ITEM_UNKNOWN)
 async def _deliveries(
     parts: AccountParts, request: DeliveriesRequest, call: AccountCall
 ) -> Deliveries:
@@ -185,6 +199,7 @@ async def _deliveries(
     return Deliveries(shown, None if is_last else shown[-1].number)
 
 
+@endpoint("webhooks/redeliver", "Deliver an event again", Reason.ITEM_UNKNOWN, changes=True)
 async def _redeliver(parts: AccountParts, request: RedeliverRequest, call: AccountCall) -> Done:
     now_ms = parts.runtime.at_ms()
     key = (call.account_id, request.webhook_id, request.event_id)
@@ -198,10 +213,12 @@ async def _alerts_of(parts: AccountParts, account_id: str) -> Alerts:
     return Alerts([BalanceAlert(unit, below) for unit, below in found])
 
 
+@endpoint("alerts", "The alerts of low balances")
 async def _alerts(parts: AccountParts, _: Nothing, call: AccountCall) -> Alerts:
     return await _alerts_of(parts, call.account_id)
 
 
+@endpoint("alerts/set", "Set an alert of a low balance", Reason.ACCOUNT_LIMIT_REACHED, changes=True)
 async def _set_alert(parts: AccountParts, request: AlertRequest, call: AccountCall) -> Alerts:
     if request.unit not in UNITS:
         raise unknown_unit()
@@ -210,71 +227,4 @@ async def _set_alert(parts: AccountParts, request: AlertRequest, call: AccountCa
     return await _alerts_of(parts, call.account_id)
 
 
-_UNKNOWN = (Reason.ITEM_UNKNOWN,)
-_FULL = (Reason.ACCOUNT_LIMIT_REACHED,)
-ENDPOINTS: tuple[Endpoint, ...] = (
-    endpoint("webhooks", "The webhooks of the account", Nothing, Webhooks, _list),
-    endpoint(
-        "webhooks/make",
-        "Add a webhook",
-        MakeWebhookRequest,
-        EndpointSecret,
-        _make,
-        changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
-    ),
-    endpoint(
-        "webhooks/rotate",
-        "A new secret for a webhook",
-        WebhookRequest,
-        WebhookSecret,
-        _rotate,
-        changes=True,
-        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
-    ),
-    endpoint(
-        "webhooks/end",
-        "End a webhook",
-        WebhookRequest,
-        Done,
-        _end,
-        changes=True,
-        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
-    ),
-    endpoint(
-        "webhooks/test",
-        "Send a test event",
-        Nothing,
-        Done,
-        _test,
-        changes=True,
-        own_reasons=_FULL,
-    ),
-    endpoint(
-        "webhooks/deliveries",
-        "The log of a webhook",
-        DeliveriesRequest,
-        Deliveries,
-        _deliveries,
-        own_reasons=_UNKNOWN,
-    ),
-    endpoint(
-        "webhooks/redeliver",
-        "Deliver an event again",
-        RedeliverRequest,
-        Done,
-        _redeliver,
-        changes=True,
-        own_reasons=_UNKNOWN,
-    ),
-    endpoint("alerts", "The alerts of low balances", Nothing, Alerts, _alerts),
-    endpoint(
-        "alerts/set",
-        "Set an alert of a low balance",
-        AlertRequest,
-        Alerts,
-        _set_alert,
-        changes=True,
-        own_reasons=_FULL,
-    ),
-)
+ENDPOINTS = (_list, _make, _rotate, _end, _test, _deliveries, _redeliver, _alerts, _set_alert)

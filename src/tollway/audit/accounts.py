@@ -1,13 +1,10 @@
 """Rows against their account, which must exist; refused calls against charges, which must not."""
 
-from collections.abc import Iterator
-
 from sqlalchemy import Table, and_, exists, func, literal, or_, select, union_all
 from sqlalchemy.sql import Select
 
-from tollway.audit.check import Breach, Check
+from tollway.audit.check import check_each
 from tollway.contract.reasons import Reason
-from tollway.store.database import Row
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import (
@@ -27,34 +24,21 @@ _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
 
 def _orphans(table: Table) -> Select[tuple[object, ...]]:
     return (
-        select(table.c.account_id, literal(table.name), func.count())
+        select(table.c.account_id, literal(table.name).label("table"), func.count().label("rows"))
         .where(table.c.account_id.not_in(select(account.c.id)))
         .group_by(table.c.account_id)
     )
 
 
-def _tell(row: Row) -> Iterator[Breach]:
-    account_id, table, rows = row
-    difference = f"rows of no account in table {table}: {rows}"
-    yield Breach("account_missing", account_id, None, difference)
-
-
-ACCOUNTS = Check(
+ACCOUNTS = check_each(
     "accounts",
     "tokens, clients, permissions, balances, consents and waybills are of an account",
     account,
     union_all(*map(_orphans, _OF_AN_ACCOUNT)),
-    _tell,
+    "account_missing",
+    "rows of no account in table {table}: {rows}",
 )
-
-
-def _tell_cap(row: Row) -> Iterator[Breach]:
-    token_id, account_id, credits_spent, calls = row
-    difference = f"token {token_id} spent {credits_spent} credits and {calls} calls in a day"
-    yield Breach("cap_exceeded", account_id, None, difference)
-
-
-CAPS = Check(
+CAPS = check_each(
     "caps",
     "no token has spent more in a day than its cap",
     token_day,
@@ -62,11 +46,11 @@ CAPS = Check(
     .join(token, token.c.id == token_day.c.token_id)
     .where(
         or_(
-            token_day.c.credits > token.c.credits_per_day,
-            token_day.c.calls > token.c.calls_per_day,
+            token_day.c.credits > token.c.credits_per_day, token_day.c.calls > token.c.calls_per_day
         )
     ),
-    _tell_cap,
+    "cap_exceeded",
+    "token {token_id} spent {credits} credits and {calls} calls in a day",
 )
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
@@ -79,13 +63,7 @@ _is_charged = exists().where(
 )
 
 
-def _tell_charged(row: Row) -> Iterator[Breach]:
-    account_id, request_id, code, reason = row
-    difference = f"request {request_id} was charged, and reported as not charged ({code} {reason})"
-    yield Breach("charged_and_not", account_id, None, difference)
-
-
-NOT_CHARGED = Check(
+NOT_CHARGED = check_each(
     "not_charged",
     "a call reported as not charged has no charge",
     refused_call,
@@ -95,5 +73,6 @@ NOT_CHARGED = Check(
         refused_call.c.code,
         refused_call.c.reason,
     ).where(*(refused_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
-    _tell_charged,
+    "charged_and_not",
+    "request {request_id} was charged, and reported as not charged ({code} {reason})",
 )

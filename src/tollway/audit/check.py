@@ -67,6 +67,25 @@ class Check:
         return CheckFigures(self.name, self.holds, rows, len(breaches)), breaches
 
 
+def check_each(
+    name: str,
+    holds: str,
+    table: Table,
+    wrong: Select[tuple[object, ...]] | CompoundSelect[tuple[object, ...]],
+    breach: str,
+    difference: str,
+) -> Check:
+    """A check whose wrong rows are a breach each. `difference` is filled in with the columns of
+    `wrong`, of which `account_id` and `unit` say whose it is."""
+    columns = wrong.selected_columns.keys()
+
+    def tell(row: Row) -> Iterator[Breach]:
+        of = dict(zip(columns, row, strict=True))
+        yield Breach(breach, of.get("account_id"), of.get("unit"), difference.format_map(of))
+
+    return Check(name, holds, table, wrong, tell)
+
+
 # With its type, which an engine could not infer from the other half of the statement.
 NO_COUNT = cast(null(), BigInteger)
 

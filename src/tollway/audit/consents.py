@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import and_, exists, func, literal, or_, select
 
-from tollway.audit.check import Breach, Check
+from tollway.audit.check import Breach, Check, check_each
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Row
 from tollway.store.schema.consent import consent, consent_use
@@ -56,8 +56,7 @@ _uses = (
     select(func.count())
     .select_from(
         consent.join(consent_use, _its_consent).join(
-            entry,
-            and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation),
+            entry, and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation)
         )
     )
     .where(
@@ -68,7 +67,9 @@ _uses = (
     )
     .scalar_subquery()
 )
-_counted = select(account.c.id, _charges.label("charges"), _uses.label("uses")).subquery("counted")
+_counted = select(
+    account.c.id.label("account_id"), _charges.label("charges"), _uses.label("uses")
+).subquery("counted")
 _unequal = select(_counted).where(_counted.c.charges != _counted.c.uses)
 
 
@@ -85,15 +86,6 @@ def _tell_use(row: Row) -> Iterator[Breach]:
         yield Breach("consent_of_another", account_id, None, difference)
 
 
-def _tell_unequal(row: Row) -> Iterator[Breach]:
-    account_id, charges, uses = row
-    difference = (
-        f"{charges} calls that need a consent were charged, "
-        f"but {uses} of these are recorded under one"
-    )
-    yield Breach("consent_use_differs", account_id, None, difference)
-
-
 CONSENT_USES = Check(
     "consent_uses",
     "what was done under a consent was so under one of the account charged",
@@ -101,10 +93,11 @@ CONSENT_USES = Check(
     _wrong_uses,
     _tell_use,
 )
-CONSENT_CHARGES = Check(
+CONSENT_CHARGES = check_each(
     "consent_charges",
     "every charge for an owner's data was under a consent",
     consent_use,
     _unequal,
-    _tell_unequal,
+    "consent_use_differs",
+    "{charges} calls that need a consent were charged, but {uses} of these are recorded under one",
 )

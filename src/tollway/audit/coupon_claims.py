@@ -1,10 +1,8 @@
 """The counts of coupon claims by hour against the claims; every code at most once."""
 
-from collections.abc import Iterator
-
 from sqlalchemy import exists, func, select, union_all
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
+from tollway.audit.check import NO_COUNT, Check, bucket_of, check_each, count_reporter, within
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.database import Row
 
@@ -27,9 +25,7 @@ _uncounted = (
     select(_claim.sid, _claim.claim_type, _its_hour, NO_COUNT, NO_COUNT)
     .where(
         ~exists().where(
-            _hour.sid == _claim.sid,
-            _hour.claim_type == _claim.claim_type,
-            _hour.hour == _its_hour,
+            _hour.sid == _claim.sid, _hour.claim_type == _claim.claim_type, _hour.hour == _its_hour
         )
     )
     .distinct()
@@ -57,14 +53,11 @@ _codes = select(
 ).subquery("codes")
 
 
-def _tell_code(row: Row) -> Iterator[Breach]:
-    yield Breach("code_twice", None, None, f"the coupon code {row[0]} exists twice")
-
-
-CODES_ONCE = Check(
+CODES_ONCE = check_each(
     "codes_once",
     "every coupon code exists once",
     coupon_claim,
     select(_codes.c.coupon_code).where(_codes.c.coupon_code == _codes.c.before),
-    _tell_code,
+    "code_twice",
+    "the coupon code {coupon_code} exists twice",
 )

@@ -1,7 +1,5 @@
 """Holds against balances, against their waybills, their keys and the clock."""
 
-from collections.abc import Iterator
-
 from sqlalchemy import (
     BigInteger,
     and_,
@@ -14,8 +12,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from tollway.audit.check import Breach, Check
-from tollway.store.database import Row
+from tollway.audit.check import check_each
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
@@ -37,36 +34,25 @@ _balances = select(
 ).subquery("balances")
 
 
-def _tell(row: Row) -> Iterator[Breach]:
-    account_id, unit, held, set_aside = row
-    difference = f"{held} is held of the balance, but its open holds set aside {set_aside}"
-    yield Breach("holds_differ", account_id, unit, difference)
-
-
-HOLDS = Check(
+HOLDS = check_each(
     "holds",
     "what is held of a balance is what its open holds set aside",
     hold,
     select(_balances).where(_balances.c.held != _balances.c.set_aside),
-    _tell,
+    "holds_differ",
+    "{held} is held of the balance, but its open holds set aside {set_aside}",
 )
 
-
-def _tell_overdue(row: Row) -> Iterator[Breach]:
-    account_id, unit, hold_id, late_ms = row
-    difference = f"hold {hold_id} should have been settled {late_ms // 1000:,} s ago"
-    yield Breach(HOLD_OVERDUE, account_id, unit, difference)
-
-
 _late_ms = bindparam("now_ms", type_=BigInteger) - hold.c.deadline_at_ms
-HOLDS_IN_TIME = Check(
+HOLDS_IN_TIME = check_each(
     "holds_in_time",
     "no hold is open past its deadline",
     hold,
-    select(hold.c.account_id, hold.c.unit, hold.c.id, _late_ms)
+    select(hold.c.account_id, hold.c.unit, hold.c.id, (_late_ms // 1000).label("late_s"))
     .where(literal_column(IS_HELD), _late_ms > _GRACE_MS)
     .order_by(hold.c.deadline_at_ms),
-    _tell_overdue,
+    HOLD_OVERDUE,
+    "hold {id} should have been settled {late_s:,} s ago",
 )
 
 # The state of a hold by the state of its waybill.
@@ -94,20 +80,13 @@ _beside = (
 )
 
 
-def _tell_state(row: Row) -> Iterator[Breach]:
-    account_id, object_id, state, hold_state, expected = row
-    difference = (
-        f"waybill {object_id} is {state}, so its hold is {expected}, but it is {hold_state}"
-    )
-    yield Breach("hold_state_differs", account_id, None, difference)
-
-
-WAYBILL_HOLDS = Check(
+WAYBILL_HOLDS = check_each(
     "waybill_holds",
     "a waybill's hold is open, captured or released as the waybill says",
     waybill,
     select(_beside).where(_beside.c.hold_state != _beside.c.expected),
-    _tell_state,
+    "hold_state_differs",
+    "waybill {object_id} is {state}, so its hold is {expected}, but it is {hold_state}",
 )
 
 # A union that is added up, and not a join, because either side may be missing.
@@ -120,22 +99,16 @@ _counted = union_all(
 _waybills, _holds = func.sum(_counted.c.waybills), func.sum(_counted.c.holds)
 
 
-def _tell_count(row: Row) -> Iterator[Breach]:
-    account_id, waybills, holds = row
-    difference = f"there are {holds} holds for {waybills} waybills with a hold"
-    yield Breach("hold_without_waybill", account_id, None, difference)
-
-
-HOLD_WAYBILLS = Check(
+HOLD_WAYBILLS = check_each(
     "hold_waybills",
     "every hold has its waybill",
     hold,
-    select(_counted.c.account_id, _waybills, _holds)
+    select(_counted.c.account_id, _waybills.label("waybills"), _holds.label("holds"))
     .group_by(_counted.c.account_id)
     .having(_waybills != _holds),
-    _tell_count,
+    "hold_without_waybill",
+    "there are {holds} holds for {waybills} waybills with a hold",
 )
-
 
 # A hold that was captured has its key until the answer is asked for, or the key's day is over.
 _holder = (
@@ -150,16 +123,11 @@ _holder = (
 )
 
 
-def _tell_reserved(row: Row) -> Iterator[Breach]:
-    account_id, request_id = row
-    difference = f"request {request_id} has reserved its key, but nothing is held for it any more"
-    yield Breach("key_without_hold", account_id, None, difference)
-
-
-RESERVED_KEYS = Check(
+RESERVED_KEYS = check_each(
     "reserved_keys",
     "a key without an answer is that of a hold which was not released",
     idempotency_key,
     select(idempotency_key.c.account_id, idempotency_key.c.request_id).where(is_reserved, ~_holder),
-    _tell_reserved,
+    "key_without_hold",
+    "request {request_id} has reserved its key, but nothing is held for it any more",
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, union_all
 
-from tollway.audit.check import Breach, Check
+from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import archived_balance, balance, entry, token
@@ -230,7 +230,7 @@ _repeated = (
     .subquery("repeated")
 )
 _charged_twice = (
-    select(entry.c.account_id, entry.c.request_id, func.count())
+    select(entry.c.account_id, entry.c.request_id, func.count().label("times"))
     .join_from(
         _repeated,
         entry,
@@ -262,12 +262,6 @@ def _tell_entry(row: Row) -> Iterator[Breach]:
         yield Breach("sandbox_charged", account_id, unit, difference)
 
 
-def _tell_twice(row: Row) -> Iterator[Breach]:
-    account_id, request_id, times = row
-    difference = f"request {request_id} was charged {times} times"
-    yield Breach("charged_twice", account_id, None, difference)
-
-
 ENTRIES = Check(
     "entries",
     "no entry is missing, every step adds up, no test token was charged",
@@ -275,6 +269,11 @@ ENTRIES = Check(
     _wrong_entries,
     _tell_entry,
 )
-CHARGED_ONCE = Check(
-    "charged_once", "no request was charged twice", entry, _charged_twice, _tell_twice
+CHARGED_ONCE = check_each(
+    "charged_once",
+    "no request was charged twice",
+    entry,
+    _charged_twice,
+    "charged_twice",
+    "request {request_id} was charged {times} times",
 )

@@ -4,7 +4,6 @@ Days are compared with their hours, so that only the check of the hours reads al
 of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -24,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import Select
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
+from tollway.audit.check import NO_COUNT, Check, bucket_of, check_each, count_reporter, within
 from tollway.operations.orders.schema import (
     ALL,
     DAY_HOURS,
@@ -171,21 +170,16 @@ _numbers = select(
 ).subquery("numbers")
 
 
-def _tell_order(row: Row) -> Iterator[Breach]:
-    owner_id, order_sn = row
-    yield Breach("order_twice", None, None, f"order {order_sn} of shop {owner_id} exists twice")
-
-
-ORDERS_ONCE = Check(
+ORDERS_ONCE = check_each(
     "orders_once",
     "every order of a shop exists once",
     shop_order,
     select(_numbers.c.owner_id, _numbers.c.order_sn).where(
         _numbers.c.order_sn == _numbers.c.before
     ),
-    _tell_order,
+    "order_twice",
+    "order {order_sn} of shop {owner_id} exists twice",
 )
-
 
 # A caller that reads changes by their numbers would miss an order whose number is given again.
 _changes = select(
@@ -198,13 +192,7 @@ _changes = select(
 ).subquery("changes")
 
 
-def _tell_change(row: Row) -> Iterator[Breach]:
-    owner_id, order_sn = row
-    text = f"order {order_sn} of shop {owner_id} has a change number that is used or not given yet"
-    yield Breach("order_change_number", None, None, text)
-
-
-ORDER_CHANGES = Check(
+ORDER_CHANGES = check_each(
     "order_changes",
     "every change of a shop's orders has a number of its own",
     shop_order,
@@ -216,5 +204,6 @@ ORDER_CHANGES = Check(
             _changes.c.change_no > func.coalesce(order_change.c.change_no, 0),
         )
     ),
-    _tell_change,
+    "order_change_number",
+    "order {order_sn} of shop {owner_id} has a change number that is used or not given yet",
 )

@@ -9,20 +9,9 @@ statement.
 
 from collections.abc import Iterator
 
-from sqlalchemy import (
-    BigInteger,
-    and_,
-    cast,
-    exists,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import BigInteger, and_, cast, exists, func, literal, null, or_, select, union_all
 
-from tollway.audit.check import Breach, Check
+from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Row
 from tollway.store.schema.ledger import archived_balance, entry, entry_day, usage, usage_cursor
 
@@ -64,26 +53,21 @@ _is_behind = exists().where(
     usage_cursor.c.unit == _parts.c.unit,
     archived_balance.c.number > usage_cursor.c.number,
 )
+_summed, _taken = func.sum(_parts.c.summed), func.sum(_parts.c.taken)
 _wrong = (
-    select(
-        _parts.c.account_id,
-        _parts.c.unit,
-        func.sum(_parts.c.summed),
-        func.sum(_parts.c.taken),
-    )
+    select(_parts.c.account_id, _parts.c.unit, _summed.label("summed"), _taken.label("taken"))
     .where(~_is_behind)
     .group_by(_parts.c.account_id, _parts.c.unit)
-    .having(func.sum(_parts.c.summed) != func.sum(_parts.c.taken))
+    .having(_summed != _taken)
 )
-
-
-def _tell(row: Row) -> Iterator[Breach]:
-    account_id, unit, summed, taken = row
-    yield Breach("usage", account_id, unit, f"the days add up to {summed}, the entries to {taken}")
-
-
-USAGE = Check("usage", "the sums by day are what the entries took", usage, _wrong, _tell)
-
+USAGE = check_each(
+    "usage",
+    "the sums by day are what the entries took",
+    usage,
+    _wrong,
+    "usage",
+    "the days add up to {summed}, the entries to {taken}",
+)
 
 _DAY_MS = 1000 * _DAY_S
 _BEYOND = 2**62

@@ -7,13 +7,10 @@ Each waybill has the charge that it costs, and no charge is without one. One tha
 paid yet, and one that was refused never is.
 """
 
-from collections.abc import Iterator
-
 from sqlalchemy import and_, exists, func, literal, or_, select, text, union_all
 
-from tollway.audit.check import Breach, Check
+from tollway.audit.check import check_each
 from tollway.operations.waybills.operation import WAYBILLS
-from tollway.store.database import Row
 from tollway.store.schema.carriers import IN_FORCE, waybill, waybill_number
 from tollway.store.schema.ledger import archived_balance, entry
 
@@ -24,14 +21,14 @@ _same_number = and_(
 
 # The database has an index against either; it may have been dropped.
 _rivals = (
-    select(*_NATURAL_KEY, func.count())
+    select(*_NATURAL_KEY, func.count().label("times"))
     # Written out, and not a parameter: only then does the planner know that the index fits.
     .where(text(IN_FORCE))
     .group_by(*_NATURAL_KEY)
     .having(func.count() > 1)
 )
 _used_again = (
-    select(waybill.c.number, waybill.c.wp_code, func.count())
+    select(waybill.c.number, waybill.c.wp_code, func.count().label("times"))
     .where(waybill.c.number.is_not(None))
     .group_by(waybill.c.number, waybill.c.wp_code)
     .having(func.count() > 1)
@@ -44,58 +41,43 @@ _still_free = (
 _lost = select(waybill_number.c.wp_code, waybill_number.c.number).where(
     waybill_number.c.is_taken == 1, ~exists().where(_same_number)
 )
-
-
-def _tell_rivals(row: Row) -> Iterator[Breach]:
-    account_id, owner_id, order_sn, wp_code, times = row
-    difference = (
-        f"order {order_sn} of shop {owner_id} has {times} waybills of {wp_code} in force at once"
-    )
-    yield Breach("waybill_twice", account_id, None, difference)
-
-
-def _tell_used_again(row: Row) -> Iterator[Breach]:
-    number, wp_code, times = row
-    difference = f"number {number} of {wp_code} is on {times} waybills"
-    yield Breach("number_used_again", None, None, difference)
-
-
-def _tell_still_free(row: Row) -> Iterator[Breach]:
-    account_id, object_id, wp_code, number = row
-    difference = f"number {number} of {wp_code} is on waybill {object_id} but not marked as taken"
-    yield Breach("number_not_taken", account_id, None, difference)
-
-
-def _tell_lost(row: Row) -> Iterator[Breach]:
-    wp_code, number = row
-    difference = f"number {number} of {wp_code} is marked as taken but on no waybill"
-    yield Breach("number_lost", None, None, difference)
-
-
-WAYBILLS_IN_FORCE = Check(
+WAYBILLS_IN_FORCE = check_each(
     "waybills_in_force",
     "an order has at most one waybill of a carrier in force",
     waybill,
     _rivals,
-    _tell_rivals,
+    "waybill_twice",
+    "order {order_sn} of shop {owner_id} has {times} waybills of {wp_code} in force at once",
 )
-NUMBERS_ONCE = Check(
-    "numbers_once", "no number is on two waybills", waybill, _used_again, _tell_used_again
+NUMBERS_ONCE = check_each(
+    "numbers_once",
+    "no number is on two waybills",
+    waybill,
+    _used_again,
+    "number_used_again",
+    "number {number} of {wp_code} is on {times} waybills",
 )
-NUMBERS_TAKEN = Check(
+NUMBERS_TAKEN = check_each(
     "numbers_taken",
     "a pool's number that is on a waybill is taken",
     waybill,
     _still_free,
-    _tell_still_free,
+    "number_not_taken",
+    "number {number} of {wp_code} is on waybill {object_id} but not marked as taken",
 )
-NUMBERS_USED = Check(
-    "numbers_used", "a number that is taken is on a waybill", waybill_number, _lost, _tell_lost
+NUMBERS_USED = check_each(
+    "numbers_used",
+    "a number that is taken is on a waybill",
+    waybill_number,
+    _lost,
+    "number_lost",
+    "number {number} of {wp_code} is marked as taken but on no waybill",
 )
 
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
 
+_its_unit = literal(WAYBILLS.balance_unit).label("unit")
 _REPORTED = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
@@ -126,16 +108,14 @@ _is_carried = exists().where(
     archived_balance.c.unit == WAYBILLS.balance_unit,
     archived_balance.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
 )
-_mispaid = select(*(_each.c[name] for name in _REPORTED)).where(
+_mispaid = select(*(_each.c[name] for name in _REPORTED), _its_unit).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
 )
 
 # A union that is added up, and not a join, because either side may be missing.
 _laid_under = union_all(
     select(
-        waybill.c.account_id,
-        func.sum(waybill.c.price).label("priced"),
-        literal(0).label("charged"),
+        waybill.c.account_id, func.sum(waybill.c.price).label("priced"), literal(0).label("charged")
     )
     .where(_is_paid)
     .group_by(waybill.c.account_id),
@@ -146,37 +126,23 @@ _laid_under = union_all(
 ).subquery("laid_under")
 _priced, _charged = func.sum(_laid_under.c.priced), func.sum(_laid_under.c.charged)
 _unequal = (
-    select(_laid_under.c.account_id, _priced, _charged)
+    select(_laid_under.c.account_id, _priced.label("priced"), _charged.label("charged"), _its_unit)
     .group_by(_laid_under.c.account_id)
     .having(_priced != _charged)
 )
-
-
-def _tell_mispaid(row: Row) -> Iterator[Breach]:
-    account_id, object_id, request_id, price, charged = row
-    difference = (
-        f"waybill {object_id} costs {price}, but {charged} was charged for request {request_id}"
-    )
-    yield Breach("waybill_paid_differs", account_id, WAYBILLS.balance_unit, difference)
-
-
-def _tell_unequal(row: Row) -> Iterator[Breach]:
-    account_id, priced, charged = row
-    difference = f"its waybills cost {priced} but {charged} was charged for waybills"
-    yield Breach("waybills_paid_differs", account_id, WAYBILLS.balance_unit, difference)
-
-
-WAYBILLS_PAID = Check(
+WAYBILLS_PAID = check_each(
     "waybills_paid",
     "each waybill has the charge that it costs",
     waybill,
     _mispaid,
-    _tell_mispaid,
+    "waybill_paid_differs",
+    "waybill {object_id} costs {price}, but {charged} was charged for request {request_id}",
 )
-WAYBILL_CHARGES = Check(
+WAYBILL_CHARGES = check_each(
     "waybill_charges",
     "what was charged for waybills is what they cost",
     waybill,
     _unequal,
-    _tell_unequal,
+    "waybills_paid_differs",
+    "its waybills cost {priced} but {charged} was charged for waybills",
 )

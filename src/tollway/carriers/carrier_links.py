@@ -160,8 +160,7 @@ def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
             )
     if not 0 < len(secret) <= _SECRET_MAX or not secret.isprintable():
         raise CarrierError(
-            "A carrier's secret is one line of 1 to {most} characters.",
-            most=_SECRET_MAX,
+            "A carrier's secret is one line of 1 to {most} characters.", most=_SECRET_MAX
         )
     if link.settle_after_s * 1000 < 2 * link.deadline_ms:
         raise CarrierError(
@@ -194,9 +193,7 @@ async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTE
 
 async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarrierLink | None:
     row = await reader.fetch_one(_FIND, wanted=wp_code)
-    if row is None:
-        return None
-    return _opened(row[:-1], row[-1], sealer)
+    return None if row is None else _opened(row, sealer)
 
 
 async def keep_link(
@@ -204,12 +201,12 @@ async def keep_link(
 ) -> OpenedCarrierLink | None:
     """The link, which keeps its destination until the transaction ends."""
     row = await transaction.fetch_one(_KEEP, wanted=wp_code)
-    return None if row is None else _opened(row[:-1], row[-1], sealer)
+    return None if row is None else _opened(row, sealer)
 
 
-def _opened(plain: Row, sealed: bytes, sealer: Sealer) -> OpenedCarrierLink:
-    link = CarrierLink(*plain)
-    return OpenedCarrierLink(link, sealer.open(sealed, _context(link)).decode())
+def _opened(row: Row, sealer: Sealer) -> OpenedCarrierLink:
+    link = CarrierLink(*row[:-1])
+    return OpenedCarrierLink(link, sealer.open(row[-1], _context(link)).decode())
 
 
 LinkedCarrier = tuple[Carrier, OpenedCarrierLink | None]
@@ -220,9 +217,8 @@ async def find_linked_carrier(reader: Reader, sealer: Sealer, wp_code: str) -> L
     row = await reader.fetch_one(_FIND_BOTH, wanted=wp_code)
     if row is None:
         return None
-    carrier = carrier_of(row[: len(CARRIER_COLUMNS)])
-    plain, sealed = row[len(CARRIER_COLUMNS) : -1], row[-1]
-    return carrier, None if sealed is None else _opened(plain, sealed, sealer)
+    of_carrier, of_link = row[: len(CARRIER_COLUMNS)], row[len(CARRIER_COLUMNS) :]
+    return carrier_of(of_carrier), None if of_link[-1] is None else _opened(of_link, sealer)
 
 
 async def list_links(reader: Reader) -> list[CarrierLink]:

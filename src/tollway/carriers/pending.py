@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, or_, select, tu
 
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
-from tollway.carriers.labels.print_data import Label, print_data
+from tollway.carriers.labels.print_data import Label, Party, print_data
 from tollway.carriers.pools import take_given
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -197,13 +197,14 @@ def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:
 def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:
     """What the carrier is asked."""
     label = _draft(stored, vault).label
-    return IssueOrder(
-        ref_of(stored.waybill),
-        label.sender,
-        label.recipient,
-        label.shipping_option.waybill_type,
-        label.parcel.goods_name if label.parcel else None,
-    )
+    return order_for(stored.waybill, label, label.recipient)
+
+
+def order_for(of: Waybill, label: Label, recipient: Party) -> IssueOrder:
+    """What the carrier is asked for a waybill with this label, but for this receiver."""
+    goods_name = label.parcel.goods_name if label.parcel else None
+    kind = label.shipping_option.waybill_type
+    return IssueOrder(ref_of(of), label.sender, recipient, kind, goods_name)
 
 
 def ref_of(of: Waybill) -> OrderRef:

@@ -74,10 +74,7 @@ class _SomeKnownError(Exception):
     """Not all of a chunk's numbers are new."""
 
 
-_ADD = ManyRows(
-    waybill_number,
-    Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()),
-)
+_ADD = ManyRows(waybill_number, Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()))
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
 # has no more to do if a pool has many, and taken by their keys. Each says whether it is on a
 # waybill already: its carrier may have given it before it was loaded.

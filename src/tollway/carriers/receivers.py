@@ -16,16 +16,10 @@ from sqlalchemy import BigInteger, bindparam, func, literal_column, null, or_
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink, keep_link
 from tollway.carriers.carriers import Carrier, find_carrier
-from tollway.carriers.connectors.connector import (
-    ConnectorError,
-    Declined,
-    IssueOrder,
-    NotSentError,
-    Updated,
-)
+from tollway.carriers.connectors.connector import ConnectorError, Declined, NotSentError, Updated
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, Party, label_of, with_recipient
-from tollway.carriers.pending import ref_of
+from tollway.carriers.pending import order_for
 from tollway.carriers.routes import find_routing
 from tollway.carriers.vault import Fingerprints, Vault
 from tollway.carriers.waybills import (
@@ -153,14 +147,7 @@ class ReceiverChanges:
         of = stored.waybill
         opened, reserved = await self._database.write(lambda tx: self._reserve(tx, stored))
         wait_s = opened.link.settle_after_s
-        label = self._label(stored)
-        order = IssueOrder(
-            ref_of(of),
-            label.sender,
-            to.party,
-            label.shipping_option.waybill_type,
-            label.parcel.goods_name if label.parcel else None,
-        )
+        order = order_for(of, self._label(stored), to.party)
         try:
             connector = self._remotes.connector(carrier, opened)
             answer = await connector.update(order, of.number or "")

@@ -178,7 +178,5 @@ def _routing(named: RoutingInfo, found: Route | None) -> RoutingInfo:
         return named
     hub = found.consolidation or named.consolidation.name
     return msgspec.structs.replace(
-        named,
-        consolidation=Place(hub, found.consolidation_code),
-        route_code=found.route_code,
+        named, consolidation=Place(hub, found.consolidation_code), route_code=found.route_code
     )

@@ -50,11 +50,18 @@ async def audit(
         refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
     report = await audit_all(database, await common_ms(database, session.runtime.at_ms()))
     if not database.is_shared:
-        report = _with_schema(report, Path(sqlite_path(session.settings.database)))
+        changes = changes_of(Path(sqlite_path(session.settings.database)))
+        figures = CheckFigures("schema", SCHEMA_HOLDS, schema_parts(), len(changes))
+        changed = [Breach("schema_changed", None, None, each) for each in changes]
+        report = _with_more(report, figures, changed)
     if journal is not None and carrier is not None:
-        report = await _with_journal(database, report, journal, carrier)
+        await known_carrier(database, carrier)
+        with journal.open("rb") as lines:
+            report = _with_more(report, *await audit_journal(database, carrier, lines))
     noted = await _note(session, database, report)
-    return Output(report, *_shown(report), *noted, failure=_failure(report))
+    found = len(report.breaches)
+    failure = f"The audit failed: breaches found, {found:,}." if found else None
+    return Output(report, *_shown(report), *noted, failure=failure)
 
 
 async def _note(session: Session, database: OpenDatabase, report: AuditReport) -> list[str]:
@@ -74,21 +81,9 @@ async def _note(session: Session, database: OpenDatabase, report: AuditReport) -
     return []
 
 
-def _with_schema(report: AuditReport, file: Path) -> AuditReport:
-    changes = changes_of(file)
-    figures = CheckFigures("schema", SCHEMA_HOLDS, schema_parts(), len(changes))
-    breaches = [Breach("schema_changed", None, None, each) for each in changes]
-    return msgspec.structs.replace(
-        report, checks=[*report.checks, figures], breaches=[*report.breaches, *breaches]
-    )
-
-
-async def _with_journal(
-    database: OpenDatabase, report: AuditReport, journal: Path, carrier: str
+def _with_more(
+    report: AuditReport, figures: CheckFigures, breaches: Sequence[Breach]
 ) -> AuditReport:
-    await known_carrier(database, carrier)
-    with journal.open("rb") as lines:
-        figures, breaches = await audit_journal(database, carrier, lines)
     return msgspec.structs.replace(
         report, checks=[*report.checks, figures], breaches=[*report.breaches, *breaches]
     )
@@ -99,10 +94,7 @@ def _shown(report: AuditReport) -> list[str | Table]:
         f"Accounts: {report.accounts:,}. Tokens: {report.tokens:,}. Entries: {report.entries:,}.",
         Table(
             ("unit", "topped up", "corrected", "charged", "held", "available"),
-            [
-                (each.unit, each.topped_up, each.corrected, each.charged, each.held, each.available)
-                for each in report.units
-            ],
+            [msgspec.structs.astuple(each)[:-1] for each in report.units],
             empty="The ledger is empty.",
         ),
         Table(
@@ -111,12 +103,6 @@ def _shown(report: AuditReport) -> list[str | Table]:
         ),
         table_of_breaches(report.breaches, "All checks passed."),
     ]
-
-
-def _failure(report: AuditReport) -> str | None:
-    if not report.breaches:
-        return None
-    return f"The audit failed: breaches found, {len(report.breaches):,}."
 
 
 def table_of_breaches(breaches: Sequence[Breach], empty: str) -> Table:

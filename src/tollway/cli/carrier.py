@@ -204,8 +204,7 @@ _SecretFileOption = Annotated[
     ),
 ]
 _DeadlineOption = Annotated[
-    int,
-    option("How long it may take to answer.", min=1, max=DEADLINE_MS_MAX, show_default=True),
+    int, option("How long it may take to answer.", min=1, max=DEADLINE_MS_MAX, show_default=True)
 ]
 _SettleAfterOption = Annotated[
     int,

@@ -16,6 +16,8 @@ from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
 
 _UNFINISHED = ".unfinished"
+# A database that could not be written whole leaves its journal beside it.
+_ENDINGS = ("", "-journal")
 
 
 @contextmanager
@@ -34,7 +36,8 @@ def new_file(destination: Path) -> Iterator[Path]:
         unfinished.rename(destination)
         to_disk(destination.parent)
     finally:
-        unfinished.unlink(missing_ok=True)
+        for ending in _ENDINGS:
+            unfinished.with_name(unfinished.name + ending).unlink(missing_ok=True)
 
 
 def _refuse_existing(destination: Path) -> None:
@@ -44,7 +47,7 @@ def _refuse_existing(destination: Path) -> None:
 
 def _remove_abandoned(destination: Path) -> None:
     """Removes what commands that were killed have left of a file, and beside it."""
-    for ending in (_UNFINISHED, f"{_UNFINISHED}-journal"):
+    for ending in (_UNFINISHED + each for each in _ENDINGS):
         for file in destination.parent.glob(f"{escape(destination.name)}.*{ending}"):
             process = file.name.removesuffix(ending).rpartition(".")[2]
             if process == str(os.getpid()) or not Path("/proc", process).exists():

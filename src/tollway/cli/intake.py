@@ -103,10 +103,7 @@ async def remake(session: Session) -> Output:
 
 @command(sources, "add")
 async def add(
-    session: Session,
-    name: SourceArgument,
-    shop: ShopsOption = None,
-    channel: ChannelsOption = None,
+    session: Session, name: SourceArgument, shop: ShopsOption = None, channel: ChannelsOption = None
 ) -> Output:
     """Add a source. Its secret is shown this once."""
     database, sealer = await session.open(), await session.sealer()
@@ -117,10 +114,7 @@ async def add(
 
 @command(sources, "set")
 async def set_source(
-    session: Session,
-    name: SourceArgument,
-    shop: ShopsOption = None,
-    channel: ChannelsOption = None,
+    session: Session, name: SourceArgument, shop: ShopsOption = None, channel: ChannelsOption = None
 ) -> Output:
     """Change which shops and channels a source speaks for; name all of them."""
     speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))

@@ -118,7 +118,7 @@ async def export(
     units = await _units(database, found, unit)
     if span is not None and await has_deleted(database, found.id, span):
         raise CommandError(DELETED.format(month=month, what="export"))
-    with _destination(out) as stream:
+    with _destination(out, format_) as stream:
         entries = _from_oldest(database, found.id, units, span)
         written = await _write(entries, format_, stream, session.settings.zone)
     if out is None:
@@ -200,12 +200,15 @@ async def _units(reader: Reader, account: Account, wanted: str | None) -> list[s
 
 
 @contextmanager
-def _destination(out: Path | None) -> Iterator[TextIO]:
+def _destination(out: Path | None, format_: Format) -> Iterator[TextIO]:
     """Where an export goes: a new file, or standard output."""
     if out is None:
         yield sys.stdout
         return
-    with new_file(out) as path, path.open("w", encoding="utf-8", newline="") as stream:
+    # Without a mark, Excel takes the file for one in the code page of the machine. What reads
+    # standard output is a program.
+    encoding = "utf-8-sig" if format_ is Format.CSV else "utf-8"
+    with new_file(out) as path, path.open("w", encoding=encoding, newline="") as stream:
         yield stream
 
 

@@ -15,7 +15,7 @@ _ENTRIES = {
     ),
     "operator": Entry("operator", "Invite, list and remove those who run the gateway."),
     "second-factor": Entry(
-        "second_factor", "List who is asked for a code at sign-in, and reset a lost one."
+        "operator", "List who is asked for a code at sign-in, and reset a lost one."
     ),
     "account": Entry("account", "Open, list, show and close accounts."),
     "token": Entry("token", "Issue, list and revoke access tokens."),

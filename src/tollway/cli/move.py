@@ -6,7 +6,6 @@ It checks the keys, copies, compares and audits; only then does the move count a
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +22,10 @@ from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.cli.restore import files_beside, keys_to_place, placed
 from tollway.demo.saved import demo_file
-from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
-from tollway.store.database import StoreError, StoreUnavailableError, Transaction
+from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.key_check import refuse_other
 from tollway.store.moving.copying import Difference, copy_rows, differences, refuse_other_schema
 from tollway.store.moving.source import Source, moved_tables, open_source
@@ -118,7 +116,8 @@ async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
                 different = await _copy(source, target, sum(each.rows for each in counts))
             breaches = [] if different else await _breaches(session)
             if not different and not breaches:
-                await target.finish(partial(_record, session.runtime, path))
+                after, by = {"from": path}, session.runtime
+                await target.finish(lambda tx: record_act(tx, by, "move", "database", after=after))
     return Move(path, target_name, counts, list(map(str, files)), different, breaches)
 
 
@@ -149,10 +148,6 @@ async def _breaches(session: Session) -> list[Breach]:
             return report.damage
     finally:
         await session.close()
-
-
-async def _record(runtime: Runtime, path: str, transaction: Transaction) -> None:
-    await record_act(transaction, runtime, "move", "database", after={"from": path})
 
 
 def _files_to_place(path: str, settings: Settings) -> dict[Path, bytes]:

@@ -1,5 +1,7 @@
-"""`tollway operator`: the people who sign in to the operator's pages."""
+"""`tollway operator` and `tollway second-factor`: the people who sign in to the operator's pages,
+and who of all people is asked for a code after the password."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -8,7 +10,10 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import argument, option
-from tollway.identity.people import Person, Role, list_operators, remove_person
+from tollway.contract.language import Sentence
+from tollway.identity.passwords import folded_login
+from tollway.identity.people import MEMBER, OPERATOR, Person, Role, list_operators, remove_person
+from tollway.identity.second_factor import ListedFactor, list_factors, reset_factor
 from tollway.identity.sign_in_links import Invitation, ensure_operator, invite, new_link
 from tollway.ledger import LedgerError
 from tollway.store.database import Database
@@ -17,6 +22,7 @@ LINK_MINUTES = 60
 
 commands = typer.Typer()
 operators = add_group(commands, "operator")
+factors = add_group(commands, "second-factor")
 
 LoginArgument = Annotated[str, argument("LOGIN", "What the operator signs in with.")]
 
@@ -101,4 +107,52 @@ async def _shown(session: Session, made: Invitation) -> Output:
         f"This link signs {made.person.name} in, once, until "
         f"{session.local_time(made.expires_at_s)}:",
         *filter(None, (printed.url, address.doubt)),
+    )
+
+
+class Who(StrEnum):
+    """The areas in which people sign in; logins of two areas may be the same."""
+
+    OPERATOR = "operator"
+    MEMBER = "member"
+    OWNER = "owner"
+
+
+def _who(factor: ListedFactor) -> Who:
+    """An owner is a shop or a user, and no two owners have the same login."""
+    return Who(factor.kind) if factor.kind in (OPERATOR, MEMBER) else Who.OWNER
+
+
+@command(factors, "list")
+async def list_factors_(session: Session) -> Output:
+    """List who has a second factor."""
+    found = [
+        # By the word that `reset` takes.
+        msgspec.structs.replace(each, kind=_who(each).value)
+        for each in await list_factors(await session.open())
+    ]
+    table = Table(
+        ("kind", "login", "since", "recovery codes left"),
+        [(each.kind, each.login, Time(each.confirmed_at_s), each.recovery_codes) for each in found],
+        empty="There are no second factors: people set one up on their own pages.",
+    )
+    return Output(found, table)
+
+
+@command(factors, "reset")
+async def reset(
+    session: Session,
+    who: Annotated[Who, argument("WHO", "Whose it is: operator, member or owner.")],
+    login: Annotated[str, argument("LOGIN", "What the person signs in with.")],
+) -> Output:
+    """Take a lost second factor away: the password alone signs in again."""
+    database = await session.open()
+    for each in await list_factors(database):
+        if (_who(each), each.login) == (who, folded_login(login)):
+            await reset_factor(database, session.runtime, each.holder)
+            return Output(each, f"{each.login} signs in without a code now.")
+    raise LedgerError(
+        "No {who} {login} has a second factor: `tollway second-factor list` shows them all.",
+        who=Sentence(who),
+        login=login,
     )

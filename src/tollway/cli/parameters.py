@@ -34,6 +34,5 @@ AccountArgument = Annotated[str, argument("ACCOUNT", "The account's name or id."
 CarrierArgument = Annotated[str, argument("CARRIER", "The carrier's wp_code.", parser=str.upper)]
 LimitOption = Annotated[int, option("How many at most.", min=1, max=_ROWS_MAX, show_default=True)]
 RejectsOption = Annotated[
-    Path | None,
-    option("Where to write the records that are wrong; else FILE.rejected.jsonl."),
+    Path | None, option("Where to write the records that are wrong; else FILE.rejected.jsonl.")
 ]

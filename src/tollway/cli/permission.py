@@ -173,13 +173,11 @@ async def add_credit(
     account: AccountArgument,
     amount: Annotated[int, argument("AMOUNT", "How many to add; a negative number corrects.")],
     calls: Annotated[
-        str | None,
-        option("Add calls of this operation instead of credits.", metavar="OPERATION"),
+        str | None, option("Add calls of this operation instead of credits.", metavar="OPERATION")
     ] = None,
     note: Annotated[str, option("What the entry in the ledger says.")] = "",
     refund: Annotated[
-        str | None,
-        option("The call with this X-Request-Id is refunded, once.", metavar="ID"),
+        str | None, option("The call with this X-Request-Id is refunded, once.", metavar="ID")
     ] = None,
 ) -> Output:
     """Add credits to an account, or calls of an operation; 1 credit is 1 fen."""

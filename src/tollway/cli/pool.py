@@ -73,7 +73,8 @@ async def add(
             if reject_file is not None:
                 reject_file.write(shown)
 
-        texts = _lines(file, advance) if file else _listed(numbers or "")
+        listed = map(str.strip, (numbers or "").split(","))
+        texts = _lines(file, advance) if file else filter(None, listed)
         result = await add_numbers(
             database, carrier, shop or SHARED, texts, set_aside, runtime=session.runtime
         )
@@ -104,10 +105,6 @@ def _lines(file: Path, advance: Callable[[int], None]) -> Iterator[str]:
             number = raw.decode("utf-8-sig", errors="replace").strip()
             if number:
                 yield number
-
-
-def _listed(numbers: str) -> list[str]:
-    return [number.strip() for number in numbers.split(",") if number.strip()]
 
 
 def _shown(change: PoolChange) -> Iterator[str]:

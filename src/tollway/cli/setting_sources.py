@@ -56,9 +56,11 @@ def load_settings(
         )
         value = _checked(spec.name, spec.type, spec.metadata, raw, source)
         origins.append(Origin(spec.name, value, source, spec.metadata["meaning"]))
+    # Each value was checked to be of its setting's type.
     settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
     _check_zone(settings.timezone)
-    _check_public_url(settings.public_url)
+    if settings.public_url and not _is_site(settings.public_url):
+        raise SettingsError("Setting public_url must look like https://gateway.example.")
     _check_proxies(settings)
     _check_hosts(settings.webhook_internal_hosts)
     return settings, tuple(origins)
@@ -127,11 +129,6 @@ def _check_zone(name: str) -> None:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None
-
-
-def _check_public_url(url: str) -> None:
-    if url and not _is_site(url):
-        raise SettingsError("Setting public_url must look like https://gateway.example.")
 
 
 def _is_site(url: str) -> bool:

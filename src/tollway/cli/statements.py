@@ -12,12 +12,7 @@ from tollway.cli.files import new_file
 from tollway.cli.output import Output, Table, counted
 from tollway.contract.csv_rows import CsvWriter
 from tollway.ledger.accounts import Account, find_account, list_accounts
-from tollway.ledger.statements import (
-    OperationStatement,
-    UnitStatement,
-    month_span_ms,
-    statement_of,
-)
+from tollway.ledger.statements import OperationStatement, UnitStatement, month_span_ms, statement_of
 from tollway.store.database import Database
 
 DELETED = "Entries of {month} or later were deleted, as keep_entries_days says: there is no {what}."

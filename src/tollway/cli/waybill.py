@@ -69,8 +69,7 @@ async def write_label(
     session: Session,
     number: NumberArgument,
     out: Annotated[
-        Path,
-        option("The file to make; its name ends in .pdf, .png or .zpl.", metavar="FILE"),
+        Path, option("The file to make; its name ends in .pdf, .png or .zpl.", metavar="FILE")
     ],
     carrier: CarrierOption = None,
     font: Annotated[
@@ -79,7 +78,7 @@ async def write_label(
 ) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""
     # Imported here: the other commands would pay for loading the drawing.
-    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
     from tollway.carriers.labels.layout import style_of  # noqa: PLC0415
 

@@ -133,11 +133,7 @@ async def count_erased(transaction: Transaction, erasure: Erasure, what: str, ro
 async def orders_erased(database: Database, erasure: Erasure, read_before_ms: int) -> None:
     """Notes up to when calls may have read receivers: the answer of one of them may be kept later
     than the kept ones are erased, and is then not given again."""
-    await database.write(
-        lambda transaction: transaction.execute(
-            _ORDERS_DONE, **_named(erasure), before_ms=read_before_ms
-        )
-    )
+    await database.write_statement(_ORDERS_DONE, **_named(erasure), before_ms=read_before_ms)
 
 
 async def end_erasure(

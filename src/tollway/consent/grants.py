@@ -13,7 +13,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
@@ -74,14 +74,12 @@ _EXTEND = Query(
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
 _ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
-_BETWEEN = Query(
-    lambda: select(*_COLUMNS).where(
-        consent.c.owner_kind == bindparam("kind"),
-        consent.c.owner_id == bindparam("wanted"),
-        consent.c.account_id == bindparam("of_account"),
-        consent.c.revoked_at_s.is_(None),
-    )
+_between = (
+    consent.c.owner_kind == bindparam("kind"),
+    consent.c.owner_id == bindparam("wanted"),
+    consent.c.account_id == bindparam("of_account"),
 )
+_BETWEEN = Query(lambda: select(*_COLUMNS).where(*_between, consent.c.revoked_at_s.is_(None)))
 _OF_OWNER = Query(
     lambda: _NAMED.where(
         consent.c.owner_kind == bindparam("kind"), consent.c.owner_id == bindparam("wanted")
@@ -120,12 +118,7 @@ _GIVEN_SINCE = Query(
     lambda: (
         select(func.count())
         .select_from(consent)
-        .where(
-            consent.c.owner_kind == bindparam("kind"),
-            consent.c.owner_id == bindparam("wanted"),
-            consent.c.account_id == bindparam("of_account"),
-            consent.c.granted_at_s > bindparam("since_s", type_=BigInteger),
-        )
+        .where(*_between, consent.c.granted_at_s > bindparam("since_s", type_=BigInteger))
     )
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
@@ -250,14 +243,13 @@ async def find_grant(reader: Reader, grant_id: str) -> Grant:
     return Grant(*row)
 
 
+def _parties(of: GrantRequest) -> dict[str, str]:
+    return {"kind": of.owner_kind, "wanted": of.owner_id, "of_account": of.account_id}
+
+
 async def grants_between(reader: Reader, grant_request: GrantRequest) -> Sequence[Grant]:
     """What an owner let an account do and did not revoke, of every scope; some may have expired."""
-    rows = await reader.fetch_all(
-        _BETWEEN,
-        kind=grant_request.owner_kind,
-        wanted=grant_request.owner_id,
-        of_account=grant_request.account_id,
-    )
+    rows = await reader.fetch_all(_BETWEEN, **_parties(grant_request))
     return [Grant(*row) for row in rows]
 
 
@@ -271,13 +263,8 @@ async def held_grant(reader: Reader, grant_request: GrantRequest, now_s: float) 
 
 async def given_since(reader: Reader, grant_request: GrantRequest, since_s: float) -> int:
     """How many grants an owner gave an account after a moment, of every scope."""
-    ((given,),) = await reader.fetch_all(
-        _GIVEN_SINCE,
-        kind=grant_request.owner_kind,
-        wanted=grant_request.owner_id,
-        of_account=grant_request.account_id,
-        since_s=int(since_s),
-    )
+    values = {**_parties(grant_request), "since_s": int(since_s)}
+    ((given,),) = await reader.fetch_all(_GIVEN_SINCE, **values)
     return int(given)
 
 
@@ -319,8 +306,8 @@ async def grants_of_account_page(
     return _named(await reader.fetch_all(_ACCOUNT_PAGE_OF_OWNER, wanted=owner_id, **values))
 
 
-def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:
-    return [NamedGrant(Grant(*row[:-1]), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+def _named(rows: Sequence[Row]) -> Sequence[NamedGrant]:
+    return [NamedGrant(Grant(*row[:-1]), row[-1]) for row in rows]
 
 
 # After every request id, which is made of hexadecimal digits.

@@ -16,7 +16,7 @@ import msgspec
 
 from tollway.consent.grants import GrantRequest
 from tollway.consent.owners import Credential, credential_of
-from tollway.identity.stored_links import add_link, link_holds, void_links
+from tollway.identity.sign_in_links import add_link, link_holds, void_links
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction

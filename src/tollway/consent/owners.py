@@ -12,7 +12,7 @@ from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, contains_pattern, insert_row
 from tollway.store.schema.consent import owner
 from tollway.store.versions import directory_changed
@@ -222,11 +222,8 @@ async def owners_page(
     return [Owner(*row) for row in rows]
 
 
-def _credential(row: tuple[object, ...] | None) -> Credential | None:
-    if row is None:
-        return None
-    *facts, password_hash = row
-    return Credential(Owner(*facts), str(password_hash))  # type: ignore[arg-type]
+def _credential(row: Row | None) -> Credential | None:
+    return None if row is None else Credential(Owner(*row[:-1]), row[-1])
 
 
 def _check(added: Owner) -> None:
@@ -244,9 +241,6 @@ def _check(added: Owner) -> None:
                 most=most,
             )
     # On the wire a user is a number, which has one spelling only.
-    if added.kind == OwnerKind.USER and (not added.id.isascii() or not _is_number(added.id)):
+    is_number = added.id.isascii() and added.id.isdecimal() and not added.id.startswith("0")
+    if added.kind == OwnerKind.USER and not is_number:
         raise LedgerError("A user's id is a number, without zeros before it.")
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and not text.startswith("0")

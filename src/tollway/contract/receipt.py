@@ -132,10 +132,7 @@ REFUSED = Phrase(
     "调用被拒绝，错误码 {code}（{reason}）：仅成功的调用扣费。",
 )
 FREE_REASONS = {
-    FreeReason.FREE: Phrase(
-        "The call succeeded; its price is 0.",
-        "调用成功，价格为 0。",
-    ),
+    FreeReason.FREE: Phrase("The call succeeded; its price is 0.", "调用成功，价格为 0。"),
     FreeReason.BATCH: Phrase(
         "Each part of the call was charged or not by itself, and has a receipt of its own: "
         "the answer has their ids.",
@@ -146,8 +143,7 @@ FREE_REASONS = {
         "返回了先前调用的结果：仅先前的调用扣费。",
     ),
     FreeReason.DRY_RUN: Phrase(
-        "The call was a dry run: nothing was done.",
-        "本次为试算调用：未执行任何操作。",
+        "The call was a dry run: nothing was done.", "本次为试算调用：未执行任何操作。"
     ),
     FreeReason.TEST: Phrase(
         "The call was made with a test token: such calls are never charged.",

@@ -15,36 +15,22 @@ _NOT_AUTHORIZED = Phrase("has authorized no account: code 302", "未授权任何
 def sandbox_contents() -> list[SandboxItem]:
     """In the order in which a reader needs them."""
     days = Phrase("figures for the last 60 days", "最近 60 天的数据")
+    claims = Phrase("claims of both types", "两种类型的领券记录")
     none_left = Phrase("has no numbers left: inner code 0", "没有单号：内层代码 0")
+    with_code = Phrase(
+        f"shopCode {SHOP.shop_code}; {_AUTHORIZED.en}",
+        f"shopCode {SHOP.shop_code}；{_AUTHORIZED.zh}",
+    )
     return [
-        *(
-            SandboxItem(_SHOP, "owner_id", shop.id, note)
-            for shop, note in (
-                (
-                    SHOP,
-                    Phrase(
-                        f"shopCode {SHOP.shop_code}; {_AUTHORIZED.en}",
-                        f"shopCode {SHOP.shop_code}；{_AUTHORIZED.zh}",
-                    ),
-                ),
-                (SHOP_UNAUTHORIZED, _NOT_AUTHORIZED),
-            )
-        ),
+        SandboxItem(_SHOP, "owner_id", SHOP.id, with_code),
+        SandboxItem(_SHOP, "owner_id", SHOP_UNAUTHORIZED.id, _NOT_AUTHORIZED),
         SandboxItem(_USER, "platform_user_id", USER.id, _AUTHORIZED),
         SandboxItem(_USER, "platform_user_id", USER_UNAUTHORIZED.id, _NOT_AUTHORIZED),
         *(
             SandboxItem(Phrase("Product", "商品"), "product_id", each, days)
             for each in product_ids(SANDBOX_PRODUCTS)
         ),
-        *(
-            SandboxItem(
-                Phrase("Channel", "渠道"),
-                "sid",
-                each,
-                Phrase("claims of both types", "两种类型的领券记录"),
-            )
-            for each in SIDS[:1]
-        ),
+        SandboxItem(Phrase("Channel", "渠道"), "sid", SIDS[0], claims),
         *(
             SandboxItem(
                 Phrase("Carrier", "快递公司"),

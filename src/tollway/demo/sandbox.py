@@ -94,14 +94,12 @@ class OnDemandDatabase:
     ) -> Sequence[Row]:
         return await (await self._ready()).fetch_long(query, caller, **values)
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         inner = await self._ready()
         self._writes += 1
         if self._writes % _WRITES_PER_SWEEP == 0:
             await self._sweep()
-        return await inner.write(work, may_be_lost=may_be_lost)
+        return await inner.write(work)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))

@@ -145,13 +145,7 @@ async def continue_world(
     passed = date.fromisoformat(days["query_date"]) - date.fromisoformat(made.query_date)
     if passed.days >= 0:
         target = DemoTarget(
-            database,
-            sealer,
-            now_s,
-            zone,
-            site,
-            made_days_ago=passed.days,
-            made_site=made.site,
+            database, sealer, now_s, zone, site, made_days_ago=passed.days, made_site=made.site
         )
         await fill_all(target)
     continued = msgspec.structs.replace(made, base_url=base_url, site=site, **days)

@@ -2,13 +2,15 @@
 
 The server makes a coroutine and a task for every request, and schedules it by itself. Most calls
 need neither: those that are refused are answered at once. So this takes the place of the server's
-own scheduler. A request waits in a queue, which one callback on the loop works through. Only what
-must wait becomes a task, and what is no call is left to the server's own callback.
+own scheduler. A request waits in a queue, which one callback on the loop works through. Calls that
+came together begin together, and so do those go on whose bodies or charges came together. Only what
+must wait for something else becomes a task, and what is no call is left to the server's own
+callback.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,23 +18,36 @@ import granian.server.mp
 from granian._granian import CallbackScheduler
 
 from tollway.pipeline.bodies import Receive, Scope, Send
-from tollway.pipeline.call import Answer, Progress, Waiting, answer_of
-from tollway.pipeline.http import messages
+from tollway.pipeline.call import Answer
+from tollway.pipeline.http import Request, messages
+from tollway.pipeline.steps import Progress, Waiting, answer_of
 
-# Begins a request; None if that is no call.
-Begin = Callable[[Scope, Receive], Progress | None]
+# Whether a request is a call.
+CallTest = Callable[[Scope], bool]
 
 
-class Beginning(Protocol):
-    """An application that can answer without waiting. `call_handler` is what begins calls at this
-    moment; None if all requests are left to the server's own callback."""
+class Calls(Protocol):
+    """Where calls are worked on: what became of each, in the same order."""
 
-    def call_handler(self) -> Begin | None: ...
+    def begin(self, requests: Sequence[Request]) -> list[Progress]: ...
+
+    def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]: ...
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
 
 
-# So many answers share what waking the thread costs; the first of more would wait for the last.
+class Beginning(Protocol):
+    """An application that can answer without waiting. `call_test` tells calls at this moment; None
+    if all requests are left to the server's own callback."""
+
+    @property
+    def edge(self) -> Calls: ...
+
+    def call_test(self) -> CallTest | None: ...
+
+
+# So many calls are worked on together, and so many answers share what waking the thread costs; the
+# first of more would wait for the last.
 _TOGETHER_MAX = 32
 # So many requests that are no call begin in one turn of the loop. A flood of them would otherwise
 # take a turn for all at once, and a call waits for some turns until it is answered.
@@ -57,8 +72,8 @@ class Dispatcher:
         self._waiting: deque[Watcher] = deque()
         self._is_due = False
         self._others: deque[Watcher] = deque()
-        # Answers are sent together: each one alone would wake the thread that writes it.
-        self._answers: deque[tuple[Watcher, Answer]] = deque()
+        # Those whose waiting is over.
+        self._ready: list[tuple[Watcher, Waiting]] = []
 
     def add(self, watcher: Watcher) -> None:
         """Called by a thread of the server."""
@@ -68,32 +83,33 @@ class Dispatcher:
             self._loop.call_soon_threadsafe(self._begin_all)
 
     def _begin_all(self) -> None:
-        waiting, answers, begin = self._waiting, self._answers, self._application.call_handler()
+        waiting, is_call = self._waiting, self._application.call_test()
+        left = len(waiting)
         try:
-            for _ in range(len(waiting)):
-                watcher = waiting.popleft()
-                try:
-                    progress = begin and begin(watcher.scope, watcher.proto.receive)
-                    if type(progress) is Answer and progress.stream is None:
-                        answers.append((watcher, progress))
-                        if len(answers) >= _TOGETHER_MAX:
-                            self._send_all()
-                    elif progress is None:
-                        if not self._others:
-                            self._loop.call_soon(self._begin_others)
-                        self._others.append(watcher)
+            while left:
+                count = min(left, _TOGETHER_MAX)
+                left -= count
+                calls: list[Watcher] = []
+                requests: list[Request] = []
+                for _ in range(count):
+                    watcher = waiting.popleft()
+                    if is_call is not None and is_call(watcher.scope):
+                        calls.append(watcher)
+                        requests.append((watcher.scope, watcher.proto.receive))
                     else:
-                        self._go_on(watcher, progress)
-                except (Exception, asyncio.CancelledError) as error:
-                    watcher.err(error)
-            if answers:
-                self._send_all()
+                        self._add_other(watcher)
+                self._work_on(calls, partial(self._application.edge.begin, requests))
         finally:
             # Before the last look: what is added after it is then due again.
             self._is_due = False
             if waiting:
                 self._is_due = True
                 self._loop.call_soon(self._begin_all)
+
+    def _add_other(self, watcher: Watcher) -> None:
+        if not self._others:
+            self._loop.call_soon(self._begin_others)
+        self._others.append(watcher)
 
     def _begin_others(self) -> None:
         others = self._others
@@ -108,37 +124,44 @@ class Dispatcher:
             if others:
                 self._loop.call_soon(self._begin_others)
 
-    def _resume(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
+    def _waited(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
+        if not self._ready:
+            self._loop.call_soon(self._go_on_all)
+        self._ready.append((watcher, waiting))
+
+    def _go_on_all(self) -> None:
+        ready, self._ready = self._ready, []
+        for start in range(0, len(ready), _TOGETHER_MAX):
+            watchers, waiting = zip(*ready[start : start + _TOGETHER_MAX], strict=True)
+            self._work_on(watchers, partial(self._application.edge.go_on, waiting))
+
+    def _work_on(self, watchers: Sequence[Watcher], work: Callable[[], list[Progress]]) -> None:
+        """Works on calls together. Those that have an answer then are answered together: each one
+        alone would wake the thread that writes it."""
         try:
-            progress = waiting.then(waiting.context)
-            if type(progress) is not Answer or progress.stream is not None:
-                self._go_on(watcher, progress)
-                return
+            progress = work()
         except (Exception, asyncio.CancelledError) as error:
-            watcher.err(error)
+            for watcher in watchers:
+                self._fail(watcher, error)
             return
-        if not self._answers:
-            self._loop.call_soon(self._send_all)
-        self._answers.append((watcher, progress))
+        for watcher, each in zip(watchers, progress, strict=True):
+            try:
+                if type(each) is Answer and each.stream is None:
+                    _send(watcher.proto, each)
+                elif type(each) is Waiting:
+                    each.pending.add_done_callback(partial(self._waited, watcher, each))
+                else:
+                    self._start(watcher, self._finish(watcher, each))
+            except Exception as error:
+                self._fail(watcher, error)
 
-    def _send_all(self) -> None:
-        answers = self._answers
+    def _fail(self, watcher: Watcher, error: BaseException) -> None:
         try:
-            while answers:
-                watcher, answer = answers.popleft()
-                try:
-                    _send(watcher.proto, answer)
-                except Exception as error:
-                    watcher.err(error)
-        finally:
-            if answers:
-                self._loop.call_soon(self._send_all)
-
-    def _go_on(self, watcher: Watcher, progress: Progress) -> None:
-        if type(progress) is Waiting:
-            progress.pending.add_done_callback(partial(self._resume, watcher, progress))
-        else:
-            self._start(watcher, self._finish(watcher, progress))
+            watcher.err(error)
+        except Exception as another:
+            # The other calls have to be answered.
+            context = {"message": "an error was not reported", "exception": another}
+            self._loop.call_exception_handler(context)
 
     def _start(self, watcher: Watcher, rest: Coroutine[Any, Any, None]) -> None:
         # As the server does: a task that only waits is referred to by nothing else.
@@ -146,12 +169,13 @@ class Dispatcher:
 
     async def _finish(self, watcher: Watcher, progress: Progress) -> None:
         protocol = watcher.proto
+        edge = self._application.edge
         try:
-            answer = await answer_of(progress)
+            answer = await answer_of(progress, edge.go_on)
             if answer.stream is None:
                 _send(protocol, answer)
             else:
-                await self._application.send(answer, protocol.receive, protocol.send)
+                await edge.send(answer, protocol.receive, protocol.send)
         except BaseException as error:
             watcher.err(error)
             return

@@ -25,7 +25,6 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
-from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
@@ -84,10 +83,10 @@ class Gateway:
         self._pipeline = pipeline = self._make_pipeline()
         self._budget = budget = ByteBudget()
         self._request_log = RequestLog(log, settings.log_calls)
-        self._edge = Edge(pipeline, settings, metrics, budget)
+        self.edge = Edge(pipeline, settings, metrics, budget)
         self._agents = _LazyAgents(self._agent_tools) if settings.mcp == "on" else None
         self.connections = Connections(
-            settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
+            settings.port, settings.connections_max, settings.read_timeout_s, self.edge.in_hand
         )
         probes = probe_routes(self.worker.metrics, self.readiness)
         if self._agents is not None:
@@ -154,7 +153,7 @@ class Gateway:
             self._links,
             self._request_log,
             self._is_ready,
-            self._edge,
+            self.edge,
             self.worker.metrics,
         )
         return Pages(site_routes(parts), self._settings, self._budget, MISSING_PATH)
@@ -167,35 +166,29 @@ class Gateway:
 
         zone, body_timeout_s = self._settings.zone, self._settings.body_timeout_s
         return AgentTools(
-            OPERATIONS, self._pipeline, self._edge, self._database, zone, body_timeout_s
+            OPERATIONS, self._pipeline, self.edge, self._database, zone, body_timeout_s
         )
 
-    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
-        """Works on a call as the edge does; None if it is another request, or may be one."""
+    @staticmethod
+    def is_call(scope: Scope) -> bool:
+        """Whether a request is certainly a call, and no other."""
         # The raw path is compared, because reverse proxies match on the raw path.
         path: bytes = scope["raw_path"]
-        if path in _PATHS or path.startswith(_CALLS):
-            return self._edge.begin(scope, receive)
-        return None
+        return path in _PATHS or path.startswith(_CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The pipeline is the default: an unknown path is an envelope to all but browsers.
-        progress = self.begin(scope, receive)
-        if progress is not None:
-            await self.send(await answer_of(progress), receive, send)
+        if self.is_call(scope):
+            await self.edge(scope, receive, send)
             return
         headers = headers_by_name(scope["headers"])
         refusal = improper_request(scope, headers)
         if refusal is not None:
-            await self.send(self._edge.refuse(scope, headers, refusal), receive, send)
+            await self.edge.send(self.edge.refuse(scope, headers, refusal), receive, send)
         elif self._probes.has(scope["raw_path"], headers):
             await self._probes(scope, receive, send)
         else:
             await self._answer_by_site(scope, headers, receive, send)
-
-    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
-        """Sends the answer of a call."""
-        await self._edge.send(answer, receive, send)
 
     async def _answer_by_site(
         self, scope: Scope, headers: Headers, receive: Receive, send: Send
@@ -209,7 +202,7 @@ class Gateway:
         elif wants_page(scope, headers):
             await site.answer_missing(scope, receive, send)
         else:
-            await self._edge(scope, receive, send)
+            await self.edge(scope, receive, send)
 
     async def start(self) -> None:
         await check_current(self._database)

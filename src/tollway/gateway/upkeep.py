@@ -67,6 +67,8 @@ class Upkeep:
         self._read_lag_s = settings.read_lag_s
         self._sealer = resources.vault.sealer
         self._erase_again_s: dict[tuple[str, int], float] = {}
+        self._erase_failed: dict[tuple[str, int], bool] = {}
+        self._began_s = time.time()
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(
             resources.database, resources.vault.sealer, addresses, Runtime()
@@ -108,10 +110,12 @@ class Upkeep:
 
     async def watch_accounts(self) -> None:
         """Records the events of webhooks that are found by looking."""
-        await watch(self._database, Runtime())
+        await self._try("watching", "watching accounts", watch(self._database, Runtime()))
 
     async def deliver_webhooks(self) -> None:
-        await self._deliverer.deliver_due()
+        # While an endpoint is slow there may always be more to deliver.
+        delivering = self._deliverer.deliver_due(lambda: self._succeeded("deliveries"))
+        await self._try("deliveries", "delivering webhooks", delivering)
 
     async def close(self) -> None:
         await self._deliverer.close()
@@ -126,35 +130,43 @@ class Upkeep:
     async def roll_up(self) -> None:
         """Adds new charges to the sums of usage, until none is left out."""
         if self._is_first:
-            # What it drops must be old for all nodes.
-            while await roll_up(self._database, self._zone, await self._earlier_s()):
-                pass
+            await self._try("usage", "adding up usage", self._roll_up())
+
+    async def _roll_up(self) -> None:
+        # What it drops must be old for all nodes.
+        while await roll_up(self._database, self._zone, await self._earlier_s()):
             self._succeeded("usage")
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say. The workers of a file share its one writer, so
         one of them does it."""
-        if not (self._is_first or self._database.is_shared):
-            return
-        try:
-            await self._retention.apply(Runtime().at_ms())
-        finally:
+        if self._is_first or self._database.is_shared:
+            dropping = self._retention.apply(Runtime().at_ms())
+            await self._try("retention", "dropping what is old", dropping)
             self._levels.retention_unfinished.update(self._retention.unfinished)
-        self._succeeded("retention")
 
     async def erase_receivers(self) -> None:
         """Erases what the owners of shops want erased; no other worker does it at the same time."""
-        if not self._is_first:
-            return
+        if self._is_first and not await self._is_done("erasing receivers", self._erase_all()):
+            self._failed("erasing")
+
+    async def _erase_all(self) -> None:
+        is_failing = False
         for erasure in await open_erasures(self._database):
             began_s, which = time.monotonic(), (erasure.owner_id, erasure.asked_at_s)
             if began_s >= self._erase_again_s.get(which, 0):
                 what = f"erasing the receivers of shop {erasure.owner_id}"
-                await self._try("erasing", what, self._erase(erasure))
+                self._erase_failed[which] = not await self._is_done(what, self._erase(erasure))
                 # It failed, or waits for a carrier, and each time it reads all waybills.
                 took_s = time.monotonic() - began_s
                 again_s = max(_ERASE_AGAIN_S, _ERASE_PAUSE_FACTOR * took_s)
                 self._erase_again_s[which] = began_s + again_s
+            # One that failed and is not due yet is no success either.
+            is_failing |= self._erase_failed[which]
+        if is_failing:
+            self._failed("erasing")
+        else:
+            self._succeeded("erasing")
 
     async def _erase(self, erasure: Erasure) -> None:
         # Loaded when there is one: most gateways never need it.
@@ -180,6 +192,9 @@ class Upkeep:
 
     async def reconcile(self) -> None:
         """Reconciles the waybills that wait for their carrier; logs those that wait too long."""
+        await self._try("reconciliation", "reconciliation", self._reconcile())
+
+    async def _reconcile(self) -> None:
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
         if self._is_first:
             await self._count_holds()
@@ -194,7 +209,6 @@ class Upkeep:
                 each.age_s,
                 each.outcome,
             )
-        self._succeeded("reconciliation")
 
     async def _count_holds(self) -> None:
         now_ms = await common_ms(self._database, Runtime().at_ms())
@@ -205,7 +219,17 @@ class Upkeep:
     def _succeeded(self, step: str) -> None:
         self._levels.upkeep_succeeded_s[step] = time.time()
 
+    def _failed(self, step: str) -> None:
+        # Without a time, no alert would notice a step that has failed since the start.
+        self._levels.upkeep_succeeded_s.setdefault(step, self._began_s)
+
     async def _try(self, step: str, what: str, work: Awaitable[object]) -> None:
+        if await self._is_done(what, work):
+            self._succeeded(step)
+        else:
+            self._failed(step)
+
+    async def _is_done(self, what: str, work: Awaitable[object]) -> bool:
         try:
             await work
         except StoreError as error:
@@ -213,4 +237,5 @@ class Upkeep:
         except Exception:
             logger.exception("%s failed and will be tried again", what)
         else:
-            self._succeeded(step)
+            return True
+        return False

@@ -9,12 +9,12 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-from tollway.gateway.dispatch import Begin
+from tollway.gateway.dispatch import CallTest
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
-from tollway.pipeline.call import Answer
+from tollway.pipeline.http import Edge
 from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
@@ -64,15 +64,15 @@ class Application:
             send = _last_answer(send)
         return self._gateway(scope, receive, send)
 
-    def call_handler(self) -> Begin | None:
-        """Begins calls, which work as far as they need not wait (`dispatch.py`). None while the
-        last answer of each connection closes it."""
+    @property
+    def edge(self) -> Edge:
         assert self._gateway is not None
-        return None if self._worker_group.is_draining else self._gateway.begin
+        return self._gateway.edge
 
-    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
-        assert self._gateway is not None
-        await self._gateway.send(answer, receive, send)
+    def call_test(self) -> CallTest | None:
+        """Tells calls, which are begun without a task (`dispatch.py`), from other requests. None
+        while the last answer of each connection closes it."""
+        return None if self._worker_group.is_draining else Gateway.is_call
 
     async def _live(self, receive: Receive, send: Send) -> None:
         beating = asyncio.create_task(self._beat())

@@ -42,9 +42,7 @@ class StoredPassword(msgspec.Struct, frozen=True):
 def hash_password(password: str) -> str:
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise LedgerError(
-            "A password has {least} to {most} characters.",
-            least=PASSWORD_MIN,
-            most=PASSWORD_MAX,
+            "A password has {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX
         )
     hasher = Argon2id(
         salt=os.urandom(_SALT_BYTES),

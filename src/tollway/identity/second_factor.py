@@ -217,23 +217,14 @@ async def use_code(
     if row is None or row[1] is None:
         return False
     text = _plain(typed)
-    if len(text) != DIGITS:
-        return bool(
-            await database.write(
-                lambda transaction: transaction.execute(
-                    _USE_CODE, **_key(holder), wanted=_hash(text)
-                )
-            )
-        )
-    step = _step(_opened(sealer, holder, row[0]), text, now_s, row[2])
-    if step is None:
-        return False
+    use, values = _USE_CODE, {**_key(holder), "wanted": _hash(text)}
+    if len(text) == DIGITS:
+        step = _step(_opened(sealer, holder, row[0]), text, now_s, row[2])
+        if step is None:
+            return False
+        use, values = _USE_STEP, {**_key(holder), "step": step}
     # Another request with the same code may be first.
-    return bool(
-        await database.write(
-            lambda transaction: transaction.execute(_USE_STEP, **_key(holder), step=step)
-        )
-    )
+    return bool(await database.write(lambda transaction: transaction.execute(use, **values)))
 
 
 async def end_factor(
@@ -303,5 +294,5 @@ def _hash(code: str) -> bytes:
     return hashlib.sha256(_plain(code).encode()).digest()
 
 
-def _key(holder: Holder) -> dict[str, str]:
+def _key(holder: Holder) -> dict[str, object]:
     return {"of_kind": holder.kind, "of_subject": holder.subject_id}

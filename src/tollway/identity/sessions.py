@@ -45,15 +45,16 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
+_of_person = (
+    session.c.kind == bindparam("of_kind"),
+    session.c.subject_id == bindparam("of_subject"),
+)
 _INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(
             select(session.c.hash)
-            .where(
-                session.c.kind == bindparam("of_kind"),
-                session.c.subject_id == bindparam("of_subject"),
-            )
+            .where(*_of_person)
             .order_by(session.c.started_at_s.desc(), session.c.hash)
             .offset(OF_PERSON_MAX - 1)
         )
@@ -78,10 +79,7 @@ _END_ALL = Query(
     lambda: (
         session.update()
         .where(
-            session.c.kind == bindparam("of_kind"),
-            session.c.subject_id == bindparam("of_subject"),
-            session.c.ended_at_s.is_(None),
-            session.c.expires_at_s > bindparam("now_s"),
+            *_of_person, session.c.ended_at_s.is_(None), session.c.expires_at_s > bindparam("now_s")
         )
         .values(ended_at_s=bindparam("now_s"))
     )
@@ -135,18 +133,13 @@ async def find_session(
     if found is None or not found.holds(now_s):
         return None
     if is_used and found.seen_at_s + _SEEN_STEP_S <= now_s:
-
-        async def work(transaction: Transaction) -> None:
-            await transaction.execute(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
-
-        await database.write(work)
+        await database.write_statement(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
     return found
 
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:
     """Signs out: a copy of the cookie is worth nothing from now on."""
-    values = {"wanted": _hash(cookie), "now_s": int(now_s)}
-    await database.write(lambda transaction: transaction.execute(_END, **values))
+    await database.write_statement(_END, wanted=_hash(cookie), now_s=int(now_s))
 
 
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:

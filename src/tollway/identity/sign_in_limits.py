@@ -61,8 +61,7 @@ def _counter(*parts: str) -> bytes:
 _since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "now_s"))
 # Attempts of the future were counted while a clock was wrong, and must not keep a person out.
 _is_over = or_(
-    sign_in_attempt.c.began_at_s <= _since_s,
-    sign_in_attempt.c.began_at_s > _now_s + WINDOW_S,
+    sign_in_attempt.c.began_at_s <= _since_s, sign_in_attempt.c.began_at_s > _now_s + WINDOW_S
 )
 _READ = Query(
     lambda: select(sign_in_attempt.c.attempts).where(

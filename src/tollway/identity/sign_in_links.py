@@ -1,13 +1,15 @@
-"""Links that sign people in: a new person's first, and another for who has lost theirs.
+"""Links that sign people in: a new person's first, and another for who has lost theirs. Behind one
+a person signs in and may choose a password.
 
-A link works once and expires. Behind it a person signs in and may choose a password. Only hashes of
-links are stored.
+A link works once and expires. Only hashes of links are stored, here also those of owners, which let
+them choose a new password.
 """
 
+import hashlib
 import secrets
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 
 from tollway.contract.language import Sentence
 from tollway.identity.passwords import folded_login
@@ -26,7 +28,6 @@ from tollway.identity.people import (
 )
 from tollway.identity.second_factor import find_factor
 from tollway.identity.sessions import end_sessions
-from tollway.identity.stored_links import HOLDS, LINK_HOURS, add_link, hash_of, void_links
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.daily_limits import Counted, count_today
@@ -35,6 +36,60 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
+
+LINK_HOURS = 72
+
+_HOLDS = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
+_ADD = Query(
+    lambda: sign_in_link.insert().values(
+        {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
+    )
+)
+_FIND = Query(
+    lambda: select(sign_in_link.c.hash).where(
+        sign_in_link.c.hash == bindparam("wanted"),
+        sign_in_link.c.person_id == bindparam("of"),
+        *_HOLDS,
+    )
+)
+_VOID = Query(
+    lambda: sign_in_link.delete().where(
+        sign_in_link.c.person_id == bindparam("wanted"), sign_in_link.c.used_at_s.is_(None)
+    )
+)
+_SWEEP = Query(
+    lambda: sign_in_link.delete().where(
+        or_(
+            sign_in_link.c.expires_at_s < bindparam("before_s"),
+            sign_in_link.c.used_at_s < bindparam("before_s"),
+        )
+    )
+)
+
+
+async def add_link(
+    transaction: Transaction, holder: str, text: str, now_s: int, expires_at_s: int
+) -> None:
+    """Stores a link of a person, named by their id, or of an owner, named as in `shop 7001`."""
+    await transaction.execute(_SWEEP, before_s=now_s - LINK_HOURS * 3600)
+    await transaction.execute(
+        _ADD, hash=_hash_of(text), person_id=holder, made_at_s=now_s, expires_at_s=expires_at_s
+    )
+
+
+async def void_links(transaction: Transaction, holder: str) -> None:
+    """Ends the links that were not used: one that was lost may be in other hands."""
+    await transaction.execute(_VOID, wanted=holder)
+
+
+async def link_holds(reader: Reader, holder: str, text: str, now_s: float) -> bool:
+    row = await reader.fetch_one(_FIND, wanted=_hash_of(text), of=holder, now_s=int(now_s))
+    return row is not None
+
+
+def _hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
 
 _NAME_MAX = 100
 _LOGIN_MIN = 3
@@ -62,13 +117,13 @@ _OPEN_LINK = Query(
     lambda: (
         select(*PERSON_COLUMNS, person.c.password_hash)
         .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
-        .where(sign_in_link.c.hash == bindparam("wanted"), IS_PRESENT, *HOLDS)
+        .where(sign_in_link.c.hash == bindparam("wanted"), IS_PRESENT, *_HOLDS)
     )
 )
 _USE_LINK = Query(
     lambda: (
         sign_in_link.update()
-        .where(sign_in_link.c.hash == bindparam("wanted"), *HOLDS)
+        .where(sign_in_link.c.hash == bindparam("wanted"), *_HOLDS)
         .values(used_at_s=bindparam("now_s"))
     )
 )
@@ -186,7 +241,7 @@ class OpenedSignInLink(msgspec.Struct, frozen=True):
 
 async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
     """Whom a link signs in; None if it was used, has expired, or never was one."""
-    row = await reader.fetch_one(_OPEN_LINK, wanted=hash_of(text), now_s=int(now_s))
+    row = await reader.fetch_one(_OPEN_LINK, wanted=_hash_of(text), now_s=int(now_s))
     if row is None:
         return None
     found = person_of(row[:-1])
@@ -212,7 +267,7 @@ async def use_link(
         may_choose = opened.may_choose_password and (has_shown_code or not opened.needs_code)
         if password_hash is not None and not may_choose:
             return None
-        if not await transaction.execute(_USE_LINK, wanted=hash_of(text), now_s=int(now_s)):
+        if not await transaction.execute(_USE_LINK, wanted=_hash_of(text), now_s=int(now_s)):
             return None
         found = opened.person
         if password_hash is not None:

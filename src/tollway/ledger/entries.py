@@ -21,6 +21,8 @@ from tollway.store.versions import directory_changed
 
 # Far above any real purchase, and far below where a 64-bit sum could overflow.
 AMOUNT_MAX = 10**15
+# What a row of a list can show.
+NOTE_MAX = 200
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -128,6 +130,14 @@ _OF_REQUEST = Query(lambda: select(*_COLUMNS).where(entry.c.request_id == bindpa
 _ACTS_SEEN = 20
 
 
+def checked_note(note: str) -> str:
+    """A note without the spaces around it; raises LedgerError if no list could show it."""
+    note = note.strip()
+    if len(note) > NOTE_MAX:
+        raise LedgerError("A note has {most} characters at most.", most=NOTE_MAX, note=note)
+    return note
+
+
 async def top_up(
     database: Database,
     runtime: Runtime,
@@ -146,6 +156,7 @@ async def top_up(
         raise LedgerError("An amount is a whole number, and not 0.")
     if abs(amount) > AMOUNT_MAX:
         raise LedgerError("The amount is too large: send {most:,} at most.", most=AMOUNT_MAX)
+    note = checked_note(note)
 
     async def work(transaction: Transaction) -> Entry:
         found = await find_account(transaction, account_wanted)

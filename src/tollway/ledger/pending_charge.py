@@ -37,8 +37,13 @@ class PendingCharge(msgspec.Struct, eq=False):
 
     def resume(self) -> Awaitable[None] | None:
         """Goes on with the stage that waited for it; most do nothing more."""
-        result = self.result()
-        return None if self.then is None else self.then(result)
+        outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            # Raises it.
+            self.result()
+        elif self.then is not None:
+            return self.then(outcome)
+        return None
 
     def add_done_callback(self, callback: Callable[["PendingCharge"], object]) -> None:
         assert self._callback is None

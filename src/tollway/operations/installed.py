@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
 
+import msgspec
+
 from tollway.contract.decoding import declared_fields
-from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.operation import ConsentNeed, Encoding, Operation, Unit
+from tollway.contract.reasons import Reason
 from tollway.operations.installed_handlers import with_checked_handlers
 from tollway.operations.subject import Subject
 from tollway.settings import SettingsError
@@ -23,6 +26,17 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PATH = re.compile(r"/papi(/[A-Za-z0-9_-]+)+")
 # What every operation that takes credits reports.
 _MONEY = "withholding_money"
+# A descriptor is made by code that need not be type-checked.
+_TYPES = {
+    "name": str,
+    "title": str,
+    "method": str,
+    "path": str,
+    "encoding": Encoding,
+    "unit": Unit,
+    "default_price": int,
+    "own_reasons": tuple,
+}
 
 
 def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> Iterator[Subject]:
@@ -54,7 +68,7 @@ def _load(entry_point: EntryPoint) -> Subject:
     tables = set(metadata.tables)
     try:
         subject = entry_point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SettingsError(
             f"{entry_point.value} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
@@ -77,6 +91,7 @@ def _problems(subject: Subject, others: list[Operation]) -> Iterator[str]:
 
 
 def _problems_of(operation: Operation, others: list[Operation]) -> Iterator[str]:
+    yield from _wrong_types(operation)
     name, path, encoding = operation.name, operation.path, operation.encoding
     if not _NAME.fullmatch(name):
         yield f"the name {name!r} is not made of a-z, 0-9 and _"
@@ -88,11 +103,28 @@ def _problems_of(operation: Operation, others: list[Operation]) -> Iterator[str]
         yield f"there is another operation at {path}"
     if operation.method != (method := "GET" if encoding is Encoding.QUERY else "POST"):
         yield f"parameters as {encoding.value} go with {method} and not with {operation.method}"
+    if not operation.title.strip():
+        yield "its title is empty"
     if operation.default_price < 0:
         yield "its price is negative"
     if operation.unit is Unit.CREDITS and _MONEY not in operation.response_type.__struct_fields__:
         yield f"it takes credits, and its answer has no field {_MONEY}"
     yield from _problems_of_request(operation, others)
+
+
+def _wrong_types(operation: Operation) -> Iterator[str]:
+    for name, kind in _TYPES.items():
+        if not isinstance(value := getattr(operation, name), kind):
+            yield f"its {name} is {value!r} and no {kind.__name__}"
+    for each in operation.own_reasons:
+        if not isinstance(each, Reason):
+            yield f"its own_reasons have {each!r} and no Reason"
+    if not isinstance(operation.consent, ConsentNeed | None):
+        yield f"its consent is {operation.consent!r} and no ConsentNeed"
+    for name in ("request_type", "response_type"):
+        kind = getattr(operation, name)
+        if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+            yield f"its {name} is {kind!r} and no msgspec.Struct"
 
 
 def _problems_of_request(operation: Operation, others: list[Operation]) -> Iterator[str]:

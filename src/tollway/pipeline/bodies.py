@@ -275,6 +275,8 @@ class FirstPiece:
         self._deadlines = deadlines
         self.end_s = end_s
         self.piece = b""
+        # Whether it is a whole body, and a short one, which needs no share of the budget.
+        self.is_all = False
         self._then = then
 
     def add_done_callback(self, callback: Callable[[object], object]) -> None:
@@ -297,12 +299,8 @@ class FirstPiece:
             if not is_late:
                 raise
             raise self._body.timed_out() from None
+        self.is_all = self._body.is_over and len(self.piece) <= _ALWAYS_BYTES
         return self._then(self)
-
-    @property
-    def is_all(self) -> bool:
-        """Whether it is a whole body, and a short one, which needs no share of the budget."""
-        return self._body.is_over and len(self.piece) <= _ALWAYS_BYTES
 
     def __await__(self) -> Generator[Any, None, None]:
         waiter = asyncio.get_running_loop().create_future()

@@ -1,7 +1,6 @@
 """One call, what the stages found out about it, and its answer."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Mapping
 from time import perf_counter
 from typing import Any, Protocol, final
 
@@ -12,9 +11,8 @@ from tollway.contract.operation import Operation, SandboxOutcome
 from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.operations.subject import Handler, Stream
-from tollway.pipeline.bodies import Body, FirstPiece
+from tollway.pipeline.bodies import Body
 from tollway.store.database import Database
 from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
@@ -115,32 +113,6 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: list[tuple[bytes, bytes]]
     body: bytes
     stream: Stream | None = None
-
-
-@final
-class Waiting(msgspec.Struct, frozen=True):
-    """A call that waits for nothing but a short body, or its charge; then `then(context)` goes on.
-
-    Most paid calls wait for no more. A callback costs them a fifth of a task that waits.
-    """
-
-    pending: FirstPiece | PendingCharge
-    then: Callable[[Any], "Progress"]
-    context: object
-
-
-# What became of a call so far: its answer, or what it still waits for.
-Progress = Answer | Waiting | Coroutine[Any, Any, Answer]
-
-
-async def answer_of(progress: Progress) -> Answer:
-    """The answer of a call, waited for if need be."""
-    while type(progress) is Waiting:
-        with suppress(Exception):
-            # What was wrong is found by what comes then.
-            await progress.pending
-        progress = progress.then(progress.context)
-    return progress if isinstance(progress, Answer) else await progress
 
 
 class Stage(Protocol):

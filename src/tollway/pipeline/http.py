@@ -5,8 +5,9 @@ it.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from time import time
+from typing import Any
 
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
@@ -21,8 +22,9 @@ from tollway.pipeline.bodies import (
     Scope,
     Send,
 )
-from tollway.pipeline.call import Answer, Call, Progress, Waiting, answer_of
+from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.pipeline import Pipeline
+from tollway.pipeline.steps import Progress, Waiting, answer_of, failing
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import (
@@ -34,6 +36,7 @@ from tollway.telemetry.requests import (
 
 Headers = dict[bytes, bytes]
 Client = tuple[str, int]
+Request = tuple[Scope, Receive]
 
 _CLOSE = (b"connection", b"close")
 
@@ -57,49 +60,69 @@ class Edge:
         self.in_hand: set[Client] = set()
         metrics.calls_under_way.set_function(lambda: len(self.in_hand))
 
-    def begin(self, scope: Scope, receive: Receive) -> Progress:
-        """Works on a call as far as it need not wait for anything."""
-        headers = dict(scope["headers"])
-        if not _is_plain(scope, headers):
-            headers = headers_by_name(scope["headers"])
-            refusal = improper_request(scope, headers)
-            if refusal is not None:
-                return self.refuse(scope, headers, refusal)
-        if b"content-length" in headers or b"transfer-encoding" in headers:
-            body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
-        else:
-            body = NO_BODY
-        progress = self._pipeline.run(self._call(scope, headers, body))
-        if type(progress) is Answer and body.is_over:
-            progress.headers.extend(self._common_headers)
-            return progress
-        client = scope["client"]
-        self.in_hand.add(client)
-        if type(progress) is Waiting:
-            return Waiting(progress.pending, self._go_on, (client, progress, body))
-        return self._finish(client, progress, body)
+    def begin(self, requests: Sequence[Request]) -> list[Progress]:
+        """Works on calls as far as they need not wait for anything."""
+        calls: list[Call] = []
+        refused: dict[int, Progress] = {}
+        for position, (scope, receive) in enumerate(requests):
+            opened = self._open(scope, receive)
+            if isinstance(opened, Call):
+                calls.append(opened)
+            else:
+                refused[position] = opened
+        found = self._taken(calls, self._pipeline.run(calls))
+        for position, progress in refused.items():
+            found.insert(position, progress)
+        return found
 
-    def _go_on(self, context: tuple[Client, Waiting, Body]) -> Progress:
-        client, inner, body = context
-        try:
-            progress = inner.then(inner.context)
-        except BaseException:
-            self.in_hand.discard(client)
-            raise
-        if type(progress) is Waiting:
-            return Waiting(progress.pending, self._go_on, (client, progress, body))
-        if type(progress) is not Answer or not body.is_over:
-            return self._finish(client, progress, body)
-        self.in_hand.discard(client)
-        progress.headers.extend(self._common_headers)
-        return progress
+    def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
+        """The same for calls whose waiting is over."""
+        calls: list[Call] = []
+        for each in waiting:
+            calls.append(each.call)
+            self.in_hand.discard(each.call.client)
+        return self._taken(calls, self._pipeline.go_on(waiting))
 
-    async def _finish(self, client: Client, progress: Progress, body: Body) -> Answer:
+    def _open(self, scope: Scope, receive: Receive) -> Call | Answer | Coroutine[Any, Any, Answer]:
+        """A request as a call, unless it is refused."""
         try:
-            answer = await answer_of(progress)
-            if not body.is_over:
-                await body.read_over()
-                if not body.is_over:
+            headers = dict(scope["headers"])
+            # Most are proper at the first look. What is refused below must not be.
+            if (
+                len(headers) < len(scope["headers"])
+                or not headers.get(b"host")
+                or scope["method"] == "CONNECT"
+            ):
+                headers = headers_by_name(scope["headers"])
+                refusal = improper_request(scope, headers)
+                if refusal is not None:
+                    return self.refuse(scope, headers, refusal)
+            if b"content-length" in headers or b"transfer-encoding" in headers:
+                body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
+            else:
+                body = NO_BODY
+            return self._call(scope, headers, body)
+        except Exception as error:
+            return failing(error)
+
+    def _taken(self, calls: Sequence[Call], found: list[Progress]) -> list[Progress]:
+        """Takes the calls in hand that are not answered yet, or whose body is not over."""
+        for position, call in enumerate(calls):
+            progress = found[position]
+            if type(progress) is Answer and call.body.is_over:
+                progress.headers.extend(self._common_headers)
+                continue
+            self.in_hand.add(call.client)
+            if type(progress) is not Waiting:
+                found[position] = self._finish(call, progress)
+        return found
+
+    async def _finish(self, call: Call, progress: Answer | Coroutine[Any, Any, Answer]) -> Answer:
+        try:
+            answer = progress if isinstance(progress, Answer) else await progress
+            if not call.body.is_over:
+                await call.body.read_over()
+                if not call.body.is_over:
                     # The server closes such a connection; a client without this header might
                     # send its next request on it.
                     answer.headers.append(_CLOSE)
@@ -107,10 +130,11 @@ class Edge:
             return answer
         finally:
             # From here on the client sets the pace: it is no longer waiting for the gateway.
-            self.in_hand.discard(client)
+            self.in_hand.discard(call.client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.send(await answer_of(self.begin(scope, receive)), receive, send)
+        [progress] = self.begin([(scope, receive)])
+        await self.send(await answer_of(progress, self.go_on), receive, send)
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""
@@ -194,16 +218,6 @@ def headers_by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 _HEAD = Phrase("head of the request", "请求头部")
 _NOT_ONE_HOST = Phrase("it does not have exactly one Host header", "Host 请求头不是恰好一个")
-
-
-def _is_plain(scope: Scope, headers: Headers) -> bool:
-    """Whether a request is proper at the first look, as most are. What is refused below must not
-    be plain."""
-    return bool(
-        len(headers) == len(scope["headers"])
-        and headers.get(b"host")
-        and scope["method"] != "CONNECT"
-    )
 
 
 def improper_request(scope: Scope, headers: Headers) -> Refusal | None:

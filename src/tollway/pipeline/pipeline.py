@@ -1,10 +1,11 @@
 """The stages of a call in their order, and how a call passes through them."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from itertools import pairwise
 from time import perf_counter_ns
-from types import FunctionType
 from typing import Any
 
 import msgspec
@@ -33,16 +34,7 @@ from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.batch import Batch
 from tollway.pipeline.bodies import FirstPiece
-from tollway.pipeline.call import (
-    KEY_HEADER,
-    Answer,
-    Call,
-    Progress,
-    Side,
-    Stage,
-    Waiting,
-    answer_of,
-)
+from tollway.pipeline.call import Answer, Call, Side
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
 from tollway.pipeline.envelope import Enveloper
@@ -52,14 +44,9 @@ from tollway.pipeline.receipts import ReadReceipt, RefusedCallRecorder, RouteRec
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
+from tollway.pipeline.steps import HEADERS, Progress, Step, Steps, Waiting, answer_of, failing
 from tollway.pipeline.throttle import SlidingSecond, Throttle
-from tollway.pipeline.trials import (
-    DRY_RUN_HEADER,
-    OUTCOME_HEADER,
-    DryRun,
-    DryRunDone,
-    Simulate,
-)
+from tollway.pipeline.trials import DryRun, DryRunDone, Simulate
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
@@ -73,9 +60,6 @@ logger = logging.getLogger("tollway.call")
 _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
 # What is waited for without a task.
 _PENDING = (PendingCharge, FirstPiece)
-# The stages that do nothing unless a call has one of these headers.
-_FOR_HEADERS = (Simulate, DryRun, Replay)
-_HEADERS = frozenset((OUTCOME_HEADER, DRY_RUN_HEADER, KEY_HEADER))
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -96,48 +80,9 @@ class Parts(msgspec.Struct, frozen=True):
     timings: CallTimings
 
 
-class _Route:
-    """Stages in their order, and the envelope at their end."""
-
-    def __init__(self, stages: tuple[Stage, ...], enveloper: Enveloper) -> None:
-        self.stages = stages
-        self.enveloper = enveloper
-        self.all = tuple(map(_method, stages))
-        # The stages of a call that has none of these headers: the left-out ones would do nothing.
-        self.usual = tuple(
-            method
-            for stage, method in zip(stages, self.all, strict=True)
-            if not isinstance(stage, _FOR_HEADERS)
-        )
-
-        # The same for a call whose stages are timed, if any of its kind is.
-        self.timed: _Route | None = None
-
-    def with_timing(self) -> "_Route":
-        self.timed = _Route(tuple(map(_timed, self.stages)), self.enveloper)
-        return self
-
-
-def _method(stage: Stage) -> Stage:
-    """The stage as a method, which is called in a third of the time."""
-    return stage if isinstance(stage, FunctionType) else stage.__call__
-
-
-def _timed(stage: Stage) -> Stage:
-    """The stage, which also notes when a call reached it."""
-    name = type(stage).__name__.lower()
-
-    def run(call: Call) -> Awaitable[object] | None:
-        assert call.reached is not None
-        call.reached.append((name, perf_counter_ns()))
-        return stage(call)
-
-    return run
-
-
-def _account_route(
+def _account_steps(
     parts: Parts, authenticate: Authenticate, throttle: Throttle, enveloper: Enveloper
-) -> _Route:
+) -> Steps:
     account = AccountParts(
         parts.database,
         parts.links,
@@ -157,7 +102,7 @@ def _account_route(
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
         PerformAccount(make_handlers(account), throttle),
     )
-    return _Route(stages, enveloper)
+    return Steps(stages, enveloper)
 
 
 class Pipeline:
@@ -193,13 +138,13 @@ class Pipeline:
             self._decode,
         )
         after = (self._replay, perform, self._settle)
-        enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
-        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper).with_timing()
-        without_consent = _Route((*before, dry_run, *after), enveloper).with_timing()
+        self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
+        self._to_operation = Steps((*before, consent, dry_run, *after), enveloper).with_timing()
+        without_consent = Steps((*before, dry_run, *after), enveloper).with_timing()
         self._timings = parts.timings
         batch = Batch(self._run_item, self._settle.count)
-        self._to_batch = _Route((*before, dry_run, batch), enveloper)
-        self._of_an_item = _Route((consent, *after), enveloper)
+        self._to_batch = Steps((*before, dry_run, batch), enveloper)
+        self._of_an_item = Steps((consent, *after), enveloper)
         self._by_path = {
             each.path: self._to_operation if each.consent is not None else without_consent
             for each in WITH_COMPANIONS
@@ -208,23 +153,96 @@ class Pipeline:
             each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
         }
         # Neither the account API nor asking for a receipt costs anything.
-        free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
-        self._to_account = _account_route(parts, self.authenticate, throttle, free)
-        self._to_receipt = _Route(
+        self._free = free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
+        self._to_account = _account_steps(parts, self.authenticate, throttle, free)
+        self._to_receipt = Steps(
             (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)), free
         )
 
-    def run(self, call: Call) -> Progress:
-        """Passes a call through its stages, up to the first that must wait."""
-        route = self._by_path.get(call.path) or self._other_route(call)
-        if route.timed is not None and self._timings.is_due(call.at_s):
-            return self._run_timed(call, route.timed)
-        return self._pass(call, route)
+    def run(self, calls: Sequence[Call]) -> list[Progress]:
+        """Passes calls through their stages, each up to the first that must wait.
 
-    def _run_timed(self, call: Call, route: _Route) -> Progress:
+        Calls of one kind pass each stage together: the code of a stage that has just run for
+        another call is still at hand in the processor.
+        """
+        found: dict[Call, Progress] = {}
+        together: defaultdict[Step, list[Call]] = defaultdict(list)
+        for call in calls:
+            steps = self._by_path.get(call.path) or self._other_steps(call)
+            if steps.timed is not None and self._timings.is_due(call.at_s):
+                found[call] = self._run_timed(call, steps.timed)
+            else:
+                first = steps.usual if HEADERS.isdisjoint(call.headers) else steps.all
+                together[first].append(call)
+        for step, some in together.items():
+            self._pass(some, step, found)
+        return list(map(found.__getitem__, calls))
+
+    def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
+        """The same for the rest of calls that waited for no more than a short body, or a charge."""
+        calls: list[Call] = []
+        found: dict[Call, Progress] = {}
+        together: defaultdict[Step, list[Call]] = defaultdict(list)
+        for each in waiting:
+            call = each.call
+            calls.append(call)
+            try:
+                more = each.pending.resume()
+            except Exception as error:
+                found[call] = self._fail(call, each.after, error)
+            except asyncio.CancelledError as cancelled:
+                found[call] = failing(cancelled)
+            else:
+                if more is None:
+                    together[each.after].append(call)
+                else:
+                    found[call] = self._wait(call, each.after, more)
+        for step, some in together.items():
+            self._pass(some, step, found)
+        return list(map(found.__getitem__, calls))
+
+    def _pass(self, calls: list[Call], step: Step, found: dict[Call, Progress]) -> None:
+        """Passes calls of one kind through the rest of their stages, stage by stage."""
+        while step.stage is not None and calls:
+            stage, after = step.stage, step.after
+            passed: list[Call] = []
+            for call in calls:
+                try:
+                    waiting = stage(call)
+                except Exception as error:
+                    found[call] = self._fail(call, step, error)
+                    continue
+                if waiting is None:
+                    passed.append(call)
+                elif isinstance(waiting, _PENDING):
+                    found[call] = Waiting(call, waiting, after)
+                else:
+                    found[call] = self._wait(call, after, waiting)
+            calls, step = passed, after
+        success = step.enveloper.success
+        for call in calls:
+            try:
+                found[call] = success(call)
+            except Exception as error:
+                found[call] = failing(error)
+
+    def _pass_alone(self, call: Call, step: Step) -> Progress:
+        found: dict[Call, Progress] = {}
+        self._pass([call], step, found)
+        return found[call]
+
+    async def _wait(self, call: Call, after: Step, waiting: Awaitable[object]) -> Answer:
+        """The rest of a call: from a stage that waits on."""
+        try:
+            await waiting
+        except Exception as error:
+            return await answer_of(self._fail(call, after, error), self.go_on)
+        return await answer_of(self._pass_alone(call, after), self.go_on)
+
+    def _run_timed(self, call: Call, first: Step) -> Progress:
         reached: list[tuple[str, int]] = []
         call.reached = reached
-        progress = self._pass(call, route)
+        progress = self._pass_alone(call, first)
         if call.account_id is None and isinstance(progress, Answer):
             # As quickly as without timing: a crowd without tokens gets here each time.
             self._timings.give_back()
@@ -234,7 +252,7 @@ class Pipeline:
     async def _add_times(
         self, call: Call, reached: list[tuple[str, int]], progress: Progress
     ) -> Answer:
-        answer = await answer_of(progress)
+        answer = await answer_of(progress, self.go_on)
         if call.account_id is None:
             self._timings.give_back()
             return answer
@@ -252,83 +270,46 @@ class Pipeline:
         def decode(call: Call) -> None:
             call.request, call.ignored = self._decode.decode(call.operation.name, raw)
 
-        route = self._of_an_item
-        return await answer_of(self._pass(call, _Route((decode, *route.stages), route.enveloper)))
-
-    def _pass(self, call: Call, route: _Route) -> Progress:
-        stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.all)
-        return self._go_on(call, route, stages)
-
-    def _go_on(self, call: Call, route: _Route, stages: Iterator[Stage]) -> Progress:
-        try:
-            for stage in stages:
-                waiting = stage(call)
-                if waiting is not None:
-                    if isinstance(waiting, _PENDING):
-                        context = (call, route, stages, waiting)
-                        return Waiting(waiting, self._resume, context)
-                    return self._wait(call, route, stages, waiting)
-        except Exception as error:
-            return self._fail(call, route, error)
-        return route.enveloper.success(call)
-
-    def _resume(
-        self, context: tuple[Call, _Route, Iterator[Stage], FirstPiece | PendingCharge]
-    ) -> Progress:
-        """The rest of a call whose stage waited for no more than a short body, or its charge."""
-        call, route, stages, pending = context
-        try:
-            waiting = pending.resume()
-        except Exception as error:
-            return self._fail(call, route, error)
-        if waiting is not None:
-            return self._wait(call, route, stages, waiting)
-        return self._go_on(call, route, stages)
-
-    async def _wait(
-        self, call: Call, route: _Route, stages: Iterator[Stage], waiting: Awaitable[object]
-    ) -> Answer:
-        """The rest of a call: from a stage that waits on."""
-        try:
-            await waiting
-        except Exception as error:
-            return await answer_of(self._fail(call, route, error))
-        return await answer_of(self._go_on(call, route, stages))
+        rest = self._of_an_item.all
+        progress = self._pass_alone(call, Step(rest.enveloper, decode, rest))
+        return await answer_of(progress, self.go_on)
 
     def _fail(
-        self, call: Call, route: _Route, error: Exception
+        self, call: Call, step: Step, error: Exception
     ) -> Answer | Coroutine[Any, Any, Answer]:
         """The answer of a call that ended before its last stage."""
-        if isinstance(error, AlreadyAnswered):
-            return self._answer_again(call, error.kept)
-        if isinstance(error, _COUNTED) and self._settle.counts(call) and not self._is_free(route):
-            return self._count_and_fail(call, route, error)
-        return self._answer_of(call, route, error)
+        try:
+            if isinstance(error, AlreadyAnswered):
+                return self._answer_again(call, error.kept)
+            is_free = step.enveloper is self._free
+            if isinstance(error, _COUNTED) and self._settle.counts(call) and not is_free:
+                return self._count_and_fail(call, step, error)
+            return self._answer_of(call, step, error)
+        except Exception as fault:
+            # A mistake of ours ends its own call alone.
+            return failing(fault)
 
-    async def _count_and_fail(self, call: Call, route: _Route, error: Exception) -> Answer:
-        return self._answer_of(call, route, await self._count_failed(call) or error)
-
-    def _is_free(self, route: _Route) -> bool:
-        return route is self._to_account or route is self._to_receipt
+    async def _count_and_fail(self, call: Call, step: Step, error: Exception) -> Answer:
+        return self._answer_of(call, step, await self._count_failed(call) or error)
 
     @staticmethod
-    def _answer_of(call: Call, route: _Route, error: Exception) -> Answer:
+    def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
         if isinstance(error, DryRunDone):
-            return route.enveloper.success(call)
-        return route.enveloper.failure(call, error)
+            return step.enveloper.success(call)
+        return step.enveloper.failure(call, error)
 
     def refuse(self, call: Call, refusal: Refusal) -> Answer:
         """The answer to a request that is refused before the first stage."""
-        answer = self._to_operation.enveloper.failure(call, refusal)
+        answer = self._enveloper.failure(call, refusal)
         return replace(answer, status=refusal.reason.value.status)
 
-    def _other_route(self, call: Call) -> _Route:
+    def _other_steps(self, call: Call) -> Steps:
         if call.path.startswith(RECEIPTS_PATH):
             return self._to_receipt
         return self._to_account if call.path.startswith(ACCOUNT_PATH) else self._to_operation
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
-        enveloper = self._to_operation.enveloper
+        enveloper = self._enveloper
         try:
             self._replay.check_same(call, kept)
             kept = await self._replay.find_again(call, kept)

@@ -128,11 +128,8 @@ class Database(Reader, Protocol):
     # Whether a read is answered without waiting for anything: then it needs no task.
     reads_at_once: bool
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
-        """Runs work in one transaction; returns only after its commit is durable, unless it may be
-        lost: then a crash of the machine before the next durable commit may undo it.
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Runs work in one transaction; returns only after its commit is durable.
 
         After a conflict with another transaction it is undone and run again: so it may change
         nothing but the database."""

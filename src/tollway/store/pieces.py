@@ -3,8 +3,9 @@ most.
 
 A piece takes hardly longer than a commit of charges: one that took longer is followed by a smaller
 one. After each there is a pause three times as long, for all such work on a database together: so
-three quarters of the time are left to calls, however much there is to do. No piece waits for the
-disk: one that a crash undoes is done again by the next run.
+three quarters of the time are left to calls, however much there is to do. Each piece waits for the
+disk: if it did not and the system then reported once that it could not write, the charges after it
+in the log would be acknowledged although the log has a gap before them.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ class PieceBudget:
                 asked = self._piece
                 self._rows_left -= asked
                 piece = _Piece(work, asked)
-                done = await database.write(piece, may_be_lost=True)
+                done = await database.write(piece)
                 rows += done
                 if done < asked:
                     break

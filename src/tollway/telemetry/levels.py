@@ -92,7 +92,7 @@ class Levels(Collector):
         self.replica_used: Callable[[], bool] | None = None
         self.carriers_shut: dict[str, bool] = {}
         self.clock_offset_s: float | None = None
-        # By the name of the step: when it last succeeded.
+        # By the name of the step: when it last succeeded; the start if it has failed ever since.
         self.upkeep_succeeded_s: dict[str, float] = {}
         # By kind: whether the last run of retention left rows for the next one.
         self.retention_unfinished: dict[str, bool] = {}

@@ -9,8 +9,7 @@
     wording.py    the sentences in both languages
     operator/     the operator's pages
     caller/       the pages of an account's members
-    owner.py      an owner's grants and what was read under them
-    password.py   the page behind a link for a new password
+    owner.py      an owner's grants and what was read under them; choosing a new password
     authorize.py  the page behind the link of an answer 302
     templates/    Jinja2, every value escaped
 

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.operation import ConsentNeed
-from tollway.ledger.entries import Balance, Entry
+from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_of, tokens_page
@@ -14,32 +14,14 @@ from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import (
-    Cell,
-    Chart,
-    Empty,
-    Field,
-    Figure,
-    Figures,
-    Filters,
-    Form,
-    Link,
-    Table,
-)
+from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Table
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import amount, grouped, listed, plain_number, sentence, sentences
+from tollway.web.lists import page_part
+from tollway.web.wording import amount, grouped, listed, plain_number, sentences
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
 _DAYS_MEANT = 1000
-_ENTRY_KINDS = {
-    "top_up": ("good", sentence("top-up")),
-    "refund": ("good", sentence("refund")),
-    "correction": ("soon", sentence("correction")),
-    "charge": ("", sentence("charge")),
-    "hold": ("soon", sentence("hold")),
-    "release": ("", sentence("release")),
-}
 
 
 def unit_name(context: Context, unit: str) -> str:
@@ -77,12 +59,9 @@ def grants_after(context: Context) -> tuple[int, str] | None:
     return None if granted_at_s is None else (granted_at_s, grant_id)
 
 
-def older_grants(path: str, text: str, found: Sequence[NamedGrant]) -> str:
-    """The address of the next page of such a list, if more than a page was found."""
-    if len(found) <= PAGE_ROWS:
-        return ""
-    last = found[PAGE_ROWS - 1].grant
-    return address(path, q=text, after=f"{last.granted_at_s}:{last.id}")
+def position_of_grant(last: NamedGrant) -> str:
+    """What the address of the next page of such a list names."""
+    return f"{last.grant.granted_at_s}:{last.grant.id}"
 
 
 def headed(text: str) -> str:
@@ -166,19 +145,17 @@ async def tokens_table(
     if may_change:
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
-    rows = [_token_row(context, token, acts, is_closed=is_closed) for token in tokens[:PAGE_ROWS]]
+    part = page_part(context, tokens, path, lambda last: position_of(last, now_s), **kept)
     titles = sentences(
         "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
     )
     return Table(
         [*map(say, titles), *("" for _ in acts)],
-        rows,
+        [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
         Empty(first if may_change else say("There is no token yet.")),
         title=say("Tokens") if kept else "",
-        older=address(path, **kept, after=position_of(tokens[PAGE_ROWS - 1], now_s))
-        if len(tokens) > PAGE_ROWS
-        else "",
-        newest=address(path, **kept) if after else "",
+        older=part.next,
+        newest=part.first,
     )
 
 
@@ -340,45 +317,3 @@ def calls_chart(
         Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )
-
-
-def entries_table(
-    context: Context,
-    entries: Sequence[Entry],
-    unit: str,
-    units: Sequence[str],
-    *,
-    path: str,
-    kept: Mapping[str, str],
-    request_path: str,
-    links: Sequence[Link],
-) -> Table:
-    say = context.say
-    choices = [(each, unit_name(context, each)) for each in (units or [unit])]
-    older = ""
-    if len(entries) == PAGE_ROWS and entries[-1].number > 1:
-        older = address(path, **kept, unit=unit, before=entries[-1].number)
-    return Table(
-        [*map(say, sentences("Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"))],
-        [_entry_row(context, each, request_path) for each in entries],
-        Empty(say("There are no entries: the first top-up makes one.")),
-        filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], dict(kept)),
-        links=links,
-        older=older,
-        newest=address(path, **kept, unit=unit) if context.query("before") else "",
-        is_log=True,
-    )
-
-
-def _entry_row(context: Context, entry: Entry, request_path: str) -> list[Cell]:
-    is_refund = entry.kind == "top_up" and entry.request_id is not None
-    tone, kind = _ENTRY_KINDS["refund" if is_refund else entry.kind]
-    return [
-        context.number(entry.number),
-        context.time(entry.at_ms / 1000),
-        Cell(context.say(kind), tone=tone),
-        Cell(f"{entry.amount:+,}", "number"),
-        context.number(entry.balance_after),
-        Cell(entry.note or ""),
-        context.receipt(entry.request_id, request_path) if entry.request_id else Cell(""),
-    ]

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -31,15 +32,14 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.blocks import Block, Cell, Link
+from tollway.web.blocks import Block, Cell, Notice
 from tollway.web.entrance import Entrance
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
-from tollway.web.page_errors import PageError
-from tollway.web.pages import Web
+from tollway.web.page_errors import PageError, RefusedForm
+from tollway.web.pages import MoreOfPage, Web
 from tollway.web.read_cache import ReadCache
-from tollway.web.refused_forms import RefusedForm
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import (
@@ -142,30 +142,16 @@ class Context:
         text = self.request.query_params.get(name, "").strip()
         return text if text.isprintable() and len(text) <= 200 else ""
 
-    def page(
-        self,
-        title: str,
-        blocks: Sequence[Block],
-        *,
-        status: int = 200,
-        lead: str = "",
-        crumbs: Sequence[Link] = (),
-        actions: Sequence[Link] = (),
-        live_s: int = 0,
-        is_printable: bool = False,
-    ) -> Response:
-        return self.web.page(
-            self.visit,
-            title,
-            blocks if self.refused is None else self.refused.shown_in(blocks),
-            status=status,
-            lead=lead,
-            crumbs=crumbs,
-            actions=actions,
+    def page(self, title: str, blocks: Sequence[Block], **more: Unpack[MoreOfPage]) -> Response:
+        if self.refused is not None:
             # What was typed must stay.
-            live_s=live_s if self.refused is None else 0,
-            is_printable=is_printable,
-        )
+            blocks, more["live_s"] = self.refused.shown_in(blocks), 0
+        return self.web.page(self.visit, title, blocks, **more)
+
+    def reported(self, sentences: Mapping[str, str], *first: Block) -> list[Block]:
+        """What an act has to show, or else what the address says that an act has done."""
+        said = sentences.get(self.query("said"))
+        return [Notice(self.say(said), "good")] if said and not first else [*first]
 
     def go(self, path: str, **query: str) -> Response:
         """To another page; `said` is what it then reports."""
@@ -222,9 +208,15 @@ class Context:
         relative = relative_time(at_s, self.now_s, zone, self.say)
         return Cell(relative, "time", title=exact_time(at_s, zone))
 
-    def receipt(self, request_id: str, path: str) -> Cell:
+    @property
+    def area(self) -> str:
+        """What the addresses of the reader's pages begin with."""
+        return "/account" if self.person.account_id else "/operator"
+
+    def receipt(self, request_id: str) -> Cell:
         """A link to the receipt of a call."""
-        return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
+        path = address(f"{self.area}/request", id=request_id)
+        return Cell(short_id(request_id), "code", path, request_id)
 
     def owner(self, kind: str, owner_id: str) -> str:
         """A shop or user, as `shop 880012001`."""

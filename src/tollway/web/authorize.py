@@ -4,6 +4,7 @@ The link only says what is asked for. The sign-in alone decides who may approve,
 again when the form comes back.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -60,36 +61,29 @@ class Asked(NamedTuple):
     need: ConsentNeed
 
 
+@dataclass(frozen=True)
 class AuthorizePages:
     """Asks the owner, and takes the answer."""
 
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        links: ConsentLinks,
-        grant_days: int,
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._runtime = Runtime(now_s=web.now_s)
-        self._links = links
-        self._grant_s = grant_days * 86_400
+    web: Web[Owner]
+    database: Database
+    links: ConsentLinks
+    grant_s: int
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         asked = await self._asked(request.query_params.get("link", ""))
         if visit.person is None:
-            return owner_sign_in(self._web, visit, link=asked.link)
+            return owner_sign_in(self.web, visit, link=asked.link)
         self._check_owner(visit, asked)
-        now_s = self._web.now_s()
-        held = await held_grant(self._database, asked.grant_request, now_s)
-        return self._web.render(
+        now_s = self.web.now_s()
+        held = await held_grant(self.database, asked.grant_request, now_s)
+        return self.web.render(
             "ask.html",
             visit,
             link=asked.link,
             account=asked.account,
             asks=asked.need.asks,
-            until_s=now_s + self._grant_s,
+            until_s=now_s + self.grant_s,
             holds=held is not None,
         )
 
@@ -97,38 +91,38 @@ class AuthorizePages:
         if visit.person is None:
             # The session ended while the page was open: sign in, and see the question again. The
             # token of the form ended with the session, so the address says which question it is.
-            return self._web.redirect(visit.view.address)
-        form = await self._web.form(request, visit)
+            return self.web.redirect(visit.view.address)
+        form = await self.web.form(request, visit)
         asked = await self._asked(form.get("link", ""))
         self._check_owner(visit, asked)
         if form.get("answer") != "approve":
-            return self._web.redirect("/owner?said=declined")
+            return self.web.redirect("/owner?said=declined")
         if not await self._is_due(asked.grant_request):
-            return self._web.redirect("/owner?said=approved")
+            return self.web.redirect("/owner?said=approved")
         await give_grant(
-            self._database,
-            self._runtime,
+            self.database,
+            Runtime(now_s=self.web.now_s),
             asked.grant_request,
-            lifetime_s=self._grant_s,
+            lifetime_s=self.grant_s,
             granted_by="owner",
         )
-        return self._web.redirect("/owner?said=approved")
+        return self.web.redirect("/owner?said=approved")
 
     async def _is_due(self, wanted: GrantRequest) -> bool:
         """Whether an approval changes anything. A link is used as often as its owner likes: each
         new grant is kept for ever, and has every call look up its caller again."""
-        now_s = self._web.now_s()
-        held = await held_grant(self._database, wanted, now_s)
+        now_s = self.web.now_s()
+        held = await held_grant(self.database, wanted, now_s)
         if held is not None:
             until_s = held.expires_at_s
-            wanted_s = now_s + self._grant_s
+            wanted_s = now_s + self.grant_s
             return until_s is None or abs(until_s - wanted_s) >= _EXTENDED_EVERY_S
-        if await given_since(self._database, wanted, now_s - _DAY_S) >= _GIVEN_A_DAY_MAX:
+        if await given_since(self.database, wanted, now_s - _DAY_S) >= _GIVEN_A_DAY_MAX:
             raise PageError(*_TOO_OFTEN)
         return True
 
     async def _asked(self, link: str) -> Asked:
-        opened = self._links.read(link, self._web.now_s())
+        opened = self.links.read(link, self.web.now_s())
         if opened is None:
             raise PageError(*_NOT_VALID)
         if opened.is_sandbox:
@@ -138,7 +132,7 @@ class AuthorizePages:
         grant_request = opened.grant_request
         found = CONSENTED.get((grant_request.owner_kind, grant_request.scope))
         try:
-            account = await find_account(self._database, grant_request.account_id)
+            account = await find_account(self.database, grant_request.account_id)
         except LedgerError:
             raise PageError(*_NOT_VALID) from None
         if found is None or account.closed_at_s is not None:

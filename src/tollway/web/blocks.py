@@ -35,6 +35,9 @@ class Empty(NamedTuple):
     command: str = ""
 
 
+_NEVER_EMPTY = Empty("")
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a form or filter. `kind` is a type of input, or select or textarea; or checks: a
@@ -108,7 +111,7 @@ class Table:
     kind: ClassVar[str] = "table"
     titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    empty: Empty
+    empty: Empty = _NEVER_EMPTY
     title: str = ""
     filters: Filters | None = None
     links: Sequence[Link] = ()

@@ -126,7 +126,7 @@ async def call_log(
     older = address(path, **kept, **chosen, before=page.before) if page.before else ""
     return Table(
         columns,
-        [_row(context, path, call, names, is_mixed=not account_id) for call in page.calls],
+        [_row(context, call, names, is_mixed=not account_id) for call in page.calls],
         _nothing(context, page, is_filtered=any(chosen.values())),
         filters=_filters(context, path, chosen, kept),
         links=links,
@@ -169,7 +169,7 @@ def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
 
 
 def _row(
-    context: Context, path: str, call: LoggedCall, names: Mapping[str, str], *, is_mixed: bool
+    context: Context, call: LoggedCall, names: Mapping[str, str], *, is_mixed: bool
 ) -> list[Cell]:
     say = context.say
     row = [
@@ -183,7 +183,7 @@ def _row(
     row += [
         Cell(_reason(context, call), "code"),
         Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
-        context.receipt(call.request_id, path[:-1]),
+        context.receipt(call.request_id),
     ]
     return row
 

@@ -61,11 +61,7 @@ def _columns(
 
 
 def lines(
-    labels: Sequence[str],
-    series: Sequence[Series],
-    title: str,
-    say: Say,
-    marked: int | None = None,
+    labels: Sequence[str], series: Sequence[Series], title: str, say: Say, marked: int | None = None
 ) -> Markup:
     """Lines over time, on half of a page; one position can be marked."""
     return _lines(labels, series, title, say, marked, HALF) + _lines(
@@ -120,11 +116,6 @@ def spark(values: Sequence[float]) -> Markup:
     )
 
 
-def _anchor(x: float, width: float, whole: int) -> tuple[float, str]:
-    """Where the values of a column are written, so that they stay within the chart."""
-    return (x + width, "end") if x > whole * 0.5 else (x, "start")
-
-
 def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
     """The label below a column: that of the last, and those of others that have space."""
     space = _LABEL_WIDTH if whole == _PHONE else 2 * _LABEL_WIDTH
@@ -148,7 +139,8 @@ class _Tip(NamedTuple):
 
 
 def _column(x: float, width: float, whole: int, tip: _Tip, inner: str) -> str:
-    at, side = _anchor(x, width, whole)
+    # So that the values stay within the chart.
+    at, side = (x + width, "end") if x > whole * 0.5 else (x, "start")
     # Values beside each other do not fit on a phone.
     lines = [tip.text] if whole > _PHONE else [tip.label, *tip.parts]
     drawn = "".join(

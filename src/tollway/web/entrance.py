@@ -60,12 +60,7 @@ class Entrance:
     forgotten: str
 
     def form(
-        self,
-        visit: Visit[Person],
-        back: str,
-        status: int = 200,
-        problem: str = "",
-        login: str = "",
+        self, visit: Visit[Person], back: str, status: int = 200, problem: str = "", login: str = ""
     ) -> Response:
         say, shown = visit.view.say, back if is_own_address(back) else ""
         visit = replace(visit, view=visit.view.at(shown))

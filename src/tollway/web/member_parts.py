@@ -14,7 +14,7 @@ from tollway.identity.people import (
 from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Secret, Table
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
 

@@ -98,10 +98,7 @@ async def _first_call(context: Context, issued: IssuedToken, operation: Operatio
         names = listed(say, own.values())
         put = say("Put a value of your own in place of {names}.", names=names)
         said = say(" ").join((put, said))
-    return [
-        Code(say("A first call with it"), [(name, text)]),
-        Notice(said, link=link),
-    ]
+    return [Code(say("A first call with it"), [(name, text)]), Notice(said, link=link)]
 
 
 async def _has_demo_data(context: Context) -> bool:

@@ -1,6 +1,7 @@
-"""An owner's own pages: signing in and out, every grant, every read made under one, revoking."""
+"""An owner's own pages: signing in and out, every grant, every read made under one, revoking; and
+the page behind the link that an operator makes, which asks for a new password."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -16,26 +17,39 @@ from tollway.consent.grants import (
     newest_reads,
     revoke_grant,
 )
-from tollway.consent.links import AUTHORIZE_PATH
+from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, PasswordLinks
 from tollway.consent.owners import (
+    Credential,
     Owner,
     credential_of,
     credential_of_login,
+    put_password,
     sign_out_everywhere,
 )
 from tollway.contract.operation import OwnerKind
-from tollway.identity.passwords import StoredPassword
+from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
+from tollway.identity.second_factor import find_factor
+from tollway.identity.sign_in_limits import forget_mistakes
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
 from tollway.web.account_parts import CONSENTED
+from tollway.web.blocks import Field, Form
 from tollway.web.erasure_page import erasure_state
-from tollway.web.list_parts import BEGIN, ListPart, list_part
-from tollway.web.page_errors import PageError
+from tollway.web.lists import BEGIN, ListPart, list_part
+from tollway.web.page_errors import UNUSABLE_LINK, PageError
 from tollway.web.pages import Frame, Web
-from tollway.web.second_factor import SecondFactorPages
-from tollway.web.sign_in import WRONG, Area, Doorkeeper, Sessions, TooManyChecksError, Visit
+from tollway.web.second_factor import SecondFactorPages, code_field
+from tollway.web.sign_in import (
+    WRONG,
+    Area,
+    Doorkeeper,
+    Sessions,
+    TooManyChecksError,
+    Visit,
+    password_length,
+)
 from tollway.web.wording import is_own_address, sentence
 
 OWNER_PATH = "/owner"
@@ -86,106 +100,100 @@ class ShownGrant(NamedTuple):
     reads: list[Read]
 
 
+@dataclass(frozen=True)
 class OwnerPages:
     """What an owner sees and does about their own grants."""
 
-    def __init__(
-        self,
-        web: Web[Owner],
-        database: Database,
-        sessions: Sessions[Owner],
-        doorkeeper: Doorkeeper,
-        second_factor: SecondFactorPages[Owner],
-    ) -> None:
-        self._web = web
-        self._database = database
-        self._sessions = sessions
-        self._doorkeeper = doorkeeper
-        self._second_factor = second_factor
-        self._runtime = Runtime(now_s=web.now_s)
+    web: Web[Owner]
+    database: Database
+    sessions: Sessions[Owner]
+    doorkeeper: Doorkeeper
+    factor: SecondFactorPages[Owner]
 
     async def home(self, request: Request, visit: Visit[Owner]) -> Response:
         notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
         if visit.person is None:
-            return owner_sign_in(self._web, visit, notice=notice)
+            return owner_sign_in(self.web, visit, notice=notice)
         is_shop = visit.person.kind == OwnerKind.SHOP
-        erasure = await find_erasure(self._database, visit.person.id) if is_shop else None
-        return self._web.render(
+        erasure = await find_erasure(self.database, visit.person.id) if is_shop else None
+        return self.web.render(
             "owner.html",
             visit,
             notice=notice,
             is_shop=is_shop,
             is_erasing=erasure is not None and erasure.finished_at_s is None,
-            erasure=erasure_state(erasure, self._web.zone, visit.view.say),
+            erasure=erasure_state(erasure, self.web.zone, visit.view.say),
             part=await self._shown(visit, visit.person, request.query_params.get(BEGIN, "")),
         )
 
     async def show_sign_in(self, request: Request, _: Visit[Owner]) -> Response:
         """After a refused password its address stays in the browser, and people load it again."""
         link = request.query_params.get("link", "")
-        return self._web.redirect(_after_sign_in(link))
+        return self.web.redirect(_after_sign_in(link))
 
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
-        form = await self._web.form(request, visit)
+        form = await self.web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
         try:
             # Outside the page slots: a password check delays no other reader.
-            async with self._web.aside():
-                attempt = self._sessions.attempt(request, again["login"])
-                found = await self._doorkeeper.admit(
-                    self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
+            async with self.web.aside():
+                attempt = self.sessions.attempt(request, again["login"])
+                found = await self.doorkeeper.admit(
+                    self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
                 )
         except TooManyChecksError as error:
-            return owner_sign_in(self._web, visit, 429, problem=error.problem, **again)
+            return owner_sign_in(self.web, visit, 429, problem=error.problem, **again)
         if found is None:
-            return owner_sign_in(self._web, visit, 403, problem=WRONG, **again)
+            return owner_sign_in(self.web, visit, 403, problem=WRONG, **again)
         path = _after_sign_in(again["link"])
-        return await self._second_factor.finish(visit, attempt, found, path)
+        return await self.factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
             # The session ended before, and the token of the form with it. Other browsers may still
             # be signed in: only a person who is known ends those too.
-            return self._web.redirect(OWNER_PATH)
-        form = await self._web.form(request, visit)
+            return self.web.redirect(OWNER_PATH)
+        form = await self.web.form(request, visit)
         if form.get("where") == "everywhere":
-            await sign_out_everywhere(self._database, self._runtime, visit.person.login)
+            await sign_out_everywhere(
+                self.database, Runtime(now_s=self.web.now_s), visit.person.login
+            )
         # One person can own several shops: a question to another of them is not lost.
         back = form.get("back", "")
         is_question = back.startswith(f"{AUTHORIZE_PATH}?") and is_own_address(back)
         path = back if is_question else f"{OWNER_PATH}?said=signed-out"
-        return self._web.redirect(path, await self._sessions.sign_out(visit, self._web.now_s()))
+        return self.web.redirect(path, await self.sessions.sign_out(visit, self.web.now_s()))
 
     async def revoke(self, request: Request, visit: Visit[Owner]) -> Response:
-        form = await self._web.form(request, visit)
+        form = await self.web.form(request, visit)
         if visit.person is None:
-            return self._web.redirect(OWNER_PATH)
+            return self.web.redirect(OWNER_PATH)
         grant = await self._own_grant(visit.person, form.get("grant", ""))
-        account = await find_account(self._database, grant.account_id)
+        account = await find_account(self.database, grant.account_id)
         question = visit.view.say(
             "The next call of {account} is refused. Only a new link of theirs allows it again.",
             account=account.name,
         )
-        asked = self._web.ask_once(visit, form, question, visit.view.say("Revoke"))
+        asked = self.web.ask_once(visit, form, question, visit.view.say("Revoke"))
         if asked is not None:
             return asked
-        await revoke_grant(self._database, self._runtime, grant.id)
-        return self._web.redirect(f"{OWNER_PATH}?said=revoked")
+        await revoke_grant(self.database, Runtime(now_s=self.web.now_s), grant.id)
+        return self.web.redirect(f"{OWNER_PATH}?said=revoked")
 
     async def missing(self, _: Request, __: Visit[Owner]) -> Response:
         raise PageError(404, "There is no such page", "Your page has all there is.")
 
     async def reads(self, request: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
-            return self._web.redirect(OWNER_PATH)
+            return self.web.redirect(OWNER_PATH)
         query = request.query_params
         grant = await self._own_grant(visit.person, query.get("grant", ""))
-        found = await newest_reads(self._database, grant, _READS_PAGE + 1, query.get("before", ""))
-        return self._web.render(
+        found = await newest_reads(self.database, grant, _READS_PAGE + 1, query.get("before", ""))
+        return self.web.render(
             "reads.html",
             visit,
             grant=grant,
-            account=await find_account(self._database, grant.account_id),
+            account=await find_account(self.database, grant.account_id),
             reads=found[:_READS_PAGE],
             has_older=len(found) > _READS_PAGE,
         )
@@ -194,7 +202,7 @@ class OwnerPages:
         """A grant of this very owner: another owner's looks as if it did not exist."""
         missing = PageError(404, "There is no such grant", "Your grants are listed on your page.")
         try:
-            grant = await find_grant(self._database, grant_id)
+            grant = await find_grant(self.database, grant_id)
         except LedgerError:
             raise missing from None
         if (grant.owner_kind, grant.owner_id) != (owner.kind, owner.id):
@@ -203,8 +211,8 @@ class OwnerPages:
 
     async def _shown(self, visit: Visit[Owner], owner: Owner, begin: str) -> ListPart[ShownGrant]:
         """Grants that hold first; within each group the newest first."""
-        now_s = self._web.now_s()
-        found = await grants_of_owner(self._database, owner.kind, owner.id)
+        now_s = self.web.now_s()
+        found = await grants_of_owner(self.database, owner.kind, owner.id)
         found = sorted(found, key=lambda each: _state(each.grant, now_s) != "allowed")
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
@@ -217,7 +225,7 @@ class OwnerPages:
                     consented[0].asks if consented else grant.scope,
                     state := _state(grant, now_s),
                     visit.view.say(_STATES[state]),
-                    list(await newest_reads(self._database, grant, _READS_SHOWN)),
+                    list(await newest_reads(self.database, grant, _READS_SHOWN)),
                 )
             )
         return ListPart(shown, part.first, part.next)
@@ -269,3 +277,88 @@ def _state(grant: Grant, now_s: float) -> str:
     if grant.holds(now_s):
         return "allowed"
     return "revoked" if grant.revoked_at_s is not None else "expired"
+
+
+@dataclass(frozen=True)
+class PasswordPages:
+    """Shows the form, and takes the password. The link says whose it is; an owner who has a second
+    factor needs a code too, so that a stolen link changes nothing."""
+
+    web: Web[Owner]
+    database: Database
+    links: PasswordLinks
+    factor: SecondFactorPages[Owner]
+    doorkeeper: Doorkeeper
+    sessions: Sessions[Owner]
+
+    async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
+        link = request.query_params.get("link", "")
+        return await self._form(visit, (await self._found(link)).owner, link)
+
+    async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
+        form = await self.web.form(request, visit)
+        link, password = form.get("link", ""), form.get("password", "")
+        found = await self._found(link)
+        owner = found.owner
+        if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+            return await self._form(visit, owner, link, 400, password_length(visit.view.say))
+        if password != form.get("again", ""):
+            problem = visit.view.say("The two are different. Type both again.")
+            return await self._form(visit, owner, link, 400, problem)
+        if await self._needs_code(owner):
+            wrong = await self.factor.problem_with(request, owner, form.get("code", ""))
+            if wrong is not None:
+                return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
+        async with self.web.aside():
+            hashed = await self.doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
+        runtime = Runtime(now_s=self.web.now_s)
+        # The link holds for the old password only, and may have been used meanwhile.
+        changed = await put_password(
+            self.database, runtime, owner.login, hashed, replaced=found.password_hash
+        )
+        if changed is None:
+            raise PageError(*UNUSABLE_LINK)
+        await forget_mistakes(self.database, self.sessions.attempt(request, owner.login))
+        return self.web.redirect("/owner?said=new-password")
+
+    async def _found(self, link: str) -> Credential:
+        found = await self.links.read(link, self.database, self.web.now_s())
+        if found is None:
+            raise PageError(*UNUSABLE_LINK)
+        return found
+
+    async def _needs_code(self, owner: Owner) -> bool:
+        return await find_factor(self.database, owner.kind, owner.id) is not None
+
+    async def _form(
+        self, visit: Visit[Owner], owner: Owner, link: str, status: int = 200, problem: str = ""
+    ) -> Response:
+        say = visit.view.say
+        fields = [
+            Field(
+                name,
+                label,
+                kind="password",
+                is_required=True,
+                length_max=PASSWORD_MAX,
+                autocomplete="new-password",
+                help=help_,
+            )
+            for name, label, help_ in (
+                ("password", say("New password"), "" if problem else password_length(say)),
+                ("again", say("Once more"), ""),
+            )
+        ]
+        if await self._needs_code(owner):
+            fields.append(code_field(say))
+        asked = Form(
+            # With the link, so that the page can be loaded again after a refused password.
+            f"{PASSWORD_PATH}?{urlencode({'link': link})}",
+            say("Save"),
+            fields,
+            hidden={"link": link},
+            note=say("For the login {login}. It ends your sessions.", login=owner.login),
+            problem=problem,
+        )
+        visit = replace(visit, view=visit.view.at())
+        return self.web.page(visit, say("Choose a new password"), [asked], status=status)

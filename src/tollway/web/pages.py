@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import time
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -111,6 +111,20 @@ class Frame:
         return replace(self, title=title, links=links, search_hint=hint)
 
 
+class MoreOfPage(TypedDict, total=False):
+    """What a page may have besides its title and its blocks."""
+
+    status: int
+    lead: str
+    crumbs: Sequence[Link]
+    actions: Sequence[Link]
+    live_s: int
+    is_printable: bool
+
+
+_NO_MORE = {"lead": "", "crumbs": (), "actions": (), "live_s": 0, "is_printable": False}
+
+
 # Around a page that belongs to no area, whether its reader is signed in or not.
 OPEN_FRAME = Frame()
 
@@ -184,33 +198,14 @@ class Web(Generic[P]):
         return Response(page, status, media_type="text/html")
 
     def page(
-        self,
-        visit: Visit[P],
-        title: str,
-        blocks: Sequence[Block],
-        *,
-        status: int = 200,
-        lead: str = "",
-        crumbs: Sequence[Link] = (),
-        actions: Sequence[Link] = (),
-        live_s: int = 0,
-        is_printable: bool = False,
+        self, visit: Visit[P], title: str, blocks: Sequence[Block], **more: Unpack[MoreOfPage]
     ) -> Response:
         """A page that is made of blocks. The answer to a form stays as it is: it may show a secret,
         or what was typed, and its address is that of the act."""
-        live_s = 0 if visit.view.is_answer else live_s
-        return self.render(
-            "page.html",
-            visit,
-            status,
-            title=title,
-            lead=lead,
-            crumbs=crumbs,
-            actions=actions,
-            shown=blocks,
-            live_s=live_s,
-            is_printable=is_printable,
-        )
+        if visit.view.is_answer:
+            more["live_s"] = 0
+        status, values = more.pop("status", 200), {**_NO_MORE, **more}
+        return self.render("page.html", visit, status, title=title, shown=blocks, **values)
 
     def ask_once(
         self,

@@ -96,7 +96,7 @@ async def wanted_receipt(context: Context, account_id: str | None, request_id: s
     return found
 
 
-async def receipt_blocks(context: Context, receipt: Receipt, requests_path: str) -> list[Block]:
+async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
     say = context.say
     is_refused = bool(receipt.code)
     tone = "bad" if is_refused else "soon" if receipt.outcome is Outcome.HELD else "good"
@@ -112,7 +112,7 @@ async def receipt_blocks(context: Context, receipt: Receipt, requests_path: str)
     return [
         Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
         Stages(say("The stages of this call"), stages, note),
-        Facts(_facts(context, receipt, requests_path), say("Details")),
+        Facts(_facts(context, receipt), say("Details")),
     ]
 
 
@@ -201,7 +201,7 @@ def _exactly(context: Context, at_s: float) -> Cell:
     return Cell(f"{exact_time(at_s, context.web.zone)} · {context.time(at_s).text}")
 
 
-def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple[str, Cell]]:
+def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
     say = context.say
     facts = [
         (say("Request"), Cell(receipt.request_id, "mono")),
@@ -216,7 +216,7 @@ def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple
             at = exact_time(receipt.refund.at_ms / 1000, context.web.zone)
             facts.append((say("Refunded"), Cell(f"{given_back} · {at}")))
     if receipt.replay_of:
-        earlier = address(requests_path, id=receipt.replay_of)
+        earlier = address(f"{context.area}/request", id=receipt.replay_of)
         facts.append((say("Repeats"), Cell(receipt.replay_of, "mono", earlier)))
     if receipt.client_request_id:
         facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))

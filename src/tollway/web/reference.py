@@ -2,6 +2,7 @@
 language, with examples that can be tried in the sandbox."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.demo_data import SandboxItem
-from tollway.web.blocks import Block, Cell, Code, Empty, Link, Table
+from tollway.web.blocks import Block, Cell, Code, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
@@ -37,13 +38,13 @@ from tollway.web.sign_in import Visit
 from tollway.web.wording import sentence
 
 
+@dataclass(frozen=True)
 class ReferencePages:
     """`/docs`, a page for each operation, and those of the codes and the sandbox."""
 
-    def __init__(self, web: Web[Owner], base: str, sandbox: Sequence[SandboxItem]) -> None:
-        self._web = web
-        self._base = base
-        self._sandbox = sandbox
+    web: Web[Owner]
+    base: str
+    sandbox: Sequence[SandboxItem]
 
     def pages(self) -> dict[str, Page[Owner]]:
         """Every page by its path."""
@@ -66,7 +67,7 @@ class ReferencePages:
             list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
         ]
         if example is not None:
-            samples = samples_of(first, example.request(self._web.now().date()), self._base)
+            samples = samples_of(first, example.request(self.web.now().date()), self.base)
             blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
         blocks.insert(1, packages(visit.view))
         blocks.insert(2, headers(visit.view))
@@ -91,12 +92,11 @@ class ReferencePages:
                 Cell(each.value, "mono"),
                 Cell(each.note.said(language)),
             ]
-            for each in self._sandbox
+            for each in self.sandbox
         ]
         contents = Table(
             [say("Kind"), say("Parameter"), say("Value"), ""],
             rows,
-            Empty(""),
             title=say("What the sandbox has"),
         )
         outcomes = [
@@ -111,7 +111,6 @@ class ReferencePages:
         table = Table(
             ["X-Tollway-Outcome", ""],
             [[Cell(name, "mono"), Cell(note)] for name, note in outcomes],
-            Empty(""),
             title=say("Any outcome, on request"),
             links=[Link(say("All reasons"), f"{DOCS_PATH}/codes")],
         )
@@ -122,9 +121,9 @@ class ReferencePages:
             view, example = visit.view, ALL_EXAMPLES.get(operation.name)
             say = view.say
             blocks: list[Block] = [facts_of(operation, view), parameters_of(operation, view)]
-            request = {} if example is None else dict(example.request(self._web.now().date()))
+            request = {} if example is None else dict(example.request(self.web.now().date()))
             if example is not None:
-                blocks.append(Code(say("Examples"), samples_of(operation, request, self._base)))
+                blocks.append(Code(say("Examples"), samples_of(operation, request, self.base)))
             blocks.append(fields_of(operation, view))
             if example is not None:
                 answered = example.answer_in(view.language)
@@ -132,7 +131,7 @@ class ReferencePages:
                 title = say("Example of a line") if operation.is_file else say("Example of data")
                 blocks.append(Code(title, [("JSON", answer)]))
             blocks.append(codes_of(operation.reasons, [operation], view))
-            blocks.append(refusals_of(operation, view, self._base, int(self._web.now_s())))
+            blocks.append(refusals_of(operation, view, self.base, int(self.web.now_s())))
             return self._page(
                 visit,
                 view.say(operation.title),
@@ -156,7 +155,7 @@ class ReferencePages:
     ) -> Response:
         say = visit.view.say
         crumbs = [] if visit.view.address == DOCS_PATH else [Link(say("API reference"), DOCS_PATH)]
-        return self._web.render(
+        return self.web.render(
             "reference.html",
             visit,
             frame=OPEN_FRAME,

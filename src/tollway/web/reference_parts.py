@@ -76,7 +76,6 @@ def list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
             ]
             for each in operations
         ],
-        Empty(""),
         title=title,
     )
 
@@ -99,7 +98,6 @@ def headers(view: View) -> Table:
     return Table(
         [say("Header"), say("Meaning")],
         [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
-        Empty(""),
         title=say("Headers"),
     )
 
@@ -150,12 +148,7 @@ def parameters_of(operation: Operation, view: View) -> Table:
         for name, field, required, others in declared_fields(operation.request_type)
     ]
     titles = [*map(say, sentences("Parameter", "Required", "Meaning", "Values", "Other spellings"))]
-    return Table(
-        titles,
-        rows,
-        Empty(say("It takes no parameters.")),
-        title=say("Parameters"),
-    )
+    return Table(titles, rows, Empty(say("It takes no parameters.")), title=say("Parameters"))
 
 
 def fields_of(operation: Operation, view: View) -> Table:
@@ -173,7 +166,7 @@ def fields_of(operation: Operation, view: View) -> Table:
         )
     titles = (say("Field"), say("Type"), say("Meaning"), say("Other spellings"))
     title = say("Fields of each line") if operation.is_file else say("Fields of data")
-    return Table(titles, rows, Empty(""), title=title)
+    return Table(titles, rows, title=title)
 
 
 def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: View) -> Table:
@@ -198,7 +191,6 @@ def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: V
             ]
             for each in sorted(reasons, key=lambda each: each.value.code)
         ],
-        Empty(""),
         title=say("Codes"),
     )
 
@@ -253,10 +245,7 @@ _RULES = (
             "webhooks/redeliver sends one again."
         ),
     ),
-    (
-        sentence("A new secret"),
-        sentence("After webhooks/rotate both secrets sign for a day."),
-    ),
+    (sentence("A new secret"), sentence("After webhooks/rotate both secrets sign for a day.")),
     (
         sentence("Address"),
         sentence("It is https and public; your operator can allow internal hosts."),
@@ -276,7 +265,7 @@ def event_blocks(view: View) -> list[Block]:
         (say(name), Cell(say(rule, waits=waits, count=len(RETRY_AFTER_S)))) for name, rule in _RULES
     ]
     return [
-        Table(titles, rows, Empty(""), title=say("Events")),
+        Table(titles, rows, title=say("Events")),
         Code(say("Each event as it comes"), _examples(), is_folded=True),
         Code(say("Check the signature"), SIGNATURE_SAMPLES),
         Facts(rules, title=say("What to expect")),

@@ -17,6 +17,7 @@ from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, P
 from tollway.consent.owners import Owner
 from tollway.identity.people import Person
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.usage import DAY_S
 from tollway.operations.demo_data import SandboxItem
 from tollway.settings import Settings
 from tollway.store.database import Database
@@ -31,11 +32,10 @@ from tollway.web.front import MISSING_PATH, DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
-from tollway.web.operator import second_factors
-from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
+from tollway.web.operator.operators import FACTORS
+from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages, PasswordPages
 from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, VIEW_PATH, Frame, Named, Web
-from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
@@ -78,7 +78,7 @@ def web_routes(parts: Parts) -> list[Route]:
     doorkeeper = Doorkeeper(database)
     web = Web(sessions, settings.zone, frame=OWNER_FRAME)
     page = web.route
-    authorize = AuthorizePages(web, database, parts.links, settings.consent_days)
+    authorize = AuthorizePages(web, database, parts.links, settings.consent_days * DAY_S)
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
     erasing = ErasePages(web, database, sessions, doorkeeper)
     owner = OwnerPages(web, database, sessions, doorkeeper, factor)
@@ -166,7 +166,7 @@ _PEOPLE = (
         operator_pages.PAGES,
         sentence("For those who run this gateway."),
         sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
-        Link(sentence("All second factors"), second_factors.PATH),
+        Link(sentence("All second factors"), FACTORS),
     ),
     _People(
         MEMBERS,

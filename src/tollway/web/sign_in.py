@@ -29,13 +29,7 @@ from tollway.identity.passwords import (
     is_password,
 )
 from tollway.identity.second_factor import find_factor
-from tollway.identity.sessions import (
-    LIFETIME_S,
-    PREFIX,
-    end_session,
-    find_session,
-    start_session,
-)
+from tollway.identity.sessions import LIFETIME_S, PREFIX, end_session, find_session, start_session
 from tollway.identity.sign_in_limits import (
     Attempt,
     TooManyAttemptsError,

@@ -14,7 +14,7 @@ others, so receivers that hang take half of them at the most.
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import (
@@ -36,7 +36,7 @@ from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
-from tollway.webhooks.sending import NoAnswerError, post
+from tollway.webhooks.http_post import NoAnswerError, post
 from tollway.webhooks.signature import sign
 
 if TYPE_CHECKING:
@@ -153,10 +153,7 @@ _GIVE_BACK = Query(
     lambda: (
         webhook_delivery.update()
         .where(*_its_key, _is_leased)
-        .values(
-            next_at_ms=_now_ms,
-            attempts=webhook_delivery.c.attempts - 1,
-        )
+        .values(next_at_ms=_now_ms, attempts=webhook_delivery.c.attempts - 1)
     )
 )
 # One that was not delivered is no longer this worker's to settle if its caller has asked for it
@@ -189,9 +186,11 @@ class Deliverer:
         self._tasks: dict[asyncio.Task[None], _Due] = {}
         self._claiming: tuple[asyncio.Task[bool], _Due] | None = None
 
-    async def deliver_due(self) -> None:
-        """Delivers until nothing more is due; does not wait for the last answers."""
+    async def deliver_due(self, on_look: Callable[[], None] = lambda: None) -> None:
+        """Delivers until nothing more is due; does not wait for the last answers. Calls `on_look`
+        after each look for what is due but the last."""
         while await self._begin_due():
+            on_look()
             await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begin_due(self) -> bool:
@@ -297,7 +296,7 @@ class Deliverer:
         is_delivered = status is not None and 200 <= status < 300
         is_over = is_delivered or status == 0 or due.attempts > len(RETRY_AFTER_S)
         pause_s = 0 if is_over else _pause_s(due.attempts)
-        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311
+        delay_s = pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
         settled = {
             "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
             "made": due.attempts,
@@ -337,8 +336,4 @@ def _pause_s(attempts: int) -> int:
 
 
 def _key(due: _Due) -> dict[str, object]:
-    return {
-        "of_account": due.account_id,
-        "of_endpoint": due.endpoint_id,
-        "of_number": due.number,
-    }
+    return {"of_account": due.account_id, "of_endpoint": due.endpoint_id, "of_number": due.number}

@@ -115,9 +115,7 @@ async def add_endpoint(
         others = await list_endpoints(transaction, account_id)
         if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
             raise limit_reached(
-                ENDPOINTS_MAX,
-                Phrase("webhooks", "的回调"),
-                Phrase("end one first", "请先停用一个"),
+                ENDPOINTS_MAX, Phrase("webhooks", "的回调"), Phrase("end one first", "请先停用一个")
             )
         await transaction.execute(
             _ADD,

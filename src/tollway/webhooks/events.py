@@ -37,8 +37,7 @@ EVENT_TYPES = {
     "consent.revoked": EventType("a shop or user revoked its consent", _CONSENT),
     "consent.expiring": EventType("a consent expires within 7 days", _CONSENT),
     "token.expiring": EventType(
-        "a token expires within 7 days",
-        {"token_id": "tok_5m2p8r4t7w3x", "expires_at": 1770436800},
+        "a token expires within 7 days", {"token_id": "tok_5m2p8r4t7w3x", "expires_at": 1770436800}
     ),
     "waybill.settled": EventType(
         "a waybill without an answer was issued, or given up",

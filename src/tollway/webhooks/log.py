@@ -29,14 +29,14 @@ class Delivery(msgspec.Struct, frozen=True):
     settled_at_ms: int | None
 
 
+_to_endpoint = (
+    webhook_delivery.c.account_id == bindparam("of_account"),
+    webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+)
 _PAGE = Query(
     lambda: (
         select(*(webhook_delivery.c[name] for name in Delivery.__struct_fields__))
-        .where(
-            webhook_delivery.c.account_id == bindparam("of_account"),
-            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
-            webhook_delivery.c.number < bindparam("before", type_=BigInteger),
-        )
+        .where(*_to_endpoint, webhook_delivery.c.number < bindparam("before", type_=BigInteger))
         .order_by(webhook_delivery.c.number.desc())
         .limit(bindparam("count"))
     )
@@ -45,8 +45,7 @@ _AGAIN = Query(
     lambda: (
         webhook_delivery.update()
         .where(
-            webhook_delivery.c.account_id == bindparam("of_account"),
-            webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+            *_to_endpoint,
             webhook_delivery.c.event_id == bindparam("wanted"),
             # To one that ended nothing is sent: what the log says of it would be lost.
             exists().where(

@@ -4,11 +4,9 @@
     protocols.py        the built-in protocol, and those of installed packages
     cainiao_link.py     built in: Cainiao's LINK gateway
     signed_form.py      built in: signed forms over HTTP, with a look-up
-    guarded.py          the checks around every protocol
     breaker.py          keeps a carrier that does not answer from slowing down all others
     http_exchange.py    one HTTP message under a deadline, and whether any of it was sent
-    bounded_network.py  the connections under it, from which little is read at a time
-    remotes.py          the connectors of one process
+    remotes.py          the connectors of one process, with the checks around every protocol
 
 A number is asked for once. The outcome of a message without an answer is learned by a look-up at
 the carrier, and never by sending it again.

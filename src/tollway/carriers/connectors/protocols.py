@@ -37,8 +37,7 @@ class Protocols:
     """What can be spoken with carriers here."""
 
     def __init__(
-        self,
-        find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS),
+        self, find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS)
     ) -> None:
         self._find = find
         self._loaded: dict[str, MakeConnector] = {}
@@ -83,7 +82,7 @@ def _load(entry_point: EntryPoint) -> MakeConnector:
     try:
         made: MakeConnector = entry_point.load()
         _check(made)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CarrierError(
             "The carrier protocol {protocol} of the package {package} cannot be loaded "
             "({kind}: {why}): correct it or uninstall it.",

@@ -1,23 +1,136 @@
-"""The connectors of one process: one HTTP client for all carriers, one breaker for each."""
+"""The connectors of one process: one HTTP client for all carriers, one breaker for each.
 
+Each has a guard around its protocol: what no protocol may get wrong is done here, once for all.
+
+A message passes the carrier's breaker and ends at the latest a little after its deadline. A number
+counts only in the carrier's format, since it goes into barcodes and printer commands. A refusal is
+cut to what can be passed on to a caller. Whatever else a protocol raises leaves the outcome
+unknown, because the carrier may have done what it was asked.
+"""
+
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import OpenedCarrierLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.connector import NotSentError
-from tollway.carriers.connectors.guarded import GuardedConnector
+from tollway.carriers.connectors.connector import (
+    AnswerUnusableError,
+    Cancelled,
+    Connector,
+    ConnectorError,
+    Declined,
+    Issued,
+    IssueOrder,
+    NotSentError,
+    OrderRef,
+    OutcomeUnknownError,
+    Updated,
+    UpdatingConnector,
+)
 from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
+from tollway.carriers.number_formats import number_problem
+from tollway.contract.language import Phrase
 
 # Few gateways have remote carriers: the HTTP client is loaded for the first message to one.
 if TYPE_CHECKING:
     import httpx2
 
 _log = logging.getLogger("tollway.carriers")
+_REASON_MAX = 200
+_NO_REASON = Phrase("The carrier refused, and gave no reason.", "快递公司拒绝，且未说明原因。")
+_TAKES_NO_CHANGES = Phrase(
+    "This carrier takes no changes of a receiver.", "该快递公司不支持更改收件人。"
+)
+# A protocol keeps the deadline itself, since only it knows what was sent by then. This ends one
+# that does not, before the message is old enough to be given up.
+_DEADLINE_FACTOR = 1.25
+
+
+class GuardedConnector:
+    """One carrier over its link, whichever protocol it speaks."""
+
+    def __init__(
+        self,
+        inner: Connector,
+        carrier: Carrier,
+        link: CarrierLink,
+        breaker: Breaker,
+        *,
+        is_counted: bool = True,
+    ) -> None:
+        self._inner = inner
+        self._carrier = carrier
+        self._ends_after_s = link.deadline_ms / 1000 * _DEADLINE_FACTOR
+        self._guard = breaker.message if is_counted else breaker.uncounted_message
+
+    async def issue(self, order: IssueOrder) -> Issued | Declined:
+        async with self._message("issue"):
+            answer = await self._inner.issue(order)
+            if isinstance(answer, Issued):
+                self._check_number(order.ref, answer.number)
+                return answer
+            return _passed_on(answer)
+
+    async def look_up(self, order: OrderRef) -> Issued | None:
+        async with self._message("look_up"):
+            answer = await self._inner.look_up(order)
+            if answer is not None:
+                self._check_number(order, answer.number)
+            return answer
+
+    async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
+        async with self._message("cancel"):
+            answer = await self._inner.cancel(order, number)
+            return answer if isinstance(answer, Cancelled) else _passed_on(answer)
+
+    async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
+        inner = self._inner
+        if not isinstance(inner, UpdatingConnector):
+            return Declined(_TAKES_NO_CHANGES)
+        async with self._message("update"):
+            answer = await inner.update(order, number)
+            return answer if isinstance(answer, Updated) else _passed_on(answer)
+
+    @asynccontextmanager
+    async def _message(self, what: str) -> AsyncIterator[None]:
+        wp_code = self._carrier.wp_code
+        with self._guard():
+            try:
+                async with asyncio.timeout(self._ends_after_s):
+                    yield
+            except ConnectorError as error:
+                _log.warning("%s at carrier %s: %s", what, wp_code, error)
+                raise
+            except TimeoutError:
+                _log.warning("%s at carrier %s had no answer before its deadline", what, wp_code)
+                raise OutcomeUnknownError("There was no answer before the deadline.") from None
+            except Exception:
+                _log.exception("%s at carrier %s failed on this side", what, wp_code)
+                raise OutcomeUnknownError("The message failed on this side.") from None
+
+    def _check_number(self, ref: OrderRef, number: str) -> None:
+        problem = number_problem(self._carrier.number_format, number)
+        if problem is not None:
+            _log.error(
+                "Carrier %s gave a number for task %s that cannot be used: %s. Correct the "
+                "carrier's number format, or ask the carrier.",
+                self._carrier.wp_code,
+                ref.task_id,
+                problem,
+            )
+            raise AnswerUnusableError("The carrier gave a number that is not in its format.")
+
+
+def _passed_on(answer: Declined) -> Declined:
+    """The carrier's own words, as far as they are fit to be passed on."""
+    text = "".join(each for each in answer.said("en") if each.isprintable()).strip()
+    return Declined(text[:_REASON_MAX] or _NO_REASON)
 
 
 class Remotes:

@@ -2,7 +2,6 @@
 
 print_data.py  what a label says, signed; it goes into the answer
 layout.py      the three kinds of paper, and what is where on each
-fonts.py       a font that has Chinese characters
-drawing.py     the layout as dots, and the bars of the number
+drawing.py     the layout as dots, the bars of the number, and a font that has Chinese characters
 formats.py     the dots as PNG or PDF, or as a ZPL printer's commands
 """

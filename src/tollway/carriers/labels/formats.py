@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
-from tollway.carriers.labels.drawing import Drawing
-from tollway.carriers.labels.fonts import FontFiles
+from tollway.carriers.labels.drawing import Drawing, FontFiles
 from tollway.carriers.labels.layout import LabelStyle, lay_out
 from tollway.carriers.labels.print_data import Label
 
@@ -23,8 +22,10 @@ _ZPL_DOTS_PER_MM = 8
 
 
 def png(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
-    drawing = _drawn(label, fonts, style, _PNG_DPI)
-    return _saved(drawing.image, "PNG", dpi=(_PNG_DPI, _PNG_DPI), optimize=True)
+    file = io.BytesIO()
+    image = _drawn(label, fonts, style, _PNG_DPI).image
+    image.save(file, "PNG", dpi=(_PNG_DPI, _PNG_DPI), optimize=True)
+    return file.getvalue()
 
 
 def pdf(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
@@ -44,7 +45,8 @@ def merged_pdf(labels: Iterable[Label], fonts: FontFiles, style: LabelStyle) -> 
             image = _drawn(label, fonts, style, _PNG_DPI).image
             options |= {"resolution": float(_PNG_DPI), "quality": 95, "subsampling": 0}
         else:
-            image = _black_and_white(_drawn(label, fonts, style, _PDF_DPI).image)
+            shades = _drawn(label, fonts, style, _PDF_DPI).image
+            image = shades.point(lambda shade: 255 if shade > 140 else 0).convert("1")
             options["resolution"] = float(_PDF_DPI)
         image.save(file, "PDF", **options)
     return file.getvalue()
@@ -84,13 +86,3 @@ def _drawn(label: Label, fonts: FontFiles, style: LabelStyle, dpi: int) -> Drawi
     drawing = Drawing(layout, fonts, dpi / _MM_PER_INCH, has_colours=style.has_colours)
     drawing.draw_barcodes()
     return drawing
-
-
-def _black_and_white(image: Image.Image) -> Image.Image:
-    return image.point(lambda shade: 255 if shade > 140 else 0).convert("1")
-
-
-def _saved(image: Image.Image, kind: str, **options: object) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()

@@ -153,12 +153,7 @@ class PostgresqlDatabase:
         self._metrics.read(perf_counter() - began_s)
         return rows
 
-    async def write(
-        self,
-        work: Callable[[Transaction], Awaitable[T]],
-        *,
-        may_be_lost: bool = False,  # noqa: ARG002 - commits of a server do not wait for each other
-    ) -> T:
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._to_its_end(partial(self._commit, work))
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:

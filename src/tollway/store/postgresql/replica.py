@@ -130,10 +130,8 @@ class ReadingDatabase:
             return await self._primary.fetch_long(query, caller, **values)
         return rows
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
-        return await self._primary.write(work, may_be_lost=may_be_lost)
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        return await self._primary.write(work)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self._primary.write_statement(query, **values)

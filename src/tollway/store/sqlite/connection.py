@@ -41,6 +41,13 @@ _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
 DISK_FULL = "database or disk is full"
+# What a copy says of its errors, whatever they are.
+_NO_ERROR = "not an error"
+_ERRORS_OF_COPIES = {
+    apsw.IOError: "disk I/O error",
+    apsw.CorruptError: "database disk image is malformed",
+    apsw.NoMemError: "out of memory",
+}
 _UNAVAILABLE = (
     apsw.IOError,
     apsw.CantOpenError,
@@ -65,10 +72,12 @@ def our_errors() -> Iterator[None]:
     except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
         raise StoreBusyError(str(error)) from error
     except apsw.FullError as error:
-        # A copy that finds no space says "not an error".
         raise StoreUnavailableError(DISK_FULL) from error
     except _UNAVAILABLE as error:
-        raise StoreUnavailableError(str(error)) from error
+        said = str(error)
+        if said == _NO_ERROR:
+            said = _ERRORS_OF_COPIES.get(type(error), type(error).__name__)
+        raise StoreUnavailableError(said) from error
 
 
 class Connection:
@@ -89,14 +98,6 @@ class Connection:
                 self.abandon()
                 raise
         self._cursor = self.raw.cursor()
-        self._is_durable = not is_unfinished
-        self._is_unfinished = is_unfinished
-
-    def set_durable(self, wanted: bool) -> None:
-        """Whether the next commits wait for the disk. One that does takes those before it along."""
-        if wanted != self._is_durable and not self._is_unfinished:
-            self.run(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
-            self._is_durable = wanted
 
     @property
     def is_in_transaction(self) -> bool:

@@ -157,10 +157,8 @@ class SqliteDatabase:
         self._metrics.read(perf_counter() - began_s)
         return rows
 
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
-        return await self._writer.write(work, may_be_lost=may_be_lost)
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        return await self._writer.write(work)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))

@@ -131,7 +131,6 @@ class _Task(NamedTuple):
     work: Work[Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
-    may_be_lost: bool
     # Taken once, by the thread that begins it, or by the one that gives it up.
     decided: threading.Lock
 
@@ -179,14 +178,14 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="tollway-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work[T], *, may_be_lost: bool = False) -> T:
+    async def write(self, work: Work[T]) -> T:
         if self._is_closed:
             raise StoreUnavailableError("the database is closed")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         # Or a failure would be reported as overlooked if its caller no longer waits.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        task = _Task(work, loop, answer, may_be_lost, threading.Lock())
+        task = _Task(work, loop, answer, threading.Lock())
         self._tasks.put(task)
         # Work before it may wait as long itself, for another process; and a worker that stands
         # still with the lock would be waited for without an end.
@@ -237,7 +236,7 @@ class Writer:
             with self._write_lock or nullcontext():
                 if not task.begins():
                     return
-                result = self._commit(task.work, may_be_lost=task.may_be_lost)
+                result = self._commit(task.work)
         except BaseException as error:
             task.loop.call_soon_threadsafe(_fail, task.answer, error)
         else:
@@ -255,13 +254,12 @@ class Writer:
         else:
             asked.done.set_result(None)
 
-    def _commit(self, work: Work[T], *, may_be_lost: bool) -> T:
+    def _commit(self, work: Work[T]) -> T:
         if self._changes is not None and not self._may_vanish:
             # Before it connects again, which would make a new file where none is.
             self._changes.check_files()
         try:
             connection = self._connected()
-            connection.set_durable(not may_be_lost)
             connection.run("BEGIN IMMEDIATE")
             # From here on no other process commits.
             before = None if self._changes is None else self._changes.mark()

@@ -210,7 +210,7 @@ def _receipts(context: Context, shown: Sequence[DayAnswer], answers: Sequence[Pa
         for day, each in zip(shown, answers, strict=True)
     ]
     note = say("Each answer was paid for once, and is shown again for a day without a charge.")
-    return Table([say("Day"), say("Receipt")], rows, Empty(""), note=note)
+    return Table([say("Day"), say("Receipt")], rows, note=note)
 
 
 def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
@@ -309,7 +309,7 @@ async def _paid_for(context: Context) -> Table:
                 Cell(wanted.product, "mono", wanted.href),
                 Cell(day),
                 context.time(at_ms / 1000),
-                context.receipt(request_id, f"{PATH}/request"),
+                context.receipt(request_id),
             ]
         )
     example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(context.web.now().date()))

@@ -13,16 +13,7 @@ from tollway.operations.product_analysis.operation import (
     TrafficEntry,
 )
 from tollway.web.area import Context
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Chart,
-    Columns,
-    Empty,
-    Figure,
-    Figures,
-    Table,
-)
+from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Table
 from tollway.web.charts import Series, lines
 from tollway.web.wording import grouped, sentence
 
@@ -138,7 +129,7 @@ def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> C
     return Chart(
         title,
         lines(labels, series, title, say, marked=len(labels) - 1),
-        Table(columns, rows, Empty("")),
+        Table(columns, rows),
         [(each.kind, each.name) for each in series] if shown[1:] else [],
     )
 

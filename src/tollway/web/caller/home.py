@@ -21,17 +21,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Columns,
-    Empty,
-    Field,
-    Form,
-    Link,
-    Notice,
-    Table,
-)
+from tollway.web.blocks import Block, Cell, Columns, Empty, Field, Form, Link, Notice, Table
 from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
@@ -173,17 +163,13 @@ def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed
         rows.append(
             [
                 Cell(say(operation.title), href=address(f"{PATH}/try", operation=operation.name)),
-                Cell(
-                    say("may call") if is_open else other,
-                    tone="good" if is_open else "bad",
-                ),
+                Cell(say("may call") if is_open else other, tone="good" if is_open else "bad"),
                 Cell("" if price is None else amount(say, operation.balance_unit, price), "number"),
             ]
         )
     return Table(
         [say("Operation"), say("State"), say("Price")],
         rows,
-        Empty(""),
         title=say("Operations"),
         links=[Link(say("API reference"), "/docs")],
         is_log=True,

@@ -1,13 +1,11 @@
 """What an account's calls left: the log, receipts, the ledger, and a month's statement."""
 
-from collections.abc import Sequence
-
 from starlette.responses import Response
 
-from tollway.ledger.entries import list_balances, newest_entries
+from tollway.ledger.entries import list_balances
+from tollway.ledger.request_log import LoggedCall
 from tollway.operations.catalogue import title_of
-from tollway.web.account_parts import entries_table
-from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.area import Context, address
 from tollway.web.blocks import Link
 from tollway.web.call_log import (
     call_log,
@@ -17,16 +15,9 @@ from tollway.web.call_log import (
     wanted_page,
 )
 from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.csv_files import (
-    CSV_ROWS_MAX,
-    CSV_STEP,
-    before_number,
-    csv_file,
-    ledger_file,
-)
+from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
+from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, csv_file
 from tollway.web.receipts import receipt_blocks, wanted_receipt
-from tollway.web.statements import statement_page
-from tollway.web.wording import exact_time
 
 REQUESTS = f"{PATH}/requests"
 ONE = f"{PATH}/request"
@@ -35,6 +26,10 @@ STATEMENT = f"{PATH}/statement"
 # A filter may leave out all that is read: a file ends after a part of a long log, or it would keep
 # other readers from their pages for minutes.
 _CSV_STEPS_MAX = 2 * CSV_ROWS_MAX // CSV_STEP
+_CSV_COLUMNS = (
+    *("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more"),
+    "at_ms",
+)
 
 
 async def _units(context: Context) -> list[str]:
@@ -55,30 +50,15 @@ async def requests_csv(context: Context) -> Response:
         refused.status_code = 400
         return refused
     wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
-    rows: list[Sequence[object]] = []
+    found: list[LoggedCall] = []
     before = context.query("before")
     for _ in range(_CSV_STEPS_MAX):
         page = await wanted_page(context, wanted, units, CSV_STEP, before)
-        rows += [
-            (
-                each.request_id,
-                exact_time(each.at_ms / 1000, context.web.zone),
-                each.operation,
-                each.outcome,
-                each.code,
-                each.reason,
-                each.amount,
-                each.unit,
-                each.more,
-                each.at_ms,
-            )
-            for each in page.calls
-        ]
+        found += page.calls
         before = page.before
-        if not before or len(rows) >= CSV_ROWS_MAX:
+        if not before or len(found) >= CSV_ROWS_MAX:
             break
-    names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more")
-    return csv_file(context, "requests.csv", (*names, "at_ms"), rows, before)
+    return csv_file(context, "requests.csv", {each: each for each in _CSV_COLUMNS}, found, before)
 
 
 async def show_request(context: Context) -> Response:
@@ -86,7 +66,7 @@ async def show_request(context: Context) -> Response:
     receipt = await wanted_receipt(context, own, context.query("id"))
     return context.page(
         say(title_of(receipt.operation)),
-        await receipt_blocks(context, receipt, ONE),
+        await receipt_blocks(context, receipt),
         lead=receipt.request_id,
         crumbs=[Link(say("Requests"), REQUESTS)],
     )
@@ -97,28 +77,12 @@ async def search(context: Context) -> Response:
 
 
 async def show_ledger(context: Context) -> Response:
-    own, units = account_id(context.person), await _units(context)
-    unit = context.query("unit") or (units[0] if units else "credits")
-    entries = await newest_entries(context.database, own, unit, PAGE_ROWS, before_number(context))
-    table = entries_table(
-        context,
-        entries,
-        unit,
-        units,
-        path=LEDGER,
-        kept={},
-        request_path=ONE,
-        links=[
-            Link(context.say("Statement"), STATEMENT),
-            Link("CSV", address(f"{LEDGER}.csv", unit=unit)),
-        ],
-    )
-    return context.page(context.say("Ledger"), [table])
+    return await ledger_page(context, account_id(context.person), PATH)
 
 
 async def show_statement(context: Context) -> Response:
-    own = await own_account(context)
-    return await statement_page(context, own, STATEMENT, {}, [Link(context.say("Ledger"), LEDGER)])
+    crumbs = [Link(context.say("Ledger"), LEDGER)]
+    return await statement_page(context, await own_account(context), PATH, crumbs)
 
 
 async def ledger_csv(context: Context) -> Response:

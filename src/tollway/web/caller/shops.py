@@ -5,19 +5,11 @@ from starlette.responses import Response
 from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
-from tollway.web.account_parts import CONSENTED, grants_after, older_grants, scope_title
-from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Empty,
-    Field,
-    Filters,
-    Form,
-    Secret,
-    Table,
-)
+from tollway.web.account_parts import CONSENTED, grants_after, position_of_grant, scope_title
+from tollway.web.area import PAGE_ROWS, Context
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret, Table
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
+from tollway.web.lists import page_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentences
 
@@ -29,8 +21,9 @@ _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()
 async def show_shops(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, own, text = context.say, account_id(context.person), context.query("q")
-    last = grants_after(context)
-    found = await grants_of_account_page(context.database, own, text, last, PAGE_ROWS + 1)
+    after = grants_after(context)
+    found = await grants_of_account_page(context.database, own, text, after, PAGE_ROWS + 1)
+    part = page_part(context, found, SHOPS, position_of_grant, q=text)
     account = await own_account(context)
     may_ask = context.person.may_change and account.closed_at_s is None
     none = say("No shop has authorized this account yet.")
@@ -41,11 +34,11 @@ async def show_shops(context: Context, *first: Block) -> Response:
     titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
         [*map(say, titles)],
-        [_row(context, each) for each in found[:PAGE_ROWS]],
+        [_row(context, each) for each in part.rows],
         Empty(say("No shop or user matches.") if text else none),
         filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),
-        older=older_grants(SHOPS, text, found),
-        newest=address(SHOPS, q=text) if last else "",
+        older=part.next,
+        newest=part.first,
     )
     blocks: list[Block] = [*closed_notice(context, account), *first, table]
     if may_ask:

@@ -6,7 +6,7 @@ from tollway.identity.people import Role
 from tollway.ledger.tokens import Token, find_own_token, replace_token
 from tollway.web.account_parts import token_form, tokens_table
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Field, Form, Link, Notice
+from tollway.web.blocks import Block, Field, Form, Link
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.member_parts import (
     REMOVED,
@@ -23,16 +23,17 @@ from tollway.web.wording import exact_time, sentence
 TOKENS = f"{PATH}/tokens"
 MEMBERS = f"{PATH}/members"
 _GRACE_HOURS = (1, 24, 72, 168)
-_REVOKED = sentence("The token is revoked: it is refused from the next call on.")
+_SAID = {
+    "revoked": sentence("The token is revoked: it is refused from the next call on."),
+    "removed": REMOVED,
+}
 
 
 async def show_tokens(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
-    blocks: list[Block] = [*closed_notice(context, account), *first]
-    if context.query("said") == "revoked" and not first:
-        blocks.append(Notice(say(_REVOKED), "good"))
+    blocks = [*closed_notice(context, account), *context.reported(_SAID, *first)]
     blocks.append(
         await tokens_table(
             context,
@@ -127,9 +128,7 @@ async def revoke_act(context: Context) -> Response:
 async def show_members(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
-    blocks: list[Block] = [*closed_notice(context, account), *first]
-    if context.query("said") == "removed" and not first:
-        blocks.append(Notice(say(REMOVED), "good"))
+    blocks = [*closed_notice(context, account), *context.reported(_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
     blocks.append(table)
     if context.person.may_invite and account.closed_at_s is None:

@@ -1,4 +1,5 @@
-"""One account: all that belongs to it, and what can be done to it."""
+"""The list of accounts, and opening one; one account with all that belongs to it, and what can be
+done to it."""
 
 import secrets
 from dataclasses import replace
@@ -7,12 +8,19 @@ from starlette.responses import Response
 
 from tollway.contract.operation import Unit
 from tollway.identity.people import Role
-from tollway.ledger.accounts import Account, close_account
-from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
+from tollway.ledger.account_pages import (
+    BY_NAME,
+    FEWEST_CREDITS,
+    NEWEST,
+    AccountFilter,
+    ListedAccount,
+    accounts_page,
+)
+from tollway.ledger.accounts import Account, close_account, open_account
+from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
-    entries_table,
     recent_usage,
     token_form,
     tokens_table,
@@ -20,16 +28,9 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Facts,
-    Field,
-    Form,
-    Link,
-    Notice,
-)
-from tollway.web.csv_files import before_number, ledger_file
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Table
+from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
+from tollway.web.lists import page_part
 from tollway.web.member_parts import (
     REMOVED,
     given_link,
@@ -38,11 +39,10 @@ from tollway.web.member_parts import (
     members_table,
     remove,
 )
-from tollway.web.operator.permissions import ACCOUNT, permission_blocks
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.prices import ACCOUNT, permission_blocks
+from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
-from tollway.web.statements import statement_page
-from tollway.web.wording import amount, listed, one_line, sentence
+from tollway.web.wording import amount, listed, one_line, sentence, sentences
 
 PATH = "/operator/accounts"
 ONE = ACCOUNT
@@ -55,6 +55,73 @@ _SAID = {
     "closed": sentence("The account is closed."),
     "removed": REMOVED,
 }
+
+
+async def show_accounts(context: Context) -> Response:
+    say, after = context.say, context.query("after")
+    chosen = {name: context.query(name) for name in ("q", "state", "order")}
+    wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
+    found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
+    part = page_part(context, found, PATH, lambda last: last.position(wanted.order), **chosen)
+    is_filtered = bool(wanted.text or wanted.state)
+    table = Table(
+        [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
+        [_account_row(context, each) for each in part.rows],
+        Empty(
+            say("No account matches.")
+            if is_filtered
+            else say("There are no accounts yet: open the first above."),
+            command="" if is_filtered else "tollway account open NAME",
+        ),
+        filters=_filters(context, wanted),
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
+    )
+    opening = Form(
+        f"{PATH}/open",
+        say("Open account"),
+        [Field("name", say("Name"), is_required=True, length_max=100)],
+        title=say("Open an account"),
+        is_line=True,
+    )
+    return context.page(say("Accounts"), [opening, table])
+
+
+def _filters(context: Context, wanted: AccountFilter) -> Filters:
+    say = context.say
+    states = [("", say("all")), ("open", say("open")), ("closed", say("closed"))]
+    orders = [
+        (BY_NAME, say("name")),
+        (NEWEST, say("newest first")),
+        (FEWEST_CREDITS, say("fewest credits first")),
+    ]
+    return Filters(
+        PATH,
+        [
+            Field("q", say("Name or id"), "search", wanted.text),
+            Field("state", say("State"), "select", wanted.state, states),
+            Field("order", say("Sorted by"), "select", wanted.order, orders),
+        ],
+    )
+
+
+def _account_row(context: Context, listed: ListedAccount) -> list[Cell]:
+    account = listed.account
+    return [
+        Cell(account.name, href=address(ONE, id=account.id)),
+        state_of(context, account),
+        context.number(listed.credits),
+        context.time(account.opened_at_s),
+        Cell(account.id, "code"),
+    ]
+
+
+async def open_act(context: Context) -> Response:
+    opened = await open_account(
+        context.database, context.runtime, context.form.get("name", "").strip()
+    )
+    return context.go(ONE, id=opened.id, said="opened")
 
 
 def state_of(context: Context, account: Account) -> Cell:
@@ -75,12 +142,9 @@ async def show_account(context: Context) -> Response:
 async def account_page(context: Context, account: Account, *first: Block) -> Response:
     """One account; `first` is what an act has to show."""
     say, database = context.say, context.database
-    said = say(_SAID.get(context.query("said"), ""))
     balances = await list_balances(database, account.id)
     used = await recent_usage(context, account.id)
-    blocks: list[Block] = [*first]
-    if said and not first:
-        blocks.append(Notice(said, "good"))
+    blocks = context.reported(_SAID, *first)
     is_closed = account.closed_at_s is not None
     blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
     if not is_closed:
@@ -142,7 +206,7 @@ def _top_up_form(context: Context, account: Account) -> Form:
         [
             Field("unit", say("What"), "select", "credits", units(context)),
             Field("amount", say("Amount"), "number", is_required=True),
-            Field("note", say("Reason"), is_required=True, length_max=200),
+            reason_field(context),
         ],
         hidden={"account": account.id},
         title=say("Top up"),
@@ -168,7 +232,7 @@ async def top_up_act(context: Context) -> Response:
     balances = {
         each.unit: each.amount for each in await list_balances(context.database, account.id)
     }
-    before = balances.get(unit, 0)
+    before, note = balances.get(unit, 0), given_reason(context)
     if before + number < 0:
         raise PageError(
             409,
@@ -187,12 +251,11 @@ async def top_up_act(context: Context) -> Response:
             account=account.name,
             before=amount(say, unit, before),
             after=amount(say, unit, before + number),
-            reason=one_line(context.form.get("note", "")),
+            reason=one_line(note),
         ),
         button,
         is_harmless=number > 0,
     )
-    note = context.form.get("note", "")
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
 
@@ -238,34 +301,18 @@ async def remove_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="removed")
 
 
+def _crumbs(context: Context, account: Account) -> list[Link]:
+    return [Link(context.say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
+
+
 async def show_ledger(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    balances = await list_balances(context.database, account.id)
-    unit = context.query("unit") or (balances[0].unit if balances else "credits")
-    entries = await newest_entries(
-        context.database, account.id, unit, PAGE_ROWS, before_number(context)
-    )
-    table = entries_table(
-        context,
-        entries,
-        unit,
-        [each.unit for each in balances],
-        path=f"{ONE}/ledger",
-        kept={"id": account.id},
-        request_path="/operator/request",
-        links=[
-            Link(say("Statement"), address(f"{ONE}/statement", id=account.id)),
-            Link("CSV", address(f"{ONE}/ledger.csv", id=account.id, unit=unit)),
-        ],
-    )
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return context.page(say("Ledger"), [table], crumbs=crumbs)
+    account = await find_wanted(context)
+    return await ledger_page(context, account.id, ONE, _crumbs(context, account))
 
 
 async def show_statement(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return await statement_page(context, account, f"{ONE}/statement", {"id": account.id}, crumbs)
+    account = await find_wanted(context)
+    return await statement_page(context, account, ONE, _crumbs(context, account))
 
 
 async def ledger_csv(context: Context) -> Response:

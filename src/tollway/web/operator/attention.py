@@ -15,7 +15,7 @@ from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Empty, Notice, Table
+from tollway.web.blocks import Block, Cell, Notice, Table
 from tollway.web.wording import counted, grouped, sentence
 
 FEW_NUMBERS = 100
@@ -47,7 +47,7 @@ async def attention(context: Context) -> list[Block]:
     if not rows:
         return [Notice(say("Nothing needs attention."), "good")]
     columns = [say("What"), say("Where")]
-    return [Table(columns, rows, Empty(""), title=say("Needs attention"), is_ranked=True)]
+    return [Table(columns, rows, title=say("Needs attention"), is_ranked=True)]
 
 
 def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:

@@ -17,13 +17,7 @@ from tollway.carriers.carrier_links import (
     find_link,
     list_links,
 )
-from tollway.carriers.carriers import (
-    AreaKind,
-    Carrier,
-    ServiceArea,
-    add_carrier,
-    known_carrier,
-)
+from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, add_carrier, known_carrier
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client
@@ -33,7 +27,7 @@ from tollway.intake.files import read_records
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
-from tollway.web.operator.reject_reasons import said_reason
+from tollway.web.operator.rejected import said_reason
 from tollway.web.operator.tables import plain_table, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
@@ -251,7 +245,6 @@ async def subscriptions_act(context: Context) -> Response:
             ]
             for each in found
         ],
-        "",
         say("Subscriptions"),
     )
     return await _carrier_page(context, carrier, table)
@@ -276,8 +269,8 @@ async def _routing(context: Context, code: str) -> list[Block]:
             ]
             for each in routes[:PAGE_ROWS]
         ],
-        f"tollway carrier routes {code} FILE",
         say("Routing table"),
+        command=f"tollway carrier routes {code} FILE",
     )
     if len(routes) > PAGE_ROWS:
         note = say(

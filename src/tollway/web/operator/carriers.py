@@ -17,6 +17,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice, Table
+from tollway.web.lists import page_part
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
 from tollway.web.operator.tables import plain_table
 from tollway.web.wording import grouped, listed, sentence, sentences
@@ -47,7 +48,7 @@ async def show_carriers(context: Context, *first: Block) -> Response:
         if each.owner_id is not None
     ]
     own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
-    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
+    of_shops = [plain_table(context, own_titles, own, say("Pools of single shops"))]
     forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
     blocks = [*first, known, *(of_shops if own else ()), forms]
     return context.page(
@@ -56,17 +57,16 @@ async def show_carriers(context: Context, *first: Block) -> Response:
 
 
 async def _waybills(context: Context) -> Block:
-    say, before = context.say, context.query("before")
-    asked_at_s, _, object_id = before.partition(":")
+    say = context.say
+    asked_at_s, _, object_id = context.query("before").partition(":")
     place = {"before": (int(asked_at_s), object_id)} if _SECONDS.fullmatch(asked_at_s) else {}
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
     none = say("No waybill is issued yet: a call of waybill issuing takes a number from a pool.")
-    table = waybills_table(context, found[:PAGE_ROWS], none)
-    older = ""
-    if len(found) > PAGE_ROWS:
-        last = found[PAGE_ROWS - 1]
-        older = address(PATH, before=f"{last.asked_at_s}:{last.object_id}")
-    return replace(table, older=older, newest=PATH if before else "")
+    part = page_part(
+        context, found, PATH, lambda last: f"{last.asked_at_s}:{last.object_id}", "before"
+    )
+    table = waybills_table(context, part.rows, none)
+    return replace(table, older=part.next, newest=part.first)
 
 
 def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
@@ -75,7 +75,6 @@ def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = ""
         context,
         sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
         [_waybill_row(context, each) for each in waybills],
-        "",
         context.say("Waybills"),
         none,
     )
@@ -107,8 +106,8 @@ async def _carriers_table(
             ]
             for each in carriers
         ],
-        "tollway carrier add CODE NAME",
         none=say("No carrier is known yet: add one below."),
+        command="tollway carrier add CODE NAME",
     )
 
 
@@ -193,12 +192,12 @@ async def _holds(context: Context) -> list[Block]:
             Cell(each.account_id, "mono", address("/operator/account", id=each.account_id)),
             context.amount(each.unit, each.amount),
             context.time(each.deadline_at_ms / 1000),
-            context.receipt(each.request_id, "/operator/request"),
+            context.receipt(each.request_id),
         ]
         for each in holds
     ]
     titles = sentences("When", "Account", "Held", "Until", "Request")
-    return [plain_table(context, titles, rows, "", say("Held until a carrier answers"))]
+    return [plain_table(context, titles, rows, say("Held until a carrier answers"))]
 
 
 def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:

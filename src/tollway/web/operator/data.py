@@ -14,12 +14,7 @@ from starlette.responses import Response
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, RecordKind, Reject, checked_chunks, load
 from tollway.intake.raw_records import IntakeError, RawRecord
-from tollway.intake.rejects import (
-    UPLOAD,
-    keep_rejects,
-    replay,
-    sealed_reject,
-)
+from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
 from tollway.intake.sources import (
     Source,
     SpeaksFor,
@@ -35,16 +30,17 @@ from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, LastRun, last_ru
 from tollway.web.area import Context, Services, address
 from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.rejected import PATH, rejects_table
 from tollway.web.operator.tables import plain_table, record, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
-from tollway.web.wording import grouped, sentences
+from tollway.web.wording import grouped, sentence, sentences
 
 SOURCE = f"{PATH}/source"
 UPLOADING = "import"
 _LIVE_S = 2
+_SAID = {"stored": sentence("The record is stored.")}
 # A file with more of them is not what it was taken for.
 _REJECTS_MAX = 10_000
 
@@ -53,9 +49,7 @@ async def show_data(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, UPLOADING, context.now_s)
-    blocks: list[Block] = [*first]
-    if context.query("said") == "stored" and not first:
-        blocks.append(Notice(say("The record is stored."), "good"))
+    blocks = context.reported(_SAID, *first)
     if job is not None and job.is_running:
         text = say("The file is being loaded: {percent} %.", percent=job.percent)
         blocks.append(Notice(text, "soon"))
@@ -74,7 +68,7 @@ async def show_data(context: Context, *first: Block) -> Response:
     ]
     if imports:
         titles = sentences("Kind", "When", "Read", "Stored", "Changed", "Rejected")
-        blocks.append(plain_table(context, titles, imports, "", say("Last imports")))
+        blocks.append(plain_table(context, titles, imports, say("Last imports")))
     blocks.append(await _sources_table(context, runs))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
@@ -104,7 +98,7 @@ async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table
         "Data source", "For shops", "For channels", "Last push", "Secret changed", "Act"
     )
     none = say("No source is known yet: add one below.")
-    table = plain_table(context, titles, rows, "tollway source add NAME", say("Sources"), none)
+    table = plain_table(context, titles, rows, say("Sources"), none, "tollway source add NAME")
     return replace(table, older=part.next, newest=part.first, is_by_name=True)
 
 
@@ -121,7 +115,7 @@ def _columns_table(context: Context) -> Table:
             listed = (Cell(" ".join(each), "mono") for each in (needed, optional))
             rows.append([Cell(context.say(name), "time"), *listed])
     titles = sentences("Kind", "Needed", "Optional")
-    return plain_table(context, titles, rows, "", context.say("Columns of a file"))
+    return plain_table(context, titles, rows, context.say("Columns of a file"))
 
 
 def _listed(context: Context, listed: Sequence[str]) -> Cell:
@@ -130,10 +124,7 @@ def _listed(context: Context, listed: Sequence[str]) -> Cell:
 
 def _loaded(context: Context, result: str) -> list[Cell]:
     figures = msgspec.json.decode(result, type=LoadResult)
-    return [
-        context.number(each)
-        for each in (figures.read, figures.stored, figures.changed, figures.rejected)
-    ]
+    return [*map(context.number, msgspec.structs.astuple(figures))]
 
 
 def _upload_form(context: Context) -> Form:

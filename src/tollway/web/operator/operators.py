@@ -1,18 +1,25 @@
-"""The people who run the gateway: invited by a link, signed in by another, removed."""
+"""The people who run the gateway: invited by a link, signed in by another, removed; and the second
+factors of all people, of which one is reset whose device and codes are lost."""
 
 from starlette.responses import Response
 
 from tollway.identity.people import Person, Role, list_operators, remove_person
+from tollway.identity.second_factor import find_factor, list_factors, reset_factor
 from tollway.identity.sign_in_links import Invitation, invite, new_link
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Notice, Secret, Table
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Secret, Table
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence
+from tollway.web.wording import sentence, sentences
 
 PATH = "/operator/operators"
+FACTORS = "/operator/second-factors"
+_KINDS = {each: each for each in sentences("operator", "member", "shop", "user")}
 _LINK_S = 3600
-_SAID = {"removed": sentence("Removed. They are signed out, and can no longer sign in.")}
+_SAID = {
+    "removed": sentence("Removed. They are signed out, and can no longer sign in."),
+    "reset": sentence("The second factor is gone: the password alone signs in."),
+}
 
 
 async def show_operators(context: Context, *first: Block) -> Response:
@@ -20,13 +27,11 @@ async def show_operators(context: Context, *first: Block) -> Response:
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
-    said = _SAID.get(context.query("said"))
-    blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
+    blocks = context.reported(_SAID, *first)
     blocks.append(
         Table(
             [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
             [_row(context, each) for each in part.rows],
-            Empty(""),
             older=part.next,
             newest=part.first,
             is_by_name=True,
@@ -112,3 +117,38 @@ async def remove_act(context: Context) -> Response:
     )
     await remove_person(context.database, context.runtime, person.id)
     return context.go(PATH, said="removed")
+
+
+async def show_factors(context: Context) -> Response:
+    say, rows = context.say, []
+    for each in await list_factors(context.database):
+        # One's own is turned off with a code, on one's own page.
+        is_other = each.subject_id != context.person.id
+        reset = context.question(f"{FACTORS}/reset", kind=each.kind, id=each.subject_id)
+        rows.append(
+            [
+                Cell(say(_KINDS[each.kind])),
+                Cell(each.login, "mono"),
+                context.time(each.confirmed_at_s),
+                context.number(each.recovery_codes),
+                Cell(say("Reset"), href=reset) if is_other else Cell(""),
+            ]
+        )
+    titles = sentences("Kind", "Login", "On since", "Recovery codes left")
+    empty = Empty(say("There are no second factors yet."))
+    table = Table([*map(say, titles), ""], rows, empty)
+    return context.page(say("All second factors"), [*context.reported(_SAID), table])
+
+
+async def reset_act(context: Context) -> Response:
+    say, form = context.say, context.form
+    found = await find_factor(context.database, form.get("kind", ""), form.get("id", ""))
+    if found is None or found.subject_id == context.person.id:
+        raise PageError(404, "There is no such second factor", "The list has all there are.")
+    question = say(
+        "Take the second factor of {login} away? Be sure that it is this person who asks.",
+        login=found.login,
+    )
+    context.confirm(question, say("Reset"))
+    await reset_factor(context.database, context.runtime, found.holder)
+    return context.go(FACTORS, said="reset")

@@ -17,17 +17,7 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
 from tollway.web.account_parts import calls_chart
 from tollway.web.area import Context, address
-from tollway.web.blocks import (
-    Block,
-    Cell,
-    Chart,
-    Columns,
-    Empty,
-    Figure,
-    Figures,
-    Link,
-    Table,
-)
+from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Link, Table
 from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
 from tollway.web.operator.attention import attention
@@ -246,11 +236,7 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     most = max(refused.values(), default=1)
     rows = [
         [
-            Cell(
-                named_reason(say, reason),
-                "code",
-                address(REQUESTS, reason=reason, since=since),
-            ),
+            Cell(named_reason(say, reason), "code", address(REQUESTS, reason=reason, since=since)),
             context.number(count),
             Cell("", share=round(100 * count / most)),
         ]

@@ -1,24 +1,33 @@
-"""The operations with their common prices, opened and closed for all accounts."""
+"""The operations: their common prices, opened and closed for all accounts; and what one account may
+call, at which price and rate, on its page."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from starlette.responses import Response
 
 from tollway.contract.operation import Operation
+from tollway.ledger.accounts import Account
 from tollway.ledger.permissions import (
     PRICE_MAX,
+    RATE_MAX,
     OperationState,
+    Permission,
     check_price,
+    check_rate,
     common_price,
+    grant,
+    list_permissions,
     operation_states,
+    revoke_grant,
     set_closed,
     set_price,
 )
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import Context
-from tollway.web.blocks import Cell, Empty, Field, Form, Table
+from tollway.web.blocks import Block, Cell, Field, Form, Table
+from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, sentences
+from tollway.web.wording import Say, amount, grouped, sentences
 
 PATH = "/operator/prices"
 
@@ -55,7 +64,7 @@ async def show_prices(context: Context) -> Response:
         title=say("Open or close an operation"),
         is_line=True,
     )
-    return context.page(say("Prices"), [Table(columns, rows, Empty("")), price, state])
+    return context.page(say("Prices"), [Table(columns, rows), price, state])
 
 
 def _row(
@@ -111,3 +120,149 @@ async def state_act(context: Context) -> Response:
         )
     await set_closed(context.database, operation.name, is_closed=is_closed, runtime=context.runtime)
     return context.go(PATH)
+
+
+ACCOUNT = "/operator/account"
+
+
+def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
+    """A value of the account's own, or the one that all accounts have; a price has a unit."""
+    value = common if own is None else own
+    shown = amount(say, unit, value) if unit else grouped(value)
+    if own is not None:
+        return Cell(shown, "number")
+    return Cell(say("{value} (common)", value=shown), "number muted")
+
+
+def _permission_row(
+    context: Context, operation: Operation, permission: Permission | None, price: int
+) -> list[Cell]:
+    say, title = context.say, Cell(context.say(operation.title))
+    if permission is None:
+        return [title, Cell(say("not enabled"), tone="bad"), Cell(""), Cell("")]
+    return [
+        title,
+        Cell(say("may call"), tone="good"),
+        _own_or_common(say, permission.price, price, operation.balance_unit),
+        _own_or_common(say, permission.rate_limit, context.services.settings.rate_limit),
+    ]
+
+
+async def permission_blocks(context: Context, account: Account) -> list[Block]:
+    say = context.say
+    held = {each.operation: each for each in await list_permissions(context.database, account.id)}
+    states = await operation_states(context.database)
+    table = Table(
+        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
+        [
+            _permission_row(context, each, held.get(each.name), common_price(each, states))
+            for each in OPERATIONS
+        ],
+        title=say("Operations"),
+    )
+    choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
+    form = Form(
+        f"{ACCOUNT}/permission",
+        say("Save"),
+        [
+            Field("operation", say("Operation"), "select", "*", choices),
+            Field(
+                "state",
+                say("State"),
+                "select",
+                "may",
+                [("may", say("may call")), ("not", say("not enabled"))],
+            ),
+            Field(
+                "price",
+                say("Price in credits or calls"),
+                "number",
+                placeholder=say("common"),
+                least=0,
+            ),
+            Field("rate", say("Calls a second"), "number", placeholder=say("common"), least=1),
+        ],
+        hidden={"account": account.id},
+        title=say("Enable operations, set prices and rates"),
+        is_line=True,
+    )
+    return [table, form]
+
+
+def _wanted(context: Context) -> tuple[list[str], Permission | None]:
+    """The operations of the form, and what the account is to have of each; None for nothing."""
+    say, wanted = context.say, context.form.get("operation", "")
+    names = [each.name for each in OPERATIONS] if wanted == "*" else [wanted]
+    if not set(names) <= BY_NAME.keys():
+        raise PageError(400, "There is no such operation", "Choose one of the list.")
+    if context.form.get("state") != "may":
+        return names, None
+    price = context.optional_number("price", say("Price"), PRICE_MAX)
+    rate = context.optional_number("rate", say("Calls a second"), RATE_MAX)
+    check_price(price)
+    check_rate(rate)
+    return names, Permission(wanted, price, rate)
+
+
+def _terms(
+    context: Context,
+    operation: Operation,
+    held: Permission | None,
+    states: Mapping[str, OperationState],
+) -> str:
+    """What an account has of an operation, in a few words."""
+    say = context.say
+    if held is None:
+        return say("not enabled")
+    common = common_price(operation, states)
+    return say(
+        "{price}, calls a second: {rate}",
+        price=_own_or_common(say, held.price, common, operation.balance_unit).text,
+        rate=_own_or_common(say, held.rate_limit, context.services.settings.rate_limit).text,
+    )
+
+
+async def _changes(
+    context: Context, held: Mapping[str, Permission], after: Mapping[str, Permission | None]
+) -> AsyncIterator[str]:
+    states = await operation_states(context.database)
+    for name, permission in after.items():
+        if held.get(name) != permission:
+            operation = BY_NAME[name]
+            yield context.say(
+                "{operation}: {before} → {after}",
+                operation=context.say(operation.title),
+                before=_terms(context, operation, held.get(name), states),
+                after=_terms(context, operation, permission, states),
+            )
+
+
+async def permission_act(context: Context) -> Response:
+    say, account = context.say, await known_account(context, context.form.get("account", ""))
+    names, given = _wanted(context)
+    database = context.database
+    held = {each.operation: each for each in await list_permissions(database, account.id)}
+    after = {
+        name: given and Permission(name, given.price, given.rate_limit)
+        for name in names
+        if given is not None or name in held
+    }
+    changes = [line async for line in _changes(context, held, after)]
+    is_replaced = any(held.get(name, after[name]) != after[name] for name in after)
+    # What was asked about may have been disabled since: it is not enabled again unasked.
+    if is_replaced or (changes and "sure" in context.form):
+        context.confirm(
+            say(
+                "This changes what {account} has:\n{changes}",
+                account=account.name,
+                changes="\n".join(changes),
+            ),
+            say("Save"),
+            is_exact=True,
+        )
+    for name, permission in after.items():
+        if permission is None:
+            await revoke_grant(database, account.id, name, context.runtime)
+        else:
+            await grant(database, account.id, permission, context.runtime)
+    return context.go(ACCOUNT, id=account.id, said="permission")

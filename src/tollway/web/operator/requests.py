@@ -14,17 +14,18 @@ from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Field, Form, Link, Notice
+from tollway.web.blocks import Field, Form, Link
 from tollway.web.call_log import call_log
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
-from tollway.web.wording import amount, grouped, one_line
+from tollway.web.wording import amount, grouped, one_line, sentence
 
 PATH = "/operator/requests"
 _REQUEST_ID = re.compile(r"[0-9a-f]{26}")
 ONE = "/operator/request"
 REFUND = f"{ONE}/refund"
+_SAID = {"refunded": sentence("The call is refunded.")}
 
 
 async def show_requests(context: Context) -> Response:
@@ -42,10 +43,9 @@ async def show_requests(context: Context) -> Response:
 async def show_request(context: Context) -> Response:
     say, receipt = context.say, await wanted_receipt(context, None, context.query("id"))
     account = await find_account(context.database, receipt.account_id)
-    blocks = await receipt_blocks(context, receipt, ONE)
-    if context.query("said") == "refunded":
-        blocks.insert(0, Notice(say("The call is refunded."), "good"))
-    if _is_refundable(receipt) and account.closed_at_s is None:
+    blocks = [*context.reported(_SAID), *await receipt_blocks(context, receipt)]
+    is_refundable = receipt.outcome is Outcome.CHARGED and receipt.refund is None
+    if is_refundable and account.closed_at_s is None:
         blocks.append(_refund_form(context, receipt))
     return context.page(
         say(title_of(receipt.operation)),
@@ -56,14 +56,10 @@ async def show_request(context: Context) -> Response:
     )
 
 
-def _is_refundable(receipt: Receipt) -> bool:
-    return receipt.outcome is Outcome.CHARGED and receipt.refund is None
-
-
 def _refund_form(context: Context, receipt: Receipt) -> Form:
     say, cost = context.say, receipt.amount
     button = say("Refund {amount}", amount=amount(say, receipt.unit or "", cost))
-    fields = [Field("note", say("Reason"), is_required=True, length_max=200)]
+    fields = [reason_field(context)]
     if cost > 1:
         button = say("Refund")
         part = Field(
@@ -101,16 +97,13 @@ def _given_back(context: Context, receipt: Receipt) -> int:
 
 
 async def refund_act(context: Context) -> Response:
-    say, note = context.say, context.form.get("note", "")
+    say = context.say
     receipt = await wanted_receipt(context, None, context.form.get("id", ""))
     unit = receipt.unit
     if unit is None or receipt.outcome is not Outcome.CHARGED:
         raise PageError(409, "That is not possible", "The call was not charged.")
     given_back = _given_back(context, receipt)
-    if not note.strip():
-        raise PageError(
-            400, "A reason is missing", "Fill in the field {field}.", field=say("Reason")
-        ).at("note")
+    note = given_reason(context)
     account = await find_account(context.database, receipt.account_id)
     before = await amount_left(context.database, account.id, unit)
     context.confirm(

@@ -1,20 +1,58 @@
-"""Shops and users, with a search; the consents that they gave, and revoking one."""
+"""Shops and users: the list, and one with its owner's login and the consents that it gave; giving
+one in its name, and revoking one."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from starlette.responses import Response
 
-from tollway.consent.grants import NamedGrant, find_grant, grants_page, revoke_grant
-from tollway.consent.owners import owners_page
+from tollway.consent.erasures import ask_erasure, find_erasure
+from tollway.consent.grants import (
+    GrantRequest,
+    NamedGrant,
+    find_grant,
+    give_grant,
+    grants_of_owner,
+    grants_page,
+    revoke_grant,
+)
+from tollway.consent.owners import (
+    Owner,
+    add_owner,
+    credential_of,
+    find_owner,
+    owners_page,
+    sign_out_everywhere,
+)
 from tollway.contract.operation import OwnerKind
-from tollway.web.account_parts import grants_after, older_grants, scope_title
+from tollway.ledger.usage import DAY_S
+from tollway.operations.orders.storage import last_change_of
+from tollway.web.account_parts import CONSENTED, grants_after, position_of_grant, scope_title
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Empty, Field, Filters, Form, Link, Table
-from tollway.web.wording import sentence, sentences
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Empty,
+    Facts,
+    Field,
+    Filters,
+    Form,
+    Link,
+    Notice,
+    Secret,
+    Table,
+)
+from tollway.web.erasure_page import TYPED, WHAT, erasure_state
+from tollway.web.lists import BEGIN, ListPart, list_part, page_part
+from tollway.web.operator.tables import known_account
+from tollway.web.page_errors import PageError
+from tollway.web.wording import counted, sentence, sentences
 
 PATH = "/operator/shops"
 SHOP = "/operator/shop"
 CONSENTS = "/operator/consents"
+_DAYS_MAX = 36_500
 KINDS = {OwnerKind.SHOP: sentence("shop"), OwnerKind.USER: sentence("user")}
 
 
@@ -22,6 +60,7 @@ async def show_shops(context: Context) -> Response:
     say, text = context.say, context.query("q")
     after = context.query("after").partition(":")
     found = await owners_page(context.database, text, (after[0], after[2]), PAGE_ROWS + 1)
+    part = page_part(context, found, PATH, lambda last: f"{last.kind}:{last.id}", q=text)
     rows = [
         [
             Cell(each.name, href=address(SHOP, kind=each.kind, shop=each.id)),
@@ -30,20 +69,16 @@ async def show_shops(context: Context) -> Response:
             Cell(each.login, "mono"),
             context.time(each.added_at_s),
         ]
-        for each in found[:PAGE_ROWS]
+        for each in part.rows
     ]
-    older = ""
-    if len(found) > PAGE_ROWS:
-        last = found[PAGE_ROWS - 1]
-        older = address(PATH, q=text, after=f"{last.kind}:{last.id}")
     none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
     table = Table(
         [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
         rows,
         Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
-        older=older,
-        newest=address(PATH, q=text) if after[0] else "",
+        older=part.next,
+        newest=part.first,
         is_by_name=True,
     )
     actions = [Link(say("All consents"), CONSENTS)]
@@ -73,42 +108,231 @@ def _add_form(context: Context) -> Form:
     )
 
 
+async def add_act(context: Context) -> Response:
+    form = context.form
+    if form.get("kind") not in set(OwnerKind):
+        raise PageError(400, "There is no such kind", "Choose one of the list.")
+    wanted = Owner(
+        form["kind"],
+        form.get("id", "").strip(),
+        form.get("name", "").strip(),
+        form.get("shop_code", "").strip() or None,
+        form.get("login", ""),
+        0,
+    )
+    # A password that is not known to anyone, until the owner has chosen one behind the link.
+    async with context.web.aside():
+        added = await add_owner(
+            context.database, context.runtime, wanted, secrets.token_urlsafe(32)
+        )
+    # What is sent from the new page comes back to it.
+    view = context.visit.view.from_page(address(SHOP, kind=added.kind, shop=added.id))
+    context = replace(context, visit=replace(context.visit, view=view))
+    return await _shop_page(context, added, await _password_link(context, added))
+
+
+async def _wanted(context: Context) -> Owner:
+    return await find_owner(
+        context.database, context.form.get("kind", ""), context.form.get("shop", "")
+    )
+
+
+async def show_shop(context: Context) -> Response:
+    return await _shop_page(context, await _wanted(context))
+
+
+async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
+    say, named = context.say, {"kind": shop.kind, "shop": shop.id}
+    facts = [
+        (say("Kind"), Cell(say(KINDS[OwnerKind(shop.kind)]))),
+        (say("Id"), Cell(shop.id, "mono")),
+        (say("Login of its owner"), Cell(shop.login, "mono")),
+        (say("Shop code"), Cell(shop.shop_code or "–", "mono")),
+        (say("Added"), context.time(shop.added_at_s)),
+    ]
+    links = [
+        Link(say("Link for a new password"), context.question(f"{SHOP}/password", **named)),
+        Link(say("Sign out everywhere"), context.question(f"{SHOP}/sign-out", **named)),
+    ]
+    is_erasing = False
+    if shop.kind == OwnerKind.SHOP:
+        erasure = await find_erasure(context.database, shop.id)
+        is_erasing = erasure is not None and erasure.finished_at_s is None
+        if not is_erasing:
+            erase = context.question(f"{SHOP}/erase", **named)
+            links.append(Link(say("Erase receivers"), erase))
+        if erasure is not None:
+            facts.append((say("Receivers"), Cell(erasure_state(erasure, context.web.zone, say))))
+    grants = await grants_of_owner(context.database, shop.kind, shop.id)
+    part = list_part(grants, context.query(BEGIN), SHOP, named)
+    blocks: list[Block] = [
+        *first,
+        Facts(facts, say("Details"), links=links),
+        consents_table(context, part, say("No account may use its data."), title=say("Consents")),
+    ]
+    if scopes := _scopes(shop.kind):
+        titled = [(scope, say(title)) for scope, title in scopes.items()]
+        blocks.append(_consent_form(context, titled, named))
+    return context.page(
+        shop.name,
+        blocks,
+        crumbs=[Link(say("Shops"), PATH)],
+        actions=[Link(say("Requests"), address("/operator/requests", shop=shop.id))],
+        live_s=5 if is_erasing else 0,
+    )
+
+
+def _consent_form(
+    context: Context, scopes: Sequence[tuple[str, str]], named: Mapping[str, str]
+) -> Form:
+    say = context.say
+    return Form(
+        f"{SHOP}/consent",
+        say("Give consent"),
+        [
+            Field("account", say("Account"), is_required=True, length_max=100),
+            Field("scope", say("What"), "select", choices=scopes),
+            Field(
+                "days",
+                say("Days"),
+                "number",
+                placeholder=str(context.services.settings.consent_days),
+            ),
+        ],
+        hidden=named,
+        title=say("Give a consent in the owner's name"),
+        note=say("For example one that was signed on paper. The owner sees it."),
+        is_line=True,
+        is_folded=True,
+    )
+
+
+def _scopes(kind: str) -> dict[str, str]:
+    """What a shop or user can allow, and the title of the operation that it is for."""
+    return {scope: title for (whose, scope), (_, title) in CONSENTED.items() if whose == kind}
+
+
+async def consent_act(context: Context) -> Response:
+    say, shop, scope = context.say, await _wanted(context), context.form.get("scope", "")
+    days = context.optional_number("days", say("Days")) or context.services.settings.consent_days
+    scopes = _scopes(shop.kind)
+    if scope not in scopes or not 1 <= days <= _DAYS_MAX:
+        wrong = PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+        raise wrong.at("days" if scope in scopes else "scope")
+    account = await known_account(context, context.form.get("account", "").strip())
+    context.confirm(
+        counted(
+            say,
+            days,
+            sentence("{account} may use the data of {shop} for {count} day: {what}."),
+            sentence("{account} may use the data of {shop} for {count} days: {what}."),
+            account=account.name,
+            shop=shop.name,
+            what=say(scopes[scope]),
+        ),
+        say("Give consent"),
+    )
+    await give_grant(
+        context.database,
+        context.runtime,
+        GrantRequest(account.id, shop.kind, shop.id, scope),
+        lifetime_s=days * DAY_S,
+        granted_by="operator",
+    )
+    return context.go(SHOP, kind=shop.kind, shop=shop.id)
+
+
+async def _password_link(context: Context, shop: Owner) -> Secret:
+    say, found = context.say, await credential_of(context.database, shop.kind, shop.id)
+    assert found is not None
+    made = await context.services.password_links.make(context.database, context.runtime, found)
+    return Secret(
+        say("Send this link to {name}", name=shop.name),
+        made.url,
+        say(
+            "It lets the owner choose a new password, once. It is not shown again, and the ones "
+            "before it have ended."
+        ),
+    )
+
+
+async def password_act(context: Context) -> Response:
+    say, shop = context.say, await _wanted(context)
+    question = say(
+        "Make a link by which the owner of {name} chooses a new password?", name=shop.name
+    )
+    context.confirm(question, say("Make a link"), is_harmless=True)
+    return await _shop_page(context, shop, await _password_link(context, shop))
+
+
+async def sign_out_act(context: Context) -> Response:
+    say, shop = context.say, await _wanted(context)
+    context.confirm(
+        say("Sign the owner of {name} out in all browsers?", name=shop.name), say("Sign out")
+    )
+    await sign_out_everywhere(context.database, context.runtime, shop.login)
+    done = Notice(say("The owner is signed out everywhere."), "good")
+    return await _shop_page(context, shop, done)
+
+
+async def erase_act(context: Context) -> Response:
+    """Asks for the shop's id, typed, before its receivers are erased."""
+    say, shop, named = context.say, await _wanted(context), context.form
+    if shop.kind != OwnerKind.SHOP:
+        raise PageError(404, "There is no such page", "Only a shop has receivers.")
+    is_sent = context.request.method == "POST"
+    if is_sent and named.get("typed", "").strip() == shop.id:
+        await ask_erasure(context.database, context.runtime, shop.id, last_change_of)
+        return context.go(SHOP, kind=shop.kind, shop=shop.id)
+    form = Form(
+        f"{SHOP}/erase",
+        say("Erase receivers"),
+        [Field("typed", say(TYPED, id=shop.id), is_required=True, length_max=64)],
+        hidden={"kind": shop.kind, "shop": shop.id},
+        note=say(" ").join((say(WHAT), say("It cannot be undone."))),
+        problem=say("This is not the id of the shop.") if is_sent else "",
+        tone="warn",
+    )
+    crumbs = [
+        Link(say("Shops"), PATH),
+        Link(shop.name, address(SHOP, kind=shop.kind, shop=shop.id)),
+    ]
+    title = say("Erase the receivers of {name}", name=shop.name)
+    return context.page(title, [form], status=400 if is_sent else 200, crumbs=crumbs)
+
+
 async def show_consents(context: Context) -> Response:
     say, text = context.say, context.query("q")
-    last = grants_after(context)
-    found = await grants_page(context.database, text, last, PAGE_ROWS + 1)
+    found = await grants_page(context.database, text, grants_after(context), PAGE_ROWS + 1)
+    part = page_part(context, found, CONSENTS, position_of_grant, q=text)
     none = say("No shop or account matches.") if text else say("No shop has given consent.")
     table = consents_table(
         context,
-        found[:PAGE_ROWS],
+        part,
         none,
         filters=Filters(CONSENTS, [Field("q", say("Id of a shop, or account"), "search", text)]),
-        older=older_grants(CONSENTS, text, found),
-        newest=address(CONSENTS, q=text) if last else "",
     )
     return context.page(say("Consents"), [table], crumbs=[Link(say("Shops"), PATH)])
 
 
 def consents_table(
     context: Context,
-    grants: Sequence[NamedGrant],
+    part: ListPart[NamedGrant],
     none: str,
     *,
     filters: Filters | None = None,
     title: str = "",
-    older: str,
-    newest: str,
 ) -> Table:
     say = context.say
     titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
     return Table(
         [*map(say, titles), ""],
-        [_row(context, each) for each in grants],
+        [_row(context, each) for each in part.rows],
         Empty(none),
         title=title,
         filters=filters,
-        older=older,
-        newest=newest,
+        older=part.next,
+        newest=part.first,
     )
 
 

@@ -45,7 +45,7 @@ async def show_nodes(context: Context) -> Response:
         context,
         sentences("Node", "State", "Version", "Schema", "Connections", "Replica behind", "Seen"),
         [_node_row(context, each, newest) for each in nodes],
-        "tollway serve",
+        command="tollway serve",
     )
     return context.page(say("Nodes"), [table])
 
@@ -129,7 +129,6 @@ def _report_blocks(context: Context, report: _Report) -> list[Block]:
             ]
             for each in report.checks
         ],
-        "",
         say("Checks"),
     )
     if not report.breaches:
@@ -146,7 +145,6 @@ def _report_blocks(context: Context, report: _Report) -> list[Block]:
             ]
             for each in report.breaches
         ],
-        "",
         say("What is wrong"),
     )
     return [breaches, checks]
@@ -236,7 +234,7 @@ async def show_settings(context: Context) -> Response:
                 Cell(say(field.metadata["meaning"])),
             ]
         )
-    table = plain_table(context, sentences("Setting", "Value", "Set by", "Meaning"), rows, "")
+    table = plain_table(context, sentences("Setting", "Value", "Set by", "Meaning"), rows)
     lead = say("Read-only: set them in the environment or in tollway.toml, then restart.")
     return context.page(say("Settings"), [table], lead=lead)
 

@@ -4,9 +4,10 @@ import re
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
+from tollway.ledger.entries import NOTE_MAX, checked_note
 from tollway.ledger.trail import note_act
 from tollway.web.area import Context
-from tollway.web.blocks import Cell, Empty, Table
+from tollway.web.blocks import Cell, Empty, Field, Table
 from tollway.web.page_errors import PageError
 
 
@@ -14,9 +15,9 @@ def plain_table(
     context: Context,
     titles: tuple[str, ...],
     rows: list[list[Cell]],
-    command: str,
     title: str = "",
     none: str = "",
+    command: str = "",
 ) -> Table:
     """A table that says in `none` why there are no rows, and which command makes one."""
     say = context.say
@@ -41,6 +42,21 @@ async def known_account(context: Context, wanted: str) -> Account:
             "No account has the name or id {account}: look it up under Accounts.",
             account=wanted,
         ).at("account") from None
+
+
+def reason_field(context: Context) -> Field:
+    """Why a person changes a balance."""
+    return Field("note", context.say("Reason"), is_required=True, length_max=NOTE_MAX)
+
+
+def given_reason(context: Context) -> str:
+    """What was typed there; programs need give none."""
+    note = checked_note(context.form.get("note", ""))
+    if not note:
+        raise PageError(
+            400, "A reason is missing", "Fill in the field {field}.", field=context.say("Reason")
+        ).at("note")
+    return note
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:

@@ -10,7 +10,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
-from tollway.web.list_parts import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoke
 from tollway.web.operator.accounts import ONE, PATH, account_page, find_wanted
 from tollway.web.page_errors import PageError

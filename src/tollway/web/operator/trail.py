@@ -10,7 +10,7 @@ from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Link, Table
-from tollway.web.csv_files import before_number
+from tollway.web.lists import before_number, page_part
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
@@ -77,14 +77,16 @@ _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 
 
 async def show_trail(context: Context) -> Response:
-    say, of, before = context.say, context.query("of"), context.query("before")
-    found = await newest_acts(
-        context.database, PAGE_ROWS + 1, of=of, before_number=before_number(context)
-    )
-    acts = found[:PAGE_ROWS]
+    say, of, before = context.say, context.query("of"), before_number(context)
+    found = await newest_acts(context.database, PAGE_ROWS + 1, of=of, before_number=before)
+    part = page_part(context, found, TRAIL, lambda last: last.number, "before", of=of)
     names = await names_of(
         context.database,
-        (each.subject[len(_OF_ACCOUNT) :] for each in acts if each.subject.startswith(_OF_ACCOUNT)),
+        (
+            each.subject[len(_OF_ACCOUNT) :]
+            for each in part.rows
+            if each.subject.startswith(_OF_ACCOUNT)
+        ),
     )
     rows = [
         [
@@ -100,15 +102,15 @@ async def show_trail(context: Context) -> Response:
             ),
             Cell(_change(context, each), title=each.after or each.before or ""),
         ]
-        for each in acts
+        for each in part.rows
     ]
     titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
     table = Table(
         [*map(say, titles)],
         rows,
         Empty(say("No act is recorded yet.")),
-        older=address(TRAIL, of=of, before=acts[-1].number) if len(found) > PAGE_ROWS else "",
-        newest=address(TRAIL, of=of) if before else "",
+        older=part.next,
+        newest=part.first,
     )
     lead, actions = say("Every act of an operator, never changed."), []
     if of:

@@ -5,7 +5,7 @@ import asyncio
 from starlette.responses import Response
 
 from tollway.carriers import CarrierError
-from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.drawing import find_fonts
 from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.layout import style_of
 from tollway.carriers.labels.print_data import label_of

@@ -163,9 +163,4 @@ def _yes(message: Message, number: str, routing: dict[str, Any] | None) -> dict[
 
 
 def _no(message: Message, code: str, words: str) -> dict[str, Any]:
-    return {
-        "success": False,
-        "objectId": message.object_id,
-        "errorCode": code,
-        "errorMsg": words,
-    }
+    return {"success": False, "objectId": message.object_id, "errorCode": code, "errorMsg": words}

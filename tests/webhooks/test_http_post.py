@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.support.certificates import self_signed
-from tollway.webhooks import sending
+from tollway.webhooks import http_post
 
 pytestmark = pytest.mark.sqlite
 
@@ -49,7 +49,7 @@ class TlsReceiver:
 
     def status(self, host: str) -> int:
         url = httpx2.URL(f"https://{host}:{self.port}/hook?a=b")
-        return asyncio.run(sending.post(url, "127.0.0.1", {}, b"{}", 10.0))
+        return asyncio.run(http_post.post(url, "127.0.0.1", {}, b"{}", 10.0))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_to_a_certificate_of_no_authority_nothing_is_sent(receiver: TlsReceiver)
 def test_a_trusted_certificate_must_be_of_the_host(
     receiver: TlsReceiver, pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "_trust", lambda: ssl.create_default_context(cafile=pem))
+    monkeypatch.setattr(http_post, "_trust", lambda: ssl.create_default_context(cafile=pem))
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         receiver.status("other.example")
     assert receiver.arrived == b""

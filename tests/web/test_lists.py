@@ -17,7 +17,7 @@ from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database
 from tollway.web.area import PAGE_ROWS
-from tollway.web.list_parts import list_part
+from tollway.web.lists import list_part
 
 
 @given(st.integers(0, 200), st.integers(1, 60))
