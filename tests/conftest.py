@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.constants_ast import constants_from_module
 
 import tollway
 from tests.support.authorities import load_authorities_once
@@ -146,6 +147,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # All that was collected stays: it is not looked through for garbage again and again.
     gc.collect()
     gc.freeze()
+    gc.enable()
     now = datetime.now(ZONE)
     midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), ZONE)
     left_s = (midnight - now).total_seconds()
@@ -156,11 +158,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Has the processes of a run compile the tests of a fresh clone once, and not each all of them:
-    each begins with others, and finds the rest compiled."""
+    """Has the processes of a run do once, and not each for itself, what a fresh clone lacks: to
+    compile the tests, and to look through the sources. Each begins with others, and finds the rest
+    done."""
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
+    # Until all tests are collected: hardly anything of what is made for them is garbage.
+    gc.disable()
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
     asked = [Path(each).resolve() for each in session.config.args]
     files = sorted(file for each in asked for file in each.rglob("test_*.py"))
@@ -168,6 +173,10 @@ def pytest_collection(session: pytest.Session) -> None:
         # Whether it fails or skips itself is seen when its tests are collected.
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(file.relative_to(_TESTS.parent).with_suffix("").parts))
+    # Hypothesis looks through the sources for constants to try, and keeps what it found as well.
+    sources = sorted(each for each in sys.modules if each.partition(".")[0] == tollway.__name__)
+    for source in sources[number::count]:
+        constants_from_module(sys.modules[source])
 
 
 @pytest.hookimpl(optionalhook=True)
