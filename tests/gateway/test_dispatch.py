@@ -388,3 +388,17 @@ def test_no_request_is_forgotten_while_threads_add_more() -> None:
         assert all(each.sent == HEAD_AND_BODY for some in requests for each in some)
 
     run(lambda _: ANSWER, use)
+
+
+def test_a_request_that_cannot_be_told_from_others_ends_no_other() -> None:
+    async def use(dispatcher: Dispatcher) -> None:
+        requests = [Request(number) for number in range(5)]
+        requests[2].scope = {}
+        for each in requests:
+            dispatcher.add(each)
+        others = [each for each in requests if each is not requests[2]]
+        await until(lambda: all(each.sent for each in others))
+        assert [type(each) for each in requests[2].errors] == [KeyError]
+        assert requests[2].sent == []
+
+    run(lambda _: ANSWER, use)

@@ -21,6 +21,7 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.pipeline.bodies import Message
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.http import Request
+from tollway.pipeline.perform import Perform
 from tollway.pipeline.steps import Waiting, answer_of
 
 pytestmark = pytest.mark.sqlite
@@ -109,11 +110,11 @@ def test_each_has_its_own_answer_in_the_order_of_the_requests(
     in_gateway(own_store, monkeypatch, work)
 
 
+@pytest.mark.parametrize("mistake", [ValueError("a mistake"), asyncio.CancelledError()])
 def test_a_mistake_in_the_answer_of_one_ends_no_other(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date, mistake: BaseException
 ) -> None:
     payers = [new_caller(own_store) for _ in range(3)]
-    mistake = ValueError("a mistake")
 
     async def work(gateway: Gateway) -> None:
         enveloper: Any = gateway._pipeline._enveloper
@@ -129,7 +130,8 @@ def test_a_mistake_in_the_answer_of_one_ends_no_other(
         requests = [analysis(each.token, today) for each in payers]
         # The first calls of a token wait for its account, the next ones for their charge alone.
         for _ in range(2):
-            assert await codes_of(gateway, requests) == [0, mistake, 0]
+            first, second, third = await codes_of(gateway, requests)
+            assert (first, type(second), third) == (0, type(mistake), 0)
         assert gateway.edge.in_hand == set()
 
     in_gateway(own_store, monkeypatch, work)
@@ -138,3 +140,25 @@ def test_a_mistake_in_the_answer_of_one_ends_no_other(
             lambda database, payer=payer: list_balances(database, payer.account_id)
         )
         assert [each.amount for each in balances] == [98]
+
+
+def test_a_call_that_is_cancelled_in_a_stage_ends_no_other(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date
+) -> None:
+    payers = [new_caller(own_store) for _ in range(3)]
+    whole = Perform.__call__
+
+    def perform(stage: Perform, call: Call) -> object:
+        if call.caller.account_id == payers[1].account_id:
+            raise asyncio.CancelledError
+        return whole(stage, call)
+
+    monkeypatch.setattr(Perform, "__call__", perform)
+
+    async def work(gateway: Gateway) -> None:
+        requests = [analysis(each.token, today) for each in payers]
+        for _ in range(2):
+            first, second, third = await codes_of(gateway, requests)
+            assert (first, type(second), third) == (0, asyncio.CancelledError, 0)
+
+    in_gateway(own_store, monkeypatch, work)

@@ -93,11 +93,14 @@ class Dispatcher:
                 requests: list[Request] = []
                 for _ in range(count):
                     watcher = waiting.popleft()
-                    if is_call is not None and is_call(watcher.scope):
-                        calls.append(watcher)
-                        requests.append((watcher.scope, watcher.proto.receive))
-                    else:
-                        self._add_other(watcher)
+                    try:
+                        if is_call is not None and is_call(watcher.scope):
+                            requests.append((watcher.scope, watcher.proto.receive))
+                            calls.append(watcher)
+                        else:
+                            self._add_other(watcher)
+                    except Exception as error:
+                        self._fail(watcher, error)
                 self._work_on(calls, partial(self._application.edge.begin, requests))
         finally:
             # Before the last look: what is added after it is then due again.
@@ -130,10 +133,11 @@ class Dispatcher:
         self._ready.append((watcher, waiting))
 
     def _go_on_all(self) -> None:
-        ready, self._ready = self._ready, []
-        for start in range(0, len(ready), _TOGETHER_MAX):
-            watchers, waiting = zip(*ready[start : start + _TOGETHER_MAX], strict=True)
-            self._work_on(watchers, partial(self._application.edge.go_on, waiting))
+        ready, self._ready = self._ready[:_TOGETHER_MAX], self._ready[_TOGETHER_MAX:]
+        if self._ready:
+            self._loop.call_soon(self._go_on_all)
+        watchers, waiting = zip(*ready, strict=True)
+        self._work_on(watchers, partial(self._application.edge.go_on, waiting))
 
     def _work_on(self, watchers: Sequence[Watcher], work: Callable[[], list[Progress]]) -> None:
         """Works on calls together. Those that have an answer then are answered together: each one

@@ -219,7 +219,7 @@ class Gateway:
         await self.worker.close()
         await self.upkeep.close()
         try:
-            await self.upkeep.tidy()
+            await self.upkeep.record_use()
             await self._presence.end()
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)

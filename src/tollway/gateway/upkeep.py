@@ -87,10 +87,10 @@ class Upkeep:
         await self._readiness.problem()
 
     async def tidy(self) -> None:
-        """The short part of the regular work, also done before a stop."""
+        """The short part of the regular work."""
         now_ms = Runtime().at_ms()
         await self._try("presence", "reporting this node", self._presence.refresh(now_ms))
-        await self._try("token_use", "storing when tokens were used", self._record_use())
+        await self.record_use()
         swept = sweep_kept(self._database, now_ms)
         await self._try("kept_answers", "sweeping kept answers", swept)
         await self._try("sandbox", "sweeping the sandbox", self._sandbox.sweep())
@@ -119,6 +119,10 @@ class Upkeep:
 
     async def close(self) -> None:
         await self._deliverer.close()
+
+    async def record_use(self) -> None:
+        """Stores when tokens were used, which no other node knows; also done before a stop."""
+        await self._try("token_use", "storing when tokens were used", self._record_use())
 
     async def _record_use(self) -> None:
         used = self._authenticate.take_used()

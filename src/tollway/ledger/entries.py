@@ -134,7 +134,7 @@ def checked_note(note: str) -> str:
     """A note without the spaces around it; raises LedgerError if no list could show it."""
     note = note.strip()
     if len(note) > NOTE_MAX:
-        raise LedgerError("A note has {most} characters at most.", most=NOTE_MAX, note=note)
+        raise LedgerError("A note has {most} characters at most.", most=NOTE_MAX)
     return note
 
 

@@ -37,6 +37,7 @@ class PendingCharge(msgspec.Struct, eq=False):
 
     def resume(self) -> Awaitable[None] | None:
         """Goes on with the stage that waited for it; most do nothing more."""
+        assert self._is_done
         outcome = self._outcome
         if isinstance(outcome, BaseException):
             # Raises it.

@@ -134,7 +134,11 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         [progress] = self.begin([(scope, receive)])
-        await self.send(await answer_of(progress, self.go_on), receive, send)
+        try:
+            answer = await answer_of(progress, self.go_on)
+        finally:
+            self.in_hand.discard(scope["client"])
+        await self.send(answer, receive, send)
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""

@@ -212,6 +212,9 @@ class Pipeline:
                 except Exception as error:
                     found[call] = self._fail(call, step, error)
                     continue
+                except asyncio.CancelledError as cancelled:
+                    found[call] = failing(cancelled)
+                    continue
                 if waiting is None:
                     passed.append(call)
                 elif isinstance(waiting, _PENDING):
@@ -223,7 +226,7 @@ class Pipeline:
         for call in calls:
             try:
                 found[call] = success(call)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 found[call] = failing(error)
 
     def _pass_alone(self, call: Call, step: Step) -> Progress:

@@ -18,7 +18,7 @@ from tollway.store.query import Query
 
 # Rows per commit, at most and at least.
 PIECE = 500
-_PIECE_MIN = 25
+_PIECE_MIN = 100
 _PIECE_S = 0.005
 PAUSE_FACTOR = 3
 _PAUSE_MAX_S = 0.1
