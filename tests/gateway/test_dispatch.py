@@ -390,7 +390,7 @@ def test_no_request_is_forgotten_while_threads_add_more() -> None:
     run(lambda _: ANSWER, use)
 
 
-def test_a_request_that_cannot_be_told_from_others_ends_no_other() -> None:
+def test_a_request_that_is_not_even_read_ends_no_other() -> None:
     async def use(dispatcher: Dispatcher) -> None:
         requests = [Request(number) for number in range(5)]
         requests[2].scope = {}

@@ -40,7 +40,7 @@ def verify(
 
     Give the body exactly as it arrived, and both secrets while one replaces the other.
     """
-    if not isinstance(body, (bytes, bytearray)):
+    if isinstance(body, str):
         raise TypeError("Give the body as the bytes that arrived: decoded, it may be another.")
     sent = {name.lower(): value for name, value in headers.items()}
     message_id, moment = sent.get("webhook-id", ""), sent.get("webhook-timestamp", "")

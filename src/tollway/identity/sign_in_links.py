@@ -37,6 +37,8 @@ from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
 
+_NAME_MAX = 100
+_LOGIN_MIN = 3
 LINK_HOURS = 72
 
 _HOLDS = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
@@ -89,10 +91,6 @@ async def link_holds(reader: Reader, holder: str, text: str, now_s: float) -> bo
 
 def _hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
-
-
-_NAME_MAX = 100
-_LOGIN_MIN = 3
 
 
 class Invitation(msgspec.Struct, frozen=True):

@@ -23,6 +23,9 @@ from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownEr
 from tollway.contract.language import Value
 
 _ANSWER_MAX_BYTES = 64 * 1024
+_READ_MAX_BYTES = 2048
+# Of the answer to one message, with its headers and interim answers.
+_EXCHANGE_MAX_BYTES = 192 * 1024
 _CONNECTING = "connection."
 
 
@@ -88,11 +91,6 @@ async def _answer_to(client: httpx2.AsyncClient, request: httpx2.Request) -> byt
         return bytes(body)
     finally:
         await response.aclose()
-
-
-_READ_MAX_BYTES = 2048
-# Of the answer to one message, with its headers and interim answers.
-_EXCHANGE_MAX_BYTES = 192 * 1024
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):

@@ -23,17 +23,14 @@ from tollway.web.wording import exact_time, sentence
 TOKENS = f"{PATH}/tokens"
 MEMBERS = f"{PATH}/members"
 _GRACE_HOURS = (1, 24, 72, 168)
-_SAID = {
-    "revoked": sentence("The token is revoked: it is refused from the next call on."),
-    "removed": REMOVED,
-}
+_REVOKED = {"revoked": sentence("The token is revoked: it is refused from the next call on.")}
 
 
 async def show_tokens(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
-    blocks = [*closed_notice(context, account), *context.reported(_SAID, *first)]
+    blocks = [*closed_notice(context, account), *context.reported(_REVOKED, *first)]
     blocks.append(
         await tokens_table(
             context,
@@ -128,7 +125,7 @@ async def revoke_act(context: Context) -> Response:
 async def show_members(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
-    blocks = [*closed_notice(context, account), *context.reported(_SAID, *first)]
+    blocks = [*closed_notice(context, account), *context.reported({"removed": REMOVED}, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
     blocks.append(table)
     if context.person.may_invite and account.closed_at_s is None:

@@ -16,10 +16,8 @@ PATH = "/operator/operators"
 FACTORS = "/operator/second-factors"
 _KINDS = {each: each for each in sentences("operator", "member", "shop", "user")}
 _LINK_S = 3600
-_SAID = {
-    "removed": sentence("Removed. They are signed out, and can no longer sign in."),
-    "reset": sentence("The second factor is gone: the password alone signs in."),
-}
+_REMOVED = {"removed": sentence("Removed. They are signed out, and can no longer sign in.")}
+_RESET = {"reset": sentence("The second factor is gone: the password alone signs in.")}
 
 
 async def show_operators(context: Context, *first: Block) -> Response:
@@ -27,7 +25,7 @@ async def show_operators(context: Context, *first: Block) -> Response:
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
-    blocks = context.reported(_SAID, *first)
+    blocks = context.reported(_REMOVED, *first)
     blocks.append(
         Table(
             [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
@@ -137,7 +135,7 @@ async def show_factors(context: Context) -> Response:
     titles = sentences("Kind", "Login", "On since", "Recovery codes left")
     empty = Empty(say("There are no second factors yet."))
     table = Table([*map(say, titles), ""], rows, empty)
-    return context.page(say("All second factors"), [*context.reported(_SAID), table])
+    return context.page(say("All second factors"), [*context.reported(_RESET), table])
 
 
 async def reset_act(context: Context) -> Response:

@@ -30,6 +30,7 @@ from tollway.web.page_errors import PageError
 from tollway.web.wording import Say, amount, grouped, sentences
 
 PATH = "/operator/prices"
+ACCOUNT = "/operator/account"
 
 
 async def show_prices(context: Context) -> Response:
@@ -120,9 +121,6 @@ async def state_act(context: Context) -> Response:
         )
     await set_closed(context.database, operation.name, is_closed=is_closed, runtime=context.runtime)
     return context.go(PATH)
-
-
-ACCOUNT = "/operator/account"
 
 
 def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
