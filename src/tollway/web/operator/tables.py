@@ -51,7 +51,11 @@ def reason_field(context: Context) -> Field:
 
 def given_reason(context: Context) -> str:
     """What was typed there; programs need give none."""
-    note = checked_note(context.form.get("note", ""))
+    try:
+        note = checked_note(context.form.get("note", ""))
+    except LedgerError as error:
+        text = context.said(error.sentence)
+        raise PageError(409, "That is not possible", text).at("note") from None
     if not note:
         raise PageError(
             400, "A reason is missing", "Fill in the field {field}.", field=context.say("Reason")
