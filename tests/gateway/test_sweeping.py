@@ -9,8 +9,8 @@ from tests.support import forks
 from tests.support.clients import OwnClient, new_client, obtain
 from tests.support.counted_writes import CountedWrites
 from tests.support.gateway import Gateway
+from tests.support.in_process import in_gateway
 from tests.support.ledger import CALLS, RUNTIME, new_caller, newest_entry
-from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.clients import _SWEEP, sweep_client_tokens
 from tollway.ledger.tokens import list_tokens
@@ -31,7 +31,7 @@ def _rows(store: Store, client: OwnClient) -> int:
 
 
 def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_the_ledger_stay(
-    own_store: Store, question: dict[str, str]
+    own_store: Store, question: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, recent = new_client(own_store), new_client(own_store)
     old_test, recent_test = (new_client(own_store, kind="test") for _ in range(2))
@@ -51,12 +51,8 @@ def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_the_ledger_
     for client, seconds in ages:
         _age(own_store, client.id, seconds)
     assert gateway.stop() == 0
-    # The regular work is also done when a gateway starts.
-    gateway = Gateway(own_store)
-    eventually(
-        lambda: [_rows(own_store, client) for client, _ in ages], lambda rows: rows == [0, 1, 0, 1]
-    )
-    assert gateway.stop() == 0
+    in_gateway(own_store, monkeypatch, lambda gateway: gateway.upkeep.tidy())
+    assert [_rows(own_store, client) for client, _ in ages] == [0, 1, 0, 1]
     (kept,) = own_store.do(lambda database: list_tokens(database, expired.account_id))
     assert kept.id == expired.token_id
     shown = forks.run(
