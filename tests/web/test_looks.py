@@ -17,6 +17,7 @@ from tests.support.members import new_member
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
+from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.open import OpenDatabase
 from tollway.web.wording import LANGUAGE_COOKIE
 
@@ -103,15 +104,22 @@ def _wrong_in_chinese(page: Page, gateway: Gateway, paths: Sequence[str]) -> dic
     return {f"{path} in Chinese": wrong for path, _, wrong in found if wrong}
 
 
-def _note_long_act(store: Store) -> None:
-    """An act whose names are as long as any may be."""
+def _fill_with_long_values(store: Store, account_id: str) -> None:
+    """An act and an alarm whose names are as long as any may be, and very many refusals."""
 
     async def work(database: OpenDatabase) -> None:
         runtime = Runtime(by="cli by " + "someone" * 9)
         name = "name-of-a-source" * 4
         await note_act(database, runtime, "source rotate", f"source {name}", {"name": name})
+        await note_run(database, f"{PUSH_PREFIX}{name}", 1)
 
     store.do(work)
+    store.run(
+        "INSERT INTO refused_call "
+        "(account_id, request_id, at_ms, operation, code, reason, is_test, more) VALUES "
+        f"('{account_id}', 'many', {Runtime().at_ms()}, 'product_analysis', 400, "
+        "'IDEMPOTENCY_KEY_INVALID', 0, 12345678)"
+    )
 
 
 def _enter_as_owner(page: Page, person: Person) -> None:
@@ -130,7 +138,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     member = aside(lambda: new_member(store, caller.account_id))
     request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
-    aside(lambda: _note_long_act(store))
+    aside(lambda: _fill_with_long_values(store, caller.account_id))
     # Without motion: colours are changed at once.
     page = sign_in(new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), store)
     page.goto(f"/account/enter?link={member.link}")
