@@ -37,19 +37,20 @@ from tollway.telemetry.logs import LogWriter
 
 pytestmark = pytest.mark.sqlite
 
-# Function calls on the thread that serves, some more than were counted; and steps of statements
-# that read, twice as many, because the demo data differs from day to day.
+# Function calls on the thread that serves, some more than were counted, since a timer may come
+# between; and steps of statements that read, twice as many, because the demo data differs from day
+# to day. A call that came alone, as here, also pays for what calls share that came together.
 FROM_ROWS = "product_analysis, not answered before"
 LIMITS = {
-    "product_analysis": (91, 20),
+    "product_analysis": (93, 20),
     FROM_ROWS: (131, 64),
-    "code 401": (36, 0),
-    "code 202": (48, 0),
-    "code 204": (57, 0),
+    "code 401": (39, 0),
+    "code 202": (51, 0),
+    "code 204": (60, 0),
     "coupon_claims": (140, 400),
     # Kept in memory: only the versions are read.
     "promotion_material": (138, 20),
-    "waybills": (186, 20),
+    "waybills": (190, 20),
     "orders": (149, 330),
 }
 WARM_CALLS = 4
