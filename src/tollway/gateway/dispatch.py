@@ -20,7 +20,7 @@ from granian._granian import CallbackScheduler
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer
 from tollway.pipeline.http import Request, messages
-from tollway.pipeline.steps import Progress, Waiting, answer_of
+from tollway.pipeline.steps import Progress, Waiting
 
 # Whether a request is a call.
 CallTest = Callable[[Scope], bool]
@@ -171,15 +171,16 @@ class Dispatcher:
         # As the server does: a task that only waits is referred to by nothing else.
         watcher.taskref(self._loop.create_task(rest))
 
-    async def _finish(self, watcher: Watcher, progress: Progress) -> None:
+    async def _finish(
+        self, watcher: Watcher, progress: Answer | Coroutine[Any, Any, Answer]
+    ) -> None:
         protocol = watcher.proto
-        edge = self._application.edge
         try:
-            answer = await answer_of(progress, edge.go_on)
+            answer = progress if isinstance(progress, Answer) else await progress
             if answer.stream is None:
                 _send(protocol, answer)
             else:
-                await edge.send(answer, protocol.receive, protocol.send)
+                await self._application.edge.send(answer, protocol.receive, protocol.send)
         except BaseException as error:
             watcher.err(error)
             return
