@@ -61,7 +61,7 @@ class CautiousClock:
 
 
 def _ran_s() -> float:
-    """How long the machine runs, asleep or not; nobody sets this clock."""
+    """How long the machine runs, asleep or not; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
