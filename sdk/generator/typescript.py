@@ -172,7 +172,7 @@ def _endpoint(each: Described) -> str:
     request = f"    request: {_type_name(each)}{'' if is_needed else ' = {}'},\n"
     values = "request" if each.parameters else "{}"
     return (
-        f"  /** {each.operation.title}. */\n  {_camel(each.method)}(\n"
+        f"  /** {each.title}. */\n  {_camel(each.method)}(\n"
         f"{request if each.parameters else ''}    options?: CallOptions,\n"
         f"  ): Promise<Answer<{each.payload}>> {{\n"
         f"    return this.call<{each.payload}>({each.operation.name.upper()}, {values}, options);\n"
@@ -209,7 +209,7 @@ def _request_type(each: Described, *, is_loop: bool = False) -> str:
 
 def _method(each: Described) -> str:
     is_waybill = each.operation.name == "waybills"
-    title = f"{each.operation.title}."
+    title = f"{each.title}."
     call = f"this.call<{each.payload}>({each.operation.name.upper()}, request, options)"
     body = f"    return {call};\n"
     if is_waybill:
@@ -233,7 +233,7 @@ def _loop(each: Described) -> str:
     name = each.operation.name.upper()
     return "".join(
         [
-            *_comment(textwrap.wrap(f"{each.operation.title}: {_LOOP_NOTE}", 90), "  "),
+            *_comment(textwrap.wrap(f"{each.title}: {_LOOP_NOTE}", 90), "  "),
             f"  {_camel(each.loop.method)}(\n    filter: {_type_name(each, is_loop=True)},\n"
             "    options?: LoopOptions,\n"
             f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
@@ -245,7 +245,7 @@ def _loop(each: Described) -> str:
 
 def _file_loop(each: Described) -> str:
     assert each.loop is not None
-    text = f"{each.operation.title}: all its records. {FILE_NOTE}"
+    text = f"{each.title}: all its records. {FILE_NOTE}"
     return "".join(
         [
             *_comment(textwrap.wrap(text, 90), "  "),

@@ -10,6 +10,7 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, counted
 from tollway.cli.parameters import AccountArgument, argument, option
+from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
@@ -228,7 +229,7 @@ async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
         rows.append(
             OperationRow(
                 operation=operation.name,
-                title=operation.title,
+                title=in_english(operation.title),
                 method=operation.method,
                 path=operation.path,
                 is_closed=state is not None and state.is_closed,
