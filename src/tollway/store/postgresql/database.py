@@ -244,6 +244,9 @@ class PostgresqlDatabase:
         await self._changes.close()
         await self._pool.close()
 
+    async def make_durable(self) -> None:
+        """A server that was killed does so itself, before it lets anybody in."""
+
     async def schema_revision(self) -> str | None:
         async with self._session() as session:
             return await revision_of(session)

@@ -168,6 +168,10 @@ class SqliteDatabase:
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
+    async def make_durable(self) -> None:
+        """Brings to the disk what a killed process may have committed and not synced."""
+        await self._writer.rewrite_log()
+
     async def close(self) -> None:
         self._writer.close()
         while not self._long_read.acquire(timeout=_INTERRUPT_AGAIN_S):
