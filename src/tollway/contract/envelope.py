@@ -47,8 +47,8 @@ NUMBER_TO_COME: Any = msgspec.Raw(b"%d")
 
 
 def parts_around(data: object) -> tuple[bytes, bytes]:
-    """What comes before and after the items of a payload's one LIST_TO_COME. Each part is a template
-    of its numbers to come; the payload has no text."""
+    """What comes before and after the items of a payload's one LIST_TO_COME, as templates of its
+    numbers to come. Such a payload has no text."""
     head, _, tail = _encoder.encode(data).partition(b"\0")
     return head + b"[", b"]" + tail
 
