@@ -187,8 +187,8 @@ class Edge:
             headers,
             body,
             at_s,
+            scope["client"],
         )
-        call.client = scope["client"]
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))
