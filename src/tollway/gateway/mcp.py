@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse
 from tollway import __version__
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.account.operation import AccountOperation
+from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
@@ -146,13 +147,17 @@ class AgentTools:
         tools = [
             types.Tool(
                 name=name,
-                title=each.title,
-                description=" ".join(f"{each.title}. {each.note} {self._cost(call, each)}".split()),
+                title=in_english(each.title),
+                description=self._described(call, each),
                 input_schema=parameters_schema(each),
             )
             for name, each in self._operations.items()
         ]
         return types.ListToolsResult(tools=tools)
+
+    def _described(self, call: Call, operation: Operation) -> str:
+        title, note = in_english(operation.title), in_english(operation.note)
+        return " ".join(f"{title}. {note} {self._cost(call, operation)}".split())
 
     def _cost(self, call: Call, operation: Operation) -> str:
         if isinstance(operation, AccountOperation):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from tollway.consent.grants import Grant, NamedGrant
+from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
@@ -39,7 +40,7 @@ def units(context: Context) -> list[tuple[str, str]]:
 
 
 # What a shop or user can allow, by its kind and the scope, and the operation it is for.
-CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str]] = {
+CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str | Phrase]] = {
     (each.consent.whose.value, each.consent.scope): (each.consent, each.title)
     for each in OPERATIONS
     if each.consent is not None
