@@ -177,11 +177,14 @@ class AgentTools:
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
         headers = headers_by_name(_own_headers(request))
-        call = Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time())
-        call.client = request.scope["client"]
-        waiting = self._pipeline.authenticate(call)
-        if waiting is not None:
-            await waiting
+        client = request.scope["client"]
+        call = Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time(), client)
+        outcome = self._pipeline.authenticate(call)
+        if isinstance(outcome, Refusal):
+            # Another one: that of the stage is shared, and must not be raised.
+            raise Refusal(outcome.reason)
+        if outcome is not None:
+            await outcome
         return call
 
     async def _answer_call(
