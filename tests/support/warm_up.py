@@ -19,6 +19,7 @@ from jinja2 import Environment
 
 from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
+from tests.support.known_types import know_types
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.gateway import openapi
@@ -50,6 +51,7 @@ def warm_up(folder: str) -> None:
     all_commands()
     use_cheap_passwords()
     load_authorities_once()
+    know_types()
     httpx2.create_ssl_context(trust_env=False)
     for module in _LATE:
         import_module(module)
