@@ -23,8 +23,10 @@ from tests.support.known_types import know_types
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.gateway import openapi
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
+from tollway.store.key_check import has_rows
+from tollway.store.moving.source import sealed_tables
 from tollway.store.query import JointQuery, Query
 from tollway.store.sealing import KEY_BYTES, Sealer
 from tollway.store.sqlite.schema_check import schema_parts
@@ -64,6 +66,8 @@ def warm_up(folder: str) -> None:
     del sys.modules["tollway.__main__"]
     Decode(WITH_COMPANIONS, _ZONE)
     schema_parts()
+    # A gateway that finds no keys asks whether any are needed.
+    has_rows(sealed_tables(ALL_TABLES))
     _compile_queries()
     _compile_templates()
     _describe_operations()
