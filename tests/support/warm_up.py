@@ -8,6 +8,7 @@ import gc
 import io
 import sys
 import typing
+from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from types import CodeType
@@ -46,6 +47,7 @@ _LATE = (
     "tollway.store.postgresql.replica",
 )
 _ZONE = ZoneInfo("Asia/Shanghai")
+_filling: list[object] = []
 
 
 def warm_up(folder: str) -> None:
@@ -78,7 +80,19 @@ def warm_up(folder: str) -> None:
         empty()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
+    _filling.extend(_fill_holes())
     gc.freeze()
+
+
+def _fill_holes() -> Iterator[object]:
+    """Takes the memory that is free between what is loaded: what a fork makes would be put there,
+    and each page be copied for it. Most holes are small."""
+    yield from (object() for _ in range(2_000))
+    yield from map(float, range(2_000))
+    smallest, largest, overhead = 48, 512, sys.getsizeof(b"")
+    for size in range(smallest, largest + 1, 16):
+        free = 500_000 if size <= 64 else 60_000
+        yield from (bytes(size - overhead) for _ in range(free // size))
 
 
 def _compile_queries() -> None:
