@@ -21,7 +21,7 @@ def test_a_fork_finds_every_query_compiled() -> None:
 
 @pytest.mark.postgresql
 def test_the_server_says_the_same_of_types_that_are_known() -> None:
-    async def told() -> list[dict[str, object]]:
+    async def answer() -> list[dict[str, object]]:
         connection = await asyncpg.connect(server_url())
         try:
             types, _ = await ask(connection, list(ARRAYS), 10)
@@ -29,5 +29,5 @@ def test_the_server_says_the_same_of_types_that_are_known() -> None:
             await connection.close()
         return [dict(row) for row in types if row["oid"] in ARRAYS]
 
-    by_number = {row["oid"]: row for row in asyncio.run(told())}
+    by_number = {row["oid"]: row for row in asyncio.run(answer())}
     assert by_number == {array: row_of(array) for array in ARRAYS}
