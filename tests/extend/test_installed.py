@@ -293,7 +293,7 @@ def test_charts_have_a_colour_for_each_of_many_operations() -> None:
     styles = files("tollway.web").joinpath("pages.css").read_text(encoding="utf-8")
     context: Any = SimpleNamespace(say=PLAIN_VIEW.say, number=lambda number: Cell(str(number)))
     names = [f"op{number}" for number in range(12)]
-    calls = dict.fromkeys(names, [1])
+    calls = {key: [1] for key in names}
     many = [replace(SIXTH, name=name) for name in names]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(account_parts, "OPERATIONS", many)
