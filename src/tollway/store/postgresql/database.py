@@ -82,7 +82,7 @@ class PostgresqlDatabase:
 
     dialect = "postgresql"
     is_shared = True
-    reads_at_once = False
+    row_at_once = None
 
     def __init__(
         self,

@@ -46,7 +46,6 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     is_shared = False
-    reads_at_once = True
 
     def __init__(
         self,
@@ -97,6 +96,12 @@ class SqliteDatabase:
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         rows = self._read(query, values)
+        return rows[0] if rows else None
+
+    def row_at_once(self, query: RecordQuery, values: Mapping[str, object]) -> Row | None:
+        began_s = perf_counter()
+        rows = (self._records or self._reader).fetch_all(query, values)
+        self._metrics.read(perf_counter() - began_s)
         return rows[0] if rows else None
 
     async def fetch_long(
