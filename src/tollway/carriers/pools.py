@@ -75,7 +75,7 @@ class _SomeKnownError(Exception):
 
 
 _ADD = ManyRows(waybill_number, Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()))
-# The next numbers of each pool, as many of each: found along the index, which has no more to do if a
+# The next numbers of some pools, as many of each, found along the index: it has no more to do if a
 # pool has many. Each says whether it is on a waybill already: its carrier may have given it before
 # it was loaded.
 _NEXT_EMBEDDED = Query(
