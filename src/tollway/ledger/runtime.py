@@ -42,10 +42,6 @@ class Runtime:
 UNATTENDED = Runtime()
 
 
-# Elsewhere than on Linux, the time asleep is not counted: a jump for this clock, and no harm.
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
 class CautiousClock:
     """The time for what cannot be undone, such as dropping what is old. It follows the machine's
     clock; but where that jumps ahead, it only runs twice as fast until it has caught up. So a clock
@@ -66,7 +62,7 @@ class CautiousClock:
 
 def _ran_s() -> float:
     """How long the machine runs, asleep or not; this clock cannot be set."""
-    return time.clock_gettime(_BOOT_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Calendar:
