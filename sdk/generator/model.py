@@ -9,6 +9,7 @@ import msgspec
 
 from tollway.contract.answer_fields import answer_fields
 from tollway.contract.decoding import declared_fields
+from tollway.contract.language import in_english
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import WITH_COMPANIONS
@@ -35,6 +36,10 @@ class Described(NamedTuple):
     payload: str
     parameters: tuple[Parameter, ...]
     loop: "Loop | None"
+
+    @property
+    def title(self) -> str:
+        return in_english(self.operation.title)
 
 
 class Loop(NamedTuple):
@@ -125,7 +130,13 @@ def loop_parameters(each: Described) -> list[Parameter]:
 def _parameters(operation: Operation) -> tuple[Parameter, ...]:
     hints = get_type_hints(operation.request_type)
     return tuple(
-        Parameter(name, _kind(hints[name]), required, field.meaning, field.kind.expected.en)
+        Parameter(
+            name,
+            _kind(hints[name]),
+            required,
+            in_english(field.meaning),
+            field.kind.expected.en,
+        )
         for name, field, required, _ in declared_fields(operation.request_type)
     )
 

@@ -167,7 +167,7 @@ def _endpoint(each: Described, *, is_async: bool) -> str:
     signature = ", ".join(["self", *(["*"] if values else []), *map(_parameter, each.parameters)])
     return (
         f"\n    {start} {each.method}({signature}) -> {each.payload}:\n"
-        f"{_docstring(each.operation.title + '.', each.parameters)}"
+        f"{_docstring(each.title + '.', each.parameters)}"
         f"        return {wait}self._driver.run(_{each.operation.name.upper()}, {each.payload}, "
         f"{{{values}}})\n"
     )
@@ -200,7 +200,7 @@ def _method(each: Described, *, is_async: bool) -> str:
     note = _CARRIER_NOTE if each.operation.name == "waybills" else ""
     return (
         f"\n    {start} {each.method}(self, *, {signature}) -> {each.payload}:\n"
-        f"{_docstring(each.operation.title + '.' + note, each.parameters)}{body}"
+        f"{_docstring(each.title + '.' + note, each.parameters)}{body}"
     )
 
 
@@ -214,7 +214,7 @@ def _loop(each: Described, *, is_async: bool) -> str:
     values = ", ".join(f"{names.get(p.name, p.name)}={p.name}" for p in parameters)
     ask = f"self._core.asker(_{each.operation.name.upper()}, {each.payload})"
     iterator = "AsyncIterator" if is_async else "Iterator"
-    text = f"{each.operation.title}: all records, each once, also while others arrive."
+    text = f"{each.title}: all records, each once, also while others arrive."
     if "endTime" in each.loop.fixed or each.operation.name == "coupon_claims":
         text += " The time may be longer than 7 days."
     return (
@@ -233,7 +233,7 @@ def _file_loop(each: Described, *, is_async: bool) -> str:
     return (
         f"\n    def {each.method}(self, *, {', '.join(map(_parameter, each.parameters))})"
         f" -> {iterator}[{each.loop.record}]:\n"
-        f"{_docstring(f'{each.operation.title}: all its records. {FILE_NOTE}', each.parameters)}"
+        f"{_docstring(f'{each.title}: all its records. {FILE_NOTE}', each.parameters)}"
         f"        return self._each(file_pages(self._core, {constant}, {each.loop.record}, "
         f"{each.loop.key!r}, {values}))\n"
     )

@@ -18,6 +18,7 @@ from sdk.generator.model import (
     members_of,
     payload_types,
 )
+from tollway import __version__
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation
@@ -52,7 +53,13 @@ def files() -> dict[str, str]:
         "account.ts": _account(),
         "reasons.ts": _reasons(),
         "client.ts": _client(),
+        "version.ts": _version(),
     }
+
+
+def _version() -> str:
+    head = _HEAD.format(purpose="The version of this package, which is that of the gateway.")
+    return f'{head}\nexport const VERSION = "{__version__}";\n'
 
 
 def _camel(name: str) -> str:
@@ -172,7 +179,7 @@ def _endpoint(each: Described) -> str:
     request = f"    request: {_type_name(each)}{'' if is_needed else ' = {}'},\n"
     values = "request" if each.parameters else "{}"
     return (
-        f"  /** {each.operation.title}. */\n  {_camel(each.method)}(\n"
+        f"  /** {each.title}. */\n  {_camel(each.method)}(\n"
         f"{request if each.parameters else ''}    options?: CallOptions,\n"
         f"  ): Promise<Answer<{each.payload}>> {{\n"
         f"    return this.call<{each.payload}>({each.operation.name.upper()}, {values}, options);\n"
@@ -182,14 +189,27 @@ def _endpoint(each: Described) -> str:
 
 def _constant(each: Described) -> str:
     it = each.operation
-    repeats = ""
+    repeats = needs = ""
+    if required := [one.name for one in each.parameters if one.required]:
+        needs = _wrapped_list("needs", required)
     if isinstance(it, AccountOperation):
         repeats = f'  repeats: "{"always" if it.method == "GET" else "unsent"}",\n'
     return (
         f"const {it.name.upper()}: Operation = {{\n"
         f'  name: "{it.charged_as}",\n  method: "{it.method}",\n'
-        f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n{repeats}}};\n'
+        f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n{repeats}{needs}}};\n'
     )
+
+
+def _wrapped_list(name: str, texts: list[str]) -> str:
+    whole = f"  {name}: [{', '.join(_quoted(texts))}],\n"
+    if len(whole) <= 101:
+        return whole
+    return f"  {name}: [\n" + "".join(f"    {each},\n" for each in _quoted(texts)) + "  ],\n"
+
+
+def _quoted(texts: list[str]) -> list[str]:
+    return [f'"{each}"' for each in texts]
 
 
 def _type_name(each: Described, *, is_loop: bool = False) -> str:
@@ -209,7 +229,7 @@ def _request_type(each: Described, *, is_loop: bool = False) -> str:
 
 def _method(each: Described) -> str:
     is_waybill = each.operation.name == "waybills"
-    title = f"{each.operation.title}."
+    title = f"{each.title}."
     call = f"this.call<{each.payload}>({each.operation.name.upper()}, request, options)"
     body = f"    return {call};\n"
     if is_waybill:
@@ -233,11 +253,11 @@ def _loop(each: Described) -> str:
     name = each.operation.name.upper()
     return "".join(
         [
-            *_comment(textwrap.wrap(f"{each.operation.title}: {_LOOP_NOTE}", 90), "  "),
+            *_comment(textwrap.wrap(f"{each.title}: {_LOOP_NOTE}", 90), "  "),
             f"  {_camel(each.loop.method)}(\n    filter: {_type_name(each, is_loop=True)},\n"
             "    options?: LoopOptions,\n"
             f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
-            f"    const ask = this.pages<{each.payload}>({name}, options);\n"
+            f"    const ask = this.pages<{each.payload}>({name}, filter, options);\n"
             f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
         ]
     )
@@ -245,7 +265,7 @@ def _loop(each: Described) -> str:
 
 def _file_loop(each: Described) -> str:
     assert each.loop is not None
-    text = f"{each.operation.title}: all its records. {FILE_NOTE}"
+    text = f"{each.title}: all its records. {FILE_NOTE}"
     return "".join(
         [
             *_comment(textwrap.wrap(text, 90), "  "),

@@ -100,6 +100,13 @@ def test_the_help_loads_no_command() -> None:
     assert "tollway.cli.account" not in loaded
 
 
+def test_an_import_loads_nothing_to_take_the_name_of_its_file(
+    tollway: Command, ledger_store: Store, workplace: Path
+) -> None:
+    (workplace / "orders.jsonl").touch()
+    assert "pydantic" not in loaded_by("import", "orders", str(workplace / "orders.jsonl"))
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
     tollway: Command, ledger_store: Store, form: list[str]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.language import Phrase, preferred_language
+from tollway.contract.language import Phrase, SentenceError, preferred_language
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,10 @@ def test_a_value_is_never_taken_for_a_template(value: str) -> None:
     # What a package says of its fields is a phrase, and may have braces too.
     for each in (value, Phrase(value, value)):
         assert template.fill("en", {"field": each}) == f"<{value}>"
+
+
+def test_an_error_with_a_text_in_both_languages_is_said_in_each() -> None:
+    error = SentenceError(Phrase("The {courier} is shut.", "{快递}已打烊。"))
+    assert str(error) == error.sentence.said("en") == "The {courier} is shut."
+    assert error.sentence.said("zh") == "{快递}已打烊。"
+    assert SentenceError.of(error.sentence).sentence == error.sentence

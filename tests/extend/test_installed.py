@@ -1,10 +1,12 @@
 """Subjects of installed packages: which are taken, and what is wrong with those that are not."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
-from types import ModuleType
+from importlib.resources import files
+from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +15,7 @@ from openapi_spec_validator import validate
 from sqlalchemy import Column, String, Table
 
 from tollway.contract.fields import Choice, Field, Text
+from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.contract.reasons import Reason
 from tollway.gateway.openapi import openapi
@@ -22,6 +25,8 @@ from tollway.operations.orders import SUBJECT as ORDERS
 from tollway.operations.subject import Subject
 from tollway.settings import SettingsError
 from tollway.store.schema import metadata
+from tollway.web import account_parts
+from tollway.web.blocks import Cell
 from tollway.web.reference_parts import fields_of, parameters_of
 from tollway.web.wording import PLAIN_VIEW
 
@@ -39,6 +44,10 @@ class Nothing(msgspec.Struct, frozen=True):
 
 class Undeclared(msgspec.Struct, frozen=True):
     owner_id: str
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(Text(max_length=64), 5)]  # type: ignore[arg-type]
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -117,6 +126,24 @@ def test_an_installed_one_comes_after_the_built_in_ones() -> None:
         (of_wrong_type(unit="credits"), "its unit is 'credits' and no Unit"),
         (of_wrong_type(encoding="query"), "its encoding is 'query' and no Encoding"),
         (of_wrong_type(title=""), "its title is empty"),
+        (of_wrong_type(title=Phrase("Sixth", " ")), "its title is empty"),
+        (
+            of_wrong_type(title=("Sixth", "第六")),
+            "its title is ('Sixth', '第六') and neither a str nor a Phrase",
+        ),
+        (of_wrong_type(note=None), "its note is None and neither a str nor a Phrase"),
+        (
+            subject(replace(SIXTH, consent=replace(NEED, asks=Phrase("try", "")))),
+            "what its consent asks is empty",
+        ),
+        (
+            subject(replace(SIXTH, consent=replace(NEED, asks=b"try"))),  # type: ignore[arg-type]
+            "what its consent asks is b'try' and neither a str nor a Phrase",
+        ),
+        (
+            subject(replace(SIXTH, request_type=Wrong)),
+            "the meaning of owner_id is 5 and neither a str nor a Phrase",
+        ),
         (of_wrong_type(own_reasons=Reason.NOTHING_FOUND), " and no tuple"),
         (of_wrong_type(own_reasons=("NOTHING_FOUND",)), "have 'NOTHING_FOUND' and no Reason"),
         (of_wrong_type(consent="orders"), "its consent is 'orders' and no ConsentNeed"),
@@ -205,6 +232,48 @@ def test_the_description_stays_valid(changes: dict[str, Any]) -> None:
     assert list(document["components"]["schemas"][name]["properties"]) == ["withholding_money"]
 
 
+class SpokenRequest(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(Text(max_length=64), Phrase("Whose {it} is.", "属于谁 {它}。"))]
+
+
+class SpokenResult(msgspec.Struct, frozen=True):
+    withholding_money: Annotated[int, Phrase("What {it} cost.", "扣了多少 {它}。")]
+
+
+SPOKEN = replace(
+    SIXTH,
+    title=Phrase("A sixth operation", "第六个接口"),
+    note=Phrase("Look {twice}.", "请看 {两遍}。"),
+    request_type=SpokenRequest,
+    response_type=SpokenResult,
+)
+
+
+def test_texts_in_both_languages_are_shown_to_each_reader() -> None:
+    assert taken(subject(SPOKEN))[-1].operation is SPOKEN
+    for language, texts in (
+        ("en", ("Whose {it} is.", "What {it} cost.", "A sixth operation", "Look {twice}.")),
+        ("zh", ("属于谁 {它}。", "扣了多少 {它}。", "第六个接口", "请看 {两遍}。")),
+    ):
+        view = PLAIN_VIEW._replace(language=language)
+        tables = [parameters_of(SPOKEN, view), fields_of(SPOKEN, view)]
+        shown = str([*tables, view.say(SPOKEN.title), view.say(SPOKEN.note)])
+        assert [each for each in texts if each not in shown] == []
+
+
+def test_the_description_of_one_in_both_languages_is_in_english() -> None:
+    document = openapi([*OPERATIONS, SPOKEN], "http://127.0.0.1:8080", mapped=False)
+    validate(document)
+    described = document["paths"][SIXTH.path]["get"]
+    assert (described["summary"], described["description"]) == (
+        "A sixth operation",
+        "Look {twice}.",
+    )
+    assert described["parameters"][0]["schema"]["description"].startswith("Whose {it} is. ")
+    result = document["components"]["schemas"]["SpokenResult"]["properties"]
+    assert result["withholding_money"]["description"] == "What {it} cost."
+
+
 class BracedRequest(msgspec.Struct, frozen=True):
     kind: Annotated[int, Field(Choice(((1, "as {name: value}"),)), "Which {kind}.")]
 
@@ -218,3 +287,16 @@ def test_texts_with_braces_are_shown_as_they_are() -> None:
     shown = str([parameters_of(braced, PLAIN_VIEW), fields_of(braced, PLAIN_VIEW)])
     for each in ("1 (as {name: value})", "Which {kind}.", "In {credits}."):
         assert each in shown
+
+
+def test_charts_have_a_colour_for_each_of_many_operations() -> None:
+    styles = files("tollway.web").joinpath("pages.css").read_text(encoding="utf-8")
+    context: Any = SimpleNamespace(say=PLAIN_VIEW.say, number=lambda number: Cell(str(number)))
+    names = [f"op{number}" for number in range(12)]
+    calls = {key: [1] for key in names}
+    many = [replace(SIXTH, name=name) for name in names]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(account_parts, "OPERATIONS", many)
+        chart = account_parts.calls_chart(context, "", "Day", ["1"], calls)
+    colours = set(re.findall(r"bar\d+", str(chart)))
+    assert len(colours) > 5 and all(f".chart .{each} {{ fill:" in styles for each in colours)

@@ -239,6 +239,27 @@ def test_302_until_the_owner_has_read_what_it_is_about_and_approved(
     browser.client.close()
 
 
+def test_people_who_read_chinese_read_what_it_says_in_chinese(
+    served: Gateway, extended: Store
+) -> None:
+    caller = new_counter(extended)
+    refused = count_orders(served, caller)
+    browser = Browser(served)
+    browser.client.headers["Accept-Language"] = "zh-CN"
+    browser.open(refused.data["authorize_url"])
+    assert "<dd>统计您店铺的订单数量。</dd>" in browser.sign_in("qinghe").text
+    browser.send("/authorize", answer="approve")
+    eventually(lambda: count_orders(served, caller), lambda reply: reply.code == 0)
+    seen = browser.open("/owner").text
+    assert "可以统计您店铺的订单数量。" in seen and "每日订单数" in seen
+    reference = browser.open(f"/docs/{NAME}").text
+    for each in ("<h1>每日订单数", "天数，含今天。", "每天的订单数。"):
+        assert each in reference
+    for each in (seen, reference, browser.open("/").text):
+        assert "Orders per day" not in each and "count your shop" not in each
+    browser.client.close()
+
+
 def test_its_parameters_are_read_as_those_of_the_others(served: Gateway, extended: Store) -> None:
     caller = new_counter(extended, SHOP.id)
     plain = count_orders(served, caller)

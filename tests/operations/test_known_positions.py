@@ -12,7 +12,7 @@ from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tests.support.work import work_of
 from tollway.operations.coupon_claims.counts import forget_hours
-from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
 from tollway.operations.orders import positions
 from tollway.operations.orders.counts import forget_days
 from tollway.operations.orders.positions import DayCounts, Filter
@@ -181,7 +181,7 @@ def test_pages_follow_counts_that_are_removed_for_all_at_once(own_store: Store) 
         async def totals() -> tuple[int, int]:
             wanted = Filter(OWNER, *WINDOWS["whole days"], None, None)
             of_orders, _ = await orders.read(wanted, 0, 9)
-            joined = await claims.read_joined(hours, 0, 9, 0, b"|")
+            joined = await claims.read_joined(hours, JoinedPage(0, 9, 0, b"|"))
             of_claims = joined[0] if joined else (await claims.read(hours, 0, 9))[0]
             return of_orders, of_claims
 
@@ -202,10 +202,12 @@ def test_lists_that_do_not_exist_take_no_memory_for_ever(dialect: str) -> None:
 
     async def ask(count: int) -> int:
         """How many things are in memory after so many calls."""
-        pages = ClaimPages(cast(Database, SimpleNamespace(dialect=dialect, fetch_all=no_rows)))
+        pages = ClaimPages(
+            cast(Database, SimpleNamespace(dialect=dialect, row_at_once=None, fetch_all=no_rows))
+        )
         for number in range(count):
             window = Window(f"invented {number}", 4, NOON_S, NOON_S + 3600)
-            assert await pages.read_joined(window, 0, 9, 0, b"|") is None
+            assert await pages.read_joined(window, JoinedPage(0, 9, 0, b"|")) is None
         return sum(len(kept) for kept in vars(pages).values() if isinstance(kept, dict))
 
     assert asyncio.run(ask(40_000)) <= 10_000

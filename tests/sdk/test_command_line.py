@@ -83,7 +83,17 @@ def test_the_balance_says_what_is_left_and_what_calls_cost(
 ) -> None:
     main(["balance"])
     printed = capsys.readouterr().out
-    assert "credits 1,000" in printed and "waybills costs 10 credits" in printed
+    assert "credits 1,000" in printed and "waybills costs 10 credits\n" in printed
+    assert "orders costs 1 credit\n" in printed and "product_analysis costs 1 call\n" in printed
+
+
+def test_options_may_be_written_with_dashes(signed_in: Caller, capsys: Any) -> None:
+    window = ["--start-time=2020-01-01", "--end-time=2040-01-01"]
+    main(["download", "orders", "all.jsonl", f"--owner-id={SHOP.id}", *window, "--dry-run"])
+    dashed = capsys.readouterr().out
+    main(["download", "orders", "all.jsonl", f"--owner_id={SHOP.id}", *window, "--dry_run"])
+    assert capsys.readouterr().out == dashed
+    assert dashed == "It would cost 1 credit; 1,000 left.\n"
 
 
 @pytest.mark.parametrize(
@@ -249,7 +259,18 @@ def test_a_sign_in_that_cannot_succeed_says_why(
 def test_the_help_explains_each_parameter(command: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
-    assert "owner_id: Shop owner id." in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "--owner_id TEXT, --owner-id TEXT Shop owner id. Send a text" in printed
+    assert printed.count("Shop owner id.") == 1
+
+
+@pytest.mark.sqlite
+def test_the_help_says_how_to_begin(capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "Begin with: tollway-call sign-in https://gateway.example." in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_a_terminal_that_cannot_show_an_answer_gets_it_with_escapes(

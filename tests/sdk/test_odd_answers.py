@@ -1,8 +1,11 @@
 """What the packages make of answers that no gateway sends, and of what cannot be sent."""
 
+import asyncio
 import json
 import pickle
 from datetime import date, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -10,7 +13,7 @@ import pytest
 
 import tollway_client
 from tests.sdk.conftest import Run
-from tollway_client import Client, TollwayError, errors
+from tollway_client import AsyncClient, Client, RefusedError, TollwayError, __version__, errors
 
 pytestmark = pytest.mark.sqlite
 _PAGE: dict[str, Any] = {"code": 0, "msg": "Success", "msec": 1, "time": 1, "data": {}}
@@ -336,3 +339,47 @@ def test_javascript_refuses_at_once_what_cannot_be_sent(run: Run) -> None:
         {"waybills": [{"waybill_type": "1"}]},
     ]
     assert listeners == 0
+
+
+class _Echo(BaseHTTPRequestHandler):
+    """Refuses every call with the User-Agent that it was sent with."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        envelope = {
+            "code": 401,
+            "msg": self.headers["User-Agent"],
+            "msec": 1,
+            "time": 1,
+            "data": {},
+        }
+        body = json.dumps(envelope).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_the_package_names_itself_and_its_version() -> None:
+    mine = {"user-agent": "mine"}
+    with HTTPServer(("127.0.0.1", 0), _Echo) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        said = []
+        for http, headers in ((None, None), (None, mine), (httpx.Client(headers=mine), None)):
+            with Client("t", url, http=http) as client, pytest.raises(RefusedError) as refused:
+                client.orders(owner_id="1", headers=headers)
+            said.append(refused.value.message)
+
+        async def one() -> None:
+            async with AsyncClient("t", url) as client:
+                await client.orders(owner_id="1")
+
+        with pytest.raises(RefusedError) as refused:
+            asyncio.run(one())
+        server.shutdown()
+    assert said == [f"tollway-client-python/{__version__}", "mine", "mine"]
+    assert refused.value.message == said[0]

@@ -1,11 +1,13 @@
 """The TypeScript SDK: compiled, and run by Node against a real gateway."""
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.docs.pages import ROOT
 from tests.sdk.conftest import Run
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
@@ -377,3 +379,57 @@ def test_a_date_and_a_text_with_a_zone_are_taken_wherever_a_time_is(
     found, refused = run(script, start=start, end=end, **names)
     assert found[0] == found[1] == found[2] and found[0][0] == found[0][1] > 0
     assert refused.startswith("startTime: send seconds, or a time with its zone")
+
+
+def test_what_is_missing_in_a_call_is_said(run: Run) -> None:
+    script = """
+    const client = new tollway.Client({ token: "tw_live_x", baseUrl: "https://gateway.example" });
+    const iterate = async (loop) => { for await (const _ of loop) return; };
+    for (const act of [
+      () => new tollway.Client(),
+      () => new tollway.Client("tw_live_x"),
+      () => client.orders(),
+      () => client.issueWaybill(null),
+      () => client.costOf("orders"),
+      () => client.costOf("order", {}),
+      () => iterate(client.iterCouponClaims()),
+      () => iterate(client.iterOrdersExport()),
+      () => client.account.receipt(),
+    ]) {
+      try { print(await act()); } catch (error) { print([error.name, error.message]); }
+    }"""
+    options = '{ token: "tw_…", baseUrl: "https://gateway.example" }'
+    whole = f"Give the token and the address: new Client({options})."
+    needs = "Give the parameters of {} as an object with their names{}."
+    found = run(script)
+    assert [name for name, _ in found] == ["TypeError"] * 9
+    assert [text for _, text in found if "sender_name" not in text] == [
+        whole,
+        whole,
+        needs.format("orders", ": it needs owner_id"),
+        needs.format("orders", ": it needs owner_id"),
+        'Name a method that is paid for, such as "orders".',
+        needs.format("coupon_claims", ""),
+        needs.format("orders", ": it needs owner_id, export_id"),
+        needs.format("account_receipt", ": it needs request_id"),
+    ]
+
+
+def test_the_package_names_itself_and_its_version(run: Run) -> None:
+    script = """
+    import { createServer } from "node:http";
+    const server = createServer((request, response) => {
+      print(request.headers["user-agent"]);
+      response.end('{"code":401,"msg":"","msec":1,"time":1,"data":{}}');
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const baseUrl = `http://127.0.0.1:${server.address().port}`;
+    const client = new tollway.Client({ token: "tw_live_x", baseUrl });
+    const owner_id = "1";
+    await client.orders({ owner_id }).catch(() => 0);
+    await client.orders({ owner_id }, { headers: { "user-agent": "mine" } }).catch(() => 0);
+    server.close();
+    server.closeAllConnections();
+    """
+    package = json.loads((ROOT / "sdk/typescript/package.json").read_text())
+    assert run(script) == [f"tollway-client-javascript/{package['version']}", "mine"]

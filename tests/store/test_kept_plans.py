@@ -31,7 +31,7 @@ def vacuumed(store: Store) -> Store:
 
 
 def queries() -> Iterator[JointQuery]:
-    shared = cast(Any, SimpleNamespace(dialect="postgresql"))
+    shared = cast(Any, SimpleNamespace(dialect="postgresql", row_at_once=None))
     yield from OrderPages(shared)._guessed.values()
     yield ClaimPages(shared)._joined
     yield cast(JointQuery, _PAGES["postgresql"])

@@ -9,7 +9,7 @@ import pytest
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
-from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.store.sqlite.database import SqliteDatabase
@@ -94,7 +94,7 @@ def test_joined_claims_follow_what_another_process_stores(own_store: Store) -> N
         database = SqliteDatabase(str(own_store.path), 10, Metrics())
         pages, found = ClaimPages(database), []
         for _ in range(2):
-            page = await pages.read_joined(_HOUR_OF_CLAIMS, 0, 100, 0, b"|")
+            page = await pages.read_joined(_HOUR_OF_CLAIMS, JoinedPage(0, 100, 0, b"|"))
             assert page is not None
             found.append((page[0], len(page[1].split(b"|"))))
             await asyncio.to_thread(load_claims, own_store, [claim("c", NOON_S + 1)])

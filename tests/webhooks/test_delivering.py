@@ -17,8 +17,9 @@ from tests.support.stores import Store
 from tests.support.webhooks import Received, Receiver
 from tollway.ledger.accounts import close_account
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database, StoreUnavailableError
+from tollway.store.database import Database, Reader, StoreUnavailableError
 from tollway.store.open import open_sealer
+from tollway.webhooks import delivering
 from tollway.webhooks.addresses import Addresses
 from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
 from tollway.webhooks.endpoints import add_endpoint
@@ -33,6 +34,16 @@ def receiver() -> Iterator[Receiver]:
     made = Receiver()
     yield made
     made.close()
+
+
+@pytest.fixture
+def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a test is also that of the database."""
+
+    async def own_ms(_: Reader, own_ms: int) -> int:
+        return own_ms
+
+    monkeypatch.setattr(delivering, "common_ms", own_ms)
 
 
 class Worker:
@@ -97,6 +108,7 @@ def test_one_that_is_asked_for_again_during_its_last_attempt_is_sent_again(
     assert len(receiver.received) == 2
 
 
+@pytest.mark.usefixtures("one_clock")
 def test_a_claim_lasts_a_minute_also_if_it_was_made_late(
     own_store: Store, receiver: Receiver
 ) -> None:
@@ -115,6 +127,35 @@ def test_a_claim_lasts_a_minute_also_if_it_was_made_late(
     own_store.run("UPDATE webhook_delivery SET next_at_ms = 0")
     worker.deliver(runtime=Runtime(now_s=lambda: next(times_s)))
     assert leases_ms == [(began_s + 180) * 1000]
+
+
+@pytest.mark.postgresql
+def test_nodes_whose_clocks_are_days_apart_make_no_more_attempts_than_one(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id)
+    # The next attempt but one is half an hour later.
+    own_store.run("UPDATE webhook_delivery SET attempts = 4")
+    receiver.answer = lambda _: 500
+    for _ in range(4):
+        for ahead_s in (0, 3 * 86_400, -3 * 86_400):
+            clock = Runtime(now_s=lambda ahead_s=ahead_s: time.time() + ahead_s)
+            worker.deliver(runtime=clock)
+    assert own_store.run("SELECT state, attempts FROM webhook_delivery") == [("waiting", 5)]
+
+
+@pytest.mark.postgresql
+def test_what_a_node_that_is_ahead_records_is_due_at_once(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    ahead = Runtime(now_s=lambda: time.time() + 3600)
+    worker.record(account_id, events=0)
+    event = Event(account_id, "webhook.test", "test", {})
+    own_store.do(lambda database: database.write(lambda tx: record_event(tx, ahead, event)))
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("delivered",)]
 
 
 def test_to_an_account_that_is_closed_nothing_more_is_sent(
@@ -235,6 +276,7 @@ def test_a_last_attempt_whose_outcome_is_not_stored_is_made_once_more(
     assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
 
 
+@pytest.mark.usefixtures("one_clock")
 def test_one_that_ends_its_worker_each_time_is_given_up_in_the_end(
     own_store: Store, receiver: Receiver
 ) -> None:

@@ -7,6 +7,8 @@ with Client("tw_test_…", "https://gateway.example") as client:
         print(order.order_sn, order.pay_amount)
 """
 
+__version__ = "0.1.0"
+
 from tollway_client._json import Cost, Meta
 from tollway_client.async_client import AsyncClient
 from tollway_client.client import Client
@@ -31,7 +33,6 @@ from tollway_client.errors import (
     UsedUpError,
 )
 
-__version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "CarrierRefusedError",

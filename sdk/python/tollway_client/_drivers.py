@@ -8,6 +8,7 @@ from typing import Any, Optional, TypeVar, Union
 
 import httpx
 
+from tollway_client import __version__
 from tollway_client._core import (
     Call,
     Core,
@@ -25,6 +26,7 @@ from tollway_client._json import Payload
 from tollway_client._lines import FILE_TYPE, Page
 from tollway_client._paging import Pages
 
+_OWN_HEADERS = {"User-Agent": f"tollway-client-python/{__version__}"}
 P = TypeVar("P", bound=Payload)
 T = TypeVar("T")
 S = TypeVar("S", bound="SyncDriver")
@@ -114,7 +116,7 @@ class SyncDriver:
     ) -> None:
         self._core = Core(token, retries, language)
         self._base_url = checked_base_url(base_url)
-        self._http = http or httpx.Client(timeout=timeout_s)
+        self._http = http or httpx.Client(timeout=timeout_s, headers=_OWN_HEADERS)
 
     def __enter__(self: S) -> S:
         return self
@@ -236,7 +238,7 @@ class AsyncDriver:
     ) -> None:
         self._core = Core(token, retries, language)
         self._base_url = checked_base_url(base_url)
-        self._http = http or httpx.AsyncClient(timeout=timeout_s)
+        self._http = http or httpx.AsyncClient(timeout=timeout_s, headers=_OWN_HEADERS)
 
     async def __aenter__(self: A) -> A:
         return self

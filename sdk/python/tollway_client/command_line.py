@@ -7,6 +7,7 @@ import getpass
 import inspect
 import json
 import os
+import re
 import sys
 import time
 import uuid
@@ -41,6 +42,8 @@ _EXPORTS = {
 }
 # The gateway keeps exports and keys for a day; an hour less, so that the file can still be read.
 _EXPORT_KEPT_S = 23 * 3600
+# Where a docstring begins to say what a parameter means.
+_PARAMETER = re.compile(r"^(\w+): ", re.MULTILINE)
 _NOT_OPTIONS = ("self", "idempotency_key", "headers")
 
 
@@ -76,10 +79,19 @@ def _fail(text: str) -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("tollway-call", description="Call a Tollway gateway.")
+    parser = argparse.ArgumentParser(
+        "tollway-call",
+        description="Call a Tollway gateway.",
+        epilog="Begin with: tollway-call sign-in https://gateway.example. "
+        "What a command takes: tollway-call COMMAND --help.",
+    )
     parser.add_argument("--version", action="version", version=f"tollway-call {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    sign_in = commands.add_parser("sign-in", help="remember a gateway and a token")
+    sign_in = commands.add_parser(
+        "sign-in",
+        help="remember a gateway and a token",
+        description="Asks for a token, or reads it from standard input, and remembers it.",
+    )
     sign_in.add_argument("url", help="where the gateway is, such as https://gateway.example")
     sign_in.set_defaults(run=_sign_in)
     commands.add_parser("sign-out", help="forget them").set_defaults(run=_sign_out)
@@ -95,10 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_replace(label)
     label.set_defaults(run=_label)
     balance = commands.add_parser("balance", help="what is left, and what calls cost")
-    balance.add_argument("--watch", type=float, metavar="SECONDS", help="again and again")
+    balance.add_argument("--watch", type=float, metavar="SECONDS", help="print it again and again")
     balance.set_defaults(run=_balance)
     receipt = commands.add_parser("receipt", help="what one call cost, and why")
-    receipt.add_argument("request_id")
+    receipt.add_argument("request_id", help="the X-Request-Id of the call's answer")
     receipt.set_defaults(run=_receipt)
     return parser
 
@@ -131,7 +143,9 @@ def _add_download(commands: Any) -> None:
     for name, (method, _, _) in _EXPORTS.items():
         one = lists.add_parser(name, help=f"all {name} of a window, paid by started hundreds")
         one.add_argument("file", type=Path, help="a file that ends in .jsonl")
-        one.add_argument("--dry_run", action="store_true", help="only print what it would cost")
+        one.add_argument(
+            "--dry-run", "--dry_run", action="store_true", help="only print what it would cost"
+        )
         _add_replace(one)
         _add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, name=name: _download(given, name))
@@ -142,18 +156,31 @@ def _add_replace(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    parser.description = inspect.getdoc(function)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description, meanings = _described(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in _NOT_OPTIONS:
             is_required = parameter.default is inspect.Parameter.empty
             is_whole = "int" in str(parameter.annotation) and "str" not in str(parameter.annotation)
             parser.add_argument(
-                f"--{name}",
+                *_spellings(name),
+                dest=name,
                 required=is_required,
                 type=int if is_whole else str,
                 metavar="NUMBER" if is_whole else "TEXT",
+                help=meanings.get(name, "").replace("%", "%%"),
             )
+
+
+def _spellings(name: str) -> "list[str]":
+    """A parameter as an option: under its own name, and as options are usually written."""
+    return list(dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]))
+
+
+def _described(function: Callable[..., Any]) -> "tuple[str, dict[str, str]]":
+    """What a method says of itself, and of each of its parameters."""
+    said, *parts = _PARAMETER.split(inspect.getdoc(function) or "")
+    meanings = {name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2])}
+    return " ".join(said.split()), meanings
 
 
 def _only(given: argparse.Namespace) -> dict[str, Any]:
@@ -205,7 +232,7 @@ def _download(given: argparse.Namespace, name: str) -> None:
     with _client() as client:
         if given.dry_run:
             cost = client.cost_of(method, **parameters)
-            print(f"It would cost {cost.cost:,} {cost.unit}; {cost.left:,} are left.")
+            print(f"It would cost {_amount(cost.cost, cost.unit)}; {cost.left:,} left.")
             return
         begun = file.with_name(f"{file.name}.export")
         is_new = not begun.exists()
@@ -220,9 +247,8 @@ def _download(given: argparse.Namespace, name: str) -> None:
                 # Nothing was paid, and there is nothing to be finished.
                 begun.unlink()
             raise
-        print(
-            f"{_number(made.records, 'record')}, {made.withholding_money:,} paid.", file=sys.stderr
-        )
+        paid = _number(made.withholding_money, "credit")
+        print(f"{_number(made.records, 'record')}, {paid} paid.", file=sys.stderr)
         of = {"export_id": made.export_id}
         if "owner_id" in parameters:
             of["owner_id"] = parameters["owner_id"]
@@ -279,6 +305,11 @@ def _number(count: int, of: str) -> str:
     return f"{count:,} {of}" if count == 1 else f"{count:,} {of}s"
 
 
+def _amount(count: int, unit: str) -> str:
+    """A number of credits, or of calls, which are those of an operation."""
+    return _number(count, "credit" if unit == "credits" else "call")
+
+
 def _counted(records: Iterator[Any]) -> Iterator[Any]:
     for number, record in enumerate(records, start=1):
         if number % 1000 == 0 and sys.stderr.isatty():
@@ -297,7 +328,7 @@ def _balance(given: argparse.Namespace) -> None:
             time.sleep(max(given.watch, 1.0))
     for one in state.operations:
         closed = "" if one.is_open else " (closed)"
-        print(f"  {one.operation} costs {one.price} {one.unit}{closed}")
+        print(f"  {one.operation} costs {_amount(one.price, one.unit)}{closed}")
 
 
 def _print(answer: Any) -> None:

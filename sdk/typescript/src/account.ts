@@ -55,6 +55,7 @@ const ACCOUNT_USAGE: Operation = {
   path: "/account/v1/usage",
   encoding: "query",
   repeats: "always",
+  needs: ["from_date", "to_date"],
 };
 const ACCOUNT_ENTRIES: Operation = {
   name: "account_entries",
@@ -76,6 +77,7 @@ const ACCOUNT_RECEIPT: Operation = {
   path: "/account/v1/receipt",
   encoding: "query",
   repeats: "always",
+  needs: ["request_id"],
 };
 const ACCOUNT_TOKENS: Operation = {
   name: "account_tokens",
@@ -90,6 +92,7 @@ const ACCOUNT_TOKENS_MAKE: Operation = {
   path: "/account/v1/tokens/make",
   encoding: "json",
   repeats: "unsent",
+  needs: ["label"],
 };
 const ACCOUNT_TOKENS_ROTATE: Operation = {
   name: "account_tokens_rotate",
@@ -97,6 +100,7 @@ const ACCOUNT_TOKENS_ROTATE: Operation = {
   path: "/account/v1/tokens/rotate",
   encoding: "json",
   repeats: "unsent",
+  needs: ["token_id"],
 };
 const ACCOUNT_TOKENS_REVOKE: Operation = {
   name: "account_tokens_revoke",
@@ -104,6 +108,7 @@ const ACCOUNT_TOKENS_REVOKE: Operation = {
   path: "/account/v1/tokens/revoke",
   encoding: "json",
   repeats: "unsent",
+  needs: ["token_id"],
 };
 const ACCOUNT_CONSENTS: Operation = {
   name: "account_consents",
@@ -118,6 +123,7 @@ const ACCOUNT_CONSENTS_LINK: Operation = {
   path: "/account/v1/consents/link",
   encoding: "json",
   repeats: "unsent",
+  needs: ["scope", "owner_id"],
 };
 const ACCOUNT_WAYBILLS: Operation = {
   name: "account_waybills",
@@ -125,6 +131,7 @@ const ACCOUNT_WAYBILLS: Operation = {
   path: "/account/v1/waybills",
   encoding: "query",
   repeats: "always",
+  needs: ["object_id"],
 };
 const ACCOUNT_WAYBILLS_LABEL: Operation = {
   name: "account_waybills_label",
@@ -132,6 +139,7 @@ const ACCOUNT_WAYBILLS_LABEL: Operation = {
   path: "/account/v1/waybills/label",
   encoding: "query",
   repeats: "always",
+  needs: ["object_id"],
 };
 const ACCOUNT_WAYBILLS_LABELS: Operation = {
   name: "account_waybills_labels",
@@ -139,6 +147,7 @@ const ACCOUNT_WAYBILLS_LABELS: Operation = {
   path: "/account/v1/waybills/labels",
   encoding: "json",
   repeats: "unsent",
+  needs: ["object_ids"],
 };
 const ACCOUNT_WAYBILLS_CANCEL: Operation = {
   name: "account_waybills_cancel",
@@ -146,6 +155,7 @@ const ACCOUNT_WAYBILLS_CANCEL: Operation = {
   path: "/account/v1/waybills/cancel",
   encoding: "json",
   repeats: "unsent",
+  needs: ["object_id"],
 };
 const ACCOUNT_WAYBILLS_RECEIVER: Operation = {
   name: "account_waybills_receiver",
@@ -153,6 +163,15 @@ const ACCOUNT_WAYBILLS_RECEIVER: Operation = {
   path: "/account/v1/waybills/receiver",
   encoding: "json",
   repeats: "unsent",
+  needs: [
+    "object_id",
+    "receiver_province",
+    "receiver_city",
+    "receiver_town",
+    "receiver_address",
+    "receiver_phone",
+    "receiver_name",
+  ],
 };
 const ACCOUNT_WEBHOOKS: Operation = {
   name: "account_webhooks",
@@ -167,6 +186,7 @@ const ACCOUNT_WEBHOOKS_MAKE: Operation = {
   path: "/account/v1/webhooks/make",
   encoding: "json",
   repeats: "unsent",
+  needs: ["url"],
 };
 const ACCOUNT_WEBHOOKS_ROTATE: Operation = {
   name: "account_webhooks_rotate",
@@ -174,6 +194,7 @@ const ACCOUNT_WEBHOOKS_ROTATE: Operation = {
   path: "/account/v1/webhooks/rotate",
   encoding: "json",
   repeats: "unsent",
+  needs: ["webhook_id"],
 };
 const ACCOUNT_WEBHOOKS_END: Operation = {
   name: "account_webhooks_end",
@@ -181,6 +202,7 @@ const ACCOUNT_WEBHOOKS_END: Operation = {
   path: "/account/v1/webhooks/end",
   encoding: "json",
   repeats: "unsent",
+  needs: ["webhook_id"],
 };
 const ACCOUNT_WEBHOOKS_TEST: Operation = {
   name: "account_webhooks_test",
@@ -195,6 +217,7 @@ const ACCOUNT_WEBHOOKS_DELIVERIES: Operation = {
   path: "/account/v1/webhooks/deliveries",
   encoding: "query",
   repeats: "always",
+  needs: ["webhook_id"],
 };
 const ACCOUNT_WEBHOOKS_REDELIVER: Operation = {
   name: "account_webhooks_redeliver",
@@ -202,6 +225,7 @@ const ACCOUNT_WEBHOOKS_REDELIVER: Operation = {
   path: "/account/v1/webhooks/redeliver",
   encoding: "json",
   repeats: "unsent",
+  needs: ["webhook_id", "event_id"],
 };
 const ACCOUNT_ALERTS: Operation = {
   name: "account_alerts",
@@ -216,6 +240,7 @@ const ACCOUNT_ALERTS_SET: Operation = {
   path: "/account/v1/alerts/set",
   encoding: "json",
   repeats: "unsent",
+  needs: ["unit", "below"],
 };
 
 export interface AccountUsageRequest {

@@ -29,72 +29,101 @@ const PRODUCT_ANALYSIS: Operation = {
   method: "GET",
   path: "/papi/tool/accounts/goods-analysis",
   encoding: "query",
+  needs: ["product_id", "query_date"],
 };
 const COUPON_CLAIMS: Operation = {
   name: "coupon_claims",
   method: "POST",
   path: "/papi/tool/waimai/partner_couponList",
   encoding: "form",
+  needs: ["startTime", "endTime", "page", "limit", "sid", "type"],
 };
 const PROMOTION_MATERIAL: Operation = {
   name: "promotion_material",
   method: "POST",
   path: "/papi/tool/affiliate/promotion",
   encoding: "json",
+  needs: ["adzone_id", "promotion_id", "site_id", "platform_user_id"],
 };
 const WAYBILLS: Operation = {
   name: "waybills",
   method: "POST",
   path: "/papi/tool/erps/getwaybillfreewn",
   encoding: "json",
+  needs: [
+    "owner_id",
+    "order_sn",
+    "sender_name",
+    "sender_mobile",
+    "sender_province",
+    "sender_city",
+    "sender_town",
+    "sender_detail",
+    "wp_code",
+    "waybill_type",
+    "receiver_province",
+    "receiver_city",
+    "receiver_town",
+    "receiver_address",
+    "receiver_phone",
+    "receiver_name",
+  ],
 };
 const ORDERS: Operation = {
   name: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders",
   encoding: "form",
+  needs: ["owner_id"],
 };
 const COUPON_CLAIMS_EXPORT: Operation = {
   name: "coupon_claims",
   method: "POST",
   path: "/papi/tool/waimai/partner_couponList/export",
   encoding: "json",
+  needs: ["startTime", "endTime", "sid", "type"],
 };
 const WAYBILLS_BATCH: Operation = {
   name: "waybills",
   method: "POST",
   path: "/papi/tool/erps/getwaybillfreewn/batch",
   encoding: "json",
+  needs: ["waybills"],
 };
 const ORDERS_BY_NUMBER: Operation = {
   name: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/by-number",
   encoding: "json",
+  needs: ["owner_id", "order_sn"],
 };
 const ORDERS_CHANGED: Operation = {
   name: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/changed",
   encoding: "json",
+  needs: ["owner_id"],
 };
 const ORDERS_EXPORT: Operation = {
   name: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/export",
   encoding: "json",
+  needs: ["owner_id", "start_time", "end_time"],
 };
 const COUPON_CLAIMS_EXPORT_FILE: Operation = {
   name: "coupon_claims",
   method: "GET",
   path: "/papi/tool/waimai/partner_couponList/export/file",
   encoding: "query",
+  needs: ["export_id"],
 };
 const ORDERS_EXPORT_FILE: Operation = {
   name: "orders",
   method: "GET",
   path: "/papi/tool/erps/paging-orders/export/file",
   encoding: "query",
+  needs: ["owner_id", "export_id"],
 };
 
 export interface ProductAnalysisRequest {
@@ -495,7 +524,7 @@ export class Client extends Core {
     filter: CouponClaimsFilter,
     options?: LoopOptions,
   ): AsyncGenerator<CouponRecord, void, undefined> {
-    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, options);
+    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, filter, options);
     return this.each(claimPages(ask, filter));
   }
 
@@ -504,7 +533,7 @@ export class Client extends Core {
     filter: PromotionMaterialFilter,
     options?: LoopOptions,
   ): AsyncGenerator<Material, void, undefined> {
-    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, options);
+    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, filter, options);
     return this.each(materialPages(ask, filter));
   }
 
@@ -513,7 +542,7 @@ export class Client extends Core {
     filter: OrdersFilter,
     options?: LoopOptions,
   ): AsyncGenerator<OrderEntry, void, undefined> {
-    const ask = this.pages<OrderPage>(ORDERS, options);
+    const ask = this.pages<OrderPage>(ORDERS, filter, options);
     return this.each(orderPages(ask, filter));
   }
 

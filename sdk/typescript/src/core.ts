@@ -14,6 +14,7 @@ import { type OpenedFile, recordsOf } from "./files.js";
 import { type Answer, onTheWire, readJson } from "./json.js";
 import { Pacer } from "./pacing.js";
 import type { Page } from "./paging.js";
+import { VERSION } from "./version.js";
 
 const FIRST_DELAY_MS = 500;
 const DELAY_MAX_MS = 20_000;
@@ -23,6 +24,9 @@ const ASKED_MAX_MS = 60_000;
 const PASSING = [429, 502, 503, 504];
 // From how many records of a file, at most, it is tried to go on.
 const RECORDS_BACK_MAX = 30;
+
+// A browser sends its own, and does not let a page change it.
+const IN_A_BROWSER = "window" in globalThis || "WorkerGlobalScope" in globalThis;
 
 /** Where an operation is, and how its parameters travel. */
 export interface Operation {
@@ -35,6 +39,8 @@ export interface Operation {
    * "always", or "unsent" if the gateway has certainly done nothing.
    */
   repeats?: "key" | "always" | "unsent";
+  /** The parameters that a call must have. */
+  needs?: string[] | undefined;
 }
 
 export interface ClientOptions {
@@ -71,10 +77,16 @@ export class Core {
   private readonly pacer = new Pacer();
 
   constructor(options: ClientOptions) {
+    if (typeof options !== "object" || options === null) {
+      throw new TypeError(
+        'Give the token and the address: new Client({ token: "tw_…", baseUrl: "https://gateway.example" }).',
+      );
+    }
     this.baseUrl = checkedBaseUrl(options.baseUrl);
     this.headers = {
       Authorization: `Bearer ${checkedToken(options.token)}`,
       "Accept-Language": options.language ?? "en",
+      ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
     this.retries = options.retries ?? 4;
     this.timeoutMs = options.timeoutMs ?? 30_000;
@@ -92,11 +104,12 @@ export class Core {
     values: object,
     options: CallOptions = {},
   ): Promise<Answer<P>> {
+    checkParameters(operation, values);
     const key = keyOf(operation, options);
     if (key.text !== null && !/^[ -~]{1,255}$/.test(key.text)) {
       throw new TypeError("An Idempotency-Key is 1 to 255 printable ASCII characters.");
     }
-    const headers = { ...this.headers, ...key.added, ...options.headers };
+    const headers = withHeaders({ ...this.headers, ...key.added }, options.headers);
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);
       try {
@@ -112,8 +125,11 @@ export class Core {
   /** What makes the call of each page of a loop. */
   protected pages<P>(
     operation: Operation,
+    filter: object,
     options: LoopOptions = {},
   ): (values: object) => Promise<Answer<P>> {
+    // The loop sets some of those that a call needs.
+    checkParameters({ ...operation, needs: undefined }, filter);
     // One key for all would be refused on the second page, which is another request.
     const { idempotencyKey = givenKey(options) }: CallOptions = options;
     if (idempotencyKey !== undefined) {
@@ -135,6 +151,7 @@ export class Core {
     key: keyof T,
     options: CallOptions = {},
   ): AsyncGenerator<Page<T>> {
+    checkParameters(operation, request);
     let values = request;
     let given: T[] = [];
     for (let attempt = 0; ; attempt += 1) {
@@ -176,7 +193,7 @@ export class Core {
     };
     const [url, init] = requestOf(this.baseUrl, operation, values, this.headers);
     const [both, release] = eitherOf(silence.signal, options.signal);
-    const headers = { ...this.headers, ...options.headers };
+    const headers = withHeaders(this.headers, options.headers);
     try {
       const response = await this.send(url, { ...init, headers, signal: both });
       this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");
@@ -354,6 +371,29 @@ function checkedToken(token: string): string {
     throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
   }
   return text;
+}
+
+/** TypeScript asks for them; in JavaScript they may have been forgotten. */
+function checkParameters(operation: Operation | undefined, values: unknown): void {
+  if (operation === undefined) {
+    throw new TypeError('Name a method that is paid for, such as "orders".');
+  }
+  if (typeof values !== "object" || values === null) {
+    const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
+    throw new TypeError(
+      `Give the parameters of ${operation.name} as an object with their names${needed}.`,
+    );
+  }
+}
+
+/** Headers with those that were given, which replace ours however they are spelled. */
+function withHeaders(
+  ours: Record<string, string>,
+  given: Record<string, string> = {},
+): Record<string, string> {
+  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()));
+  const kept = Object.entries(ours).filter(([name]) => !names.has(name.toLowerCase()));
+  return { ...Object.fromEntries(kept), ...given };
 }
 
 /** The key among the headers that were given. */

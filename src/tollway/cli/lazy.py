@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from typer._coercion import build_runtime_param
@@ -13,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 _PLAIN_NUMBER = re.compile(r"[0-9]{1,9}")
+_NEGATIVE = re.compile(r"-[0-9].*")
 
 
 class Entry(NamedTuple):
@@ -33,11 +35,18 @@ class _PlainNumber:
         return build_runtime_param(param.type_descriptor).coerce(value, param=param, ctx=ctx)
 
 
+class _PlainPath:
+    """A path as it was given: what can be done with its file is found out by who uses it."""
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return Path(value) if isinstance(value, str) else value
+
+
 class _WithoutPydantic:
-    """Takes texts and flags as they were given, and reads plain numbers itself.
+    """Takes texts, flags and paths as they were given, and reads plain numbers itself.
 
     Typer converts them with pydantic, to the same outcome, and pydantic alone takes longer to load
-    than typer. It still converts paths, choices and numbers with limits.
+    than typer. It still converts choices and numbers with limits.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -46,6 +55,8 @@ class _WithoutPydantic:
             kind, info = each.type_descriptor.annotation, each.type_descriptor.parameter_info
             if kind in (str, bool):
                 each._runtime_param = self
+            elif kind is Path:
+                each._runtime_param = _PlainPath()
             elif kind is int and info.min is None and info.max is None:
                 each._runtime_param = _PlainNumber()
         return parameters
@@ -57,6 +68,12 @@ class _WithoutPydantic:
 
 class Command(_WithoutPydantic, TyperCommand):
     """A command that is loaded."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # Only what looks like a negative number may be no option: a mistyped one is called so.
+        if not any(map(_NEGATIVE.fullmatch, args)):
+            ctx.ignore_unknown_options = False
+        return super().parse_args(ctx, args)
 
 
 class Group(_WithoutPydantic, TyperGroup):

@@ -10,6 +10,7 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, counted
 from tollway.cli.parameters import AccountArgument, argument, option
+from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
@@ -194,19 +195,30 @@ def _known_operation(name: str) -> Operation:
     try:
         return BY_NAME[name]
     except KeyError:
-        known = ", ".join(BY_NAME)
         raise LedgerError(
-            "There is no operation {operation}: there is {known}.", operation=name, known=known
+            "There is no operation {operation}: choose one of {known}.",
+            operation=name,
+            known=", ".join(BY_NAME),
         ) from None
 
 
 def _unit_of_calls(name: str) -> str:
-    operation = _known_operation(name)
-    if operation.unit is not Unit.CALLS:
+    operation = BY_NAME.get(name)
+    if operation is not None and operation.unit is Unit.CALLS:
+        return operation.balance_unit
+    paid_in_calls = ", ".join(each.name for each in OPERATIONS if each.unit is Unit.CALLS)
+    if operation is None:
         raise LedgerError(
-            "Operation {operation} is paid in credits: leave --calls out.", operation=name
+            "There is no operation {operation}: --calls takes {known}.",
+            operation=name,
+            known=paid_in_calls,
         )
-    return operation.balance_unit
+    raise LedgerError(
+        "Operation {operation} is paid in credits, as all but {known} are: leave --calls out to "
+        "add credits.",
+        operation=name,
+        known=paid_in_calls,
+    )
 
 
 async def _with_closed(session: Session, name: str, *, is_closed: bool) -> OperationRow:
@@ -228,7 +240,7 @@ async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
         rows.append(
             OperationRow(
                 operation=operation.name,
-                title=operation.title,
+                title=in_english(operation.title),
                 method=operation.method,
                 path=operation.path,
                 is_closed=state is not None and state.is_closed,

@@ -1,7 +1,8 @@
 """The fields of the answers: their types, and what they mean in both languages.
 
 The meanings of the built-in answers are in `answer_fields.toml`. A type of an installed package
-says them itself, as `Annotated[..., msgspec.Meta(description="...")]`.
+says them itself, as `Annotated[..., Phrase("...", "...")]`, or in one language as
+`Annotated[..., msgspec.Meta(description="...")]`.
 """
 
 import tomllib
@@ -97,6 +98,8 @@ def _described(hint: Any) -> Phrase | None:
     """What a type of an installed package says of its field."""
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     for each in notes:
+        if isinstance(each, Phrase):
+            return each
         if isinstance(each, msgspec.Meta) and each.description:
             return Phrase(each.description, each.description)
     return None

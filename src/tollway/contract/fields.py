@@ -42,7 +42,7 @@ class Field(msgspec.Struct, frozen=True):
     """The annotation of a request field: its kind, its meaning, its other spelling."""
 
     kind: Kind
-    meaning: str
+    meaning: str | Phrase
     other_spelling: str | None = None
 
 

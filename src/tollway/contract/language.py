@@ -42,6 +42,11 @@ class Phrase(NamedTuple):
         return template.format_map(chosen)
 
 
+def in_english(text: str | Phrase) -> str:
+    """A text that may be in both languages, for what has English alone: the terminal, OpenAPI."""
+    return text.en if isinstance(text, Phrase) else text
+
+
 class Sentence(msgspec.Struct, frozen=True):
     """A template and its values. It can be stored, and sent to another process."""
 
@@ -64,7 +69,10 @@ Value = str | int | float | Phrase | Sentence | None
 class SentenceError(Exception):
     """An error with one sentence for a person, made where no language is known."""
 
-    def __init__(self, template: str = "", /, **values: Value) -> None:
+    def __init__(self, template: str | Phrase = "", /, **values: Value) -> None:
+        if isinstance(template, Phrase):
+            # The catalogue has no sentence of an installed package.
+            template, values = "{text}", {"text": template}
         super().__init__(template)
         self.sentence = Sentence(template, values)
 

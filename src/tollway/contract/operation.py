@@ -79,13 +79,13 @@ class ConsentNeed:
     """Whose consent a call needs.
 
     The request's `field` names the owner; `asks` is what the owner reads before approving, worded
-    to follow "wants to ...".
+    to follow "wants to ..."; in Chinese to follow 可以.
     """
 
     whose: OwnerKind
     field: str
     scope: str
-    asks: str
+    asks: str | Phrase
 
 
 RecordCount = Callable[[bytes], int]
@@ -103,10 +103,14 @@ def _count(mark: bytes, data: bytes) -> int:
 
 @dataclass(frozen=True)
 class Operation:
-    """Everything the pipeline, the docs and the command line need to know about one operation."""
+    """Everything the pipeline, the docs and the command line need to know about one operation.
+
+    Texts of the built-in ones are in Chinese where all words of the pages are. Those of an
+    installed package are a `Phrase`, or the same in both languages.
+    """
 
     name: str
-    title: str
+    title: str | Phrase
     method: str
     path: str
     encoding: Encoding
@@ -138,7 +142,7 @@ class Operation:
     # How many members all objects of a JSON body may have together.
     members_max: int = PARAMETERS_MAX
     # What a reader of its answers must know, for the reference.
-    note: str = ""
+    note: str | Phrase = ""
     # How many records of an owner an encoded answer has; None if that cannot be said.
     count_records: RecordCount | None = None
 

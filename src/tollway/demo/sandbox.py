@@ -61,7 +61,7 @@ class OnDemandDatabase:
     dialect = SqliteDatabase.dialect
     is_shared = SqliteDatabase.is_shared
     # It may have to be filled first.
-    reads_at_once = False
+    row_at_once = None
 
     def __init__(
         self,

@@ -205,6 +205,8 @@ class Gateway:
             await self.edge(scope, receive, send)
 
     async def start(self) -> None:
+        # Before anything is answered from what a killed process has left there.
+        await self._database.make_durable()
         await check_current(self._database)
         await use_files(self._database, self._resources.files, ALL_TABLES)
         await self._presence.refresh(Runtime().at_ms())

@@ -15,6 +15,7 @@ from tollway.account.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.account.operation import AccountOperation
 from tollway.contract.answer_fields import answer_fields
 from tollway.contract.decoding import DeclaredField, declared_fields
+from tollway.contract.language import in_english
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
@@ -66,8 +67,8 @@ def describe_operation(operation: Operation, payload: Json, dry_run: Json, mappe
     headers = [] if is_free else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
-        "summary": operation.title,
-        **({"description": operation.note} if operation.note else {}),
+        "summary": in_english(operation.title),
+        **({"description": in_english(operation.note)} if operation.note else {}),
         "parameters": headers,
         "responses": responses_of(
             _successes(operation, example, payload, dry_run),
@@ -209,7 +210,7 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
     for name, field, required, others in fields:
         cased = [each for each in others if each != field.other_spelling]
         also = f" Also taken as {' and '.join(cased)}." if cased else ""
-        schema = {**field.kind.schema(), "description": f"{field.meaning}{also}"}
+        schema = {**field.kind.schema(), "description": f"{in_english(field.meaning)}{also}"}
         other = field.other_spelling
         spelled.append((name, required and other is None, schema))
         if other is not None:

@@ -16,7 +16,7 @@ from tollway.identity.sign_in_limits import sweep_attempts
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import CautiousClock, Runtime
 from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
@@ -69,6 +69,7 @@ class Upkeep:
         self._erase_again_s: dict[tuple[str, int], float] = {}
         self._erase_failed: dict[tuple[str, int], bool] = {}
         self._began_s = time.time()
+        self._clock = CautiousClock()
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(
             resources.database, resources.vault.sealer, addresses, Runtime()
@@ -91,7 +92,7 @@ class Upkeep:
         now_ms = Runtime().at_ms()
         await self._try("presence", "reporting this node", self._presence.refresh(now_ms))
         await self.record_use()
-        swept = sweep_kept(self._database, now_ms)
+        swept = sweep_kept(self._database, self._clock.at_ms())
         await self._try("kept_answers", "sweeping kept answers", swept)
         await self._try("sandbox", "sweeping the sandbox", self._sandbox.sweep())
         await self._try("tokens", "sweeping tokens", self._swept(sweep_client_tokens))
@@ -106,7 +107,7 @@ class Upkeep:
         await sweep(self._database, await self._earlier_s())
 
     async def _earlier_s(self) -> int:
-        return await earlier_ms(self._database, Runtime().at_ms()) // 1000
+        return await earlier_ms(self._database, self._clock.at_ms()) // 1000
 
     async def watch_accounts(self) -> None:
         """Records the events of webhooks that are found by looking."""
@@ -145,7 +146,7 @@ class Upkeep:
         """Drops what is older than the settings say. The workers of a file share its one writer, so
         one of them does it."""
         if self._is_first or self._database.is_shared:
-            dropping = self._retention.apply(Runtime().at_ms())
+            dropping = self._retention.apply(self._clock.at_ms())
             await self._try("retention", "dropping what is old", dropping)
             self._levels.retention_unfinished.update(self._retention.unfinished)
 

@@ -78,10 +78,10 @@ _END = Query(
 _END_ALL = Query(
     lambda: (
         session.update()
-        .where(
-            *_of_person, session.c.ended_at_s.is_(None), session.c.expires_at_s > bindparam("now_s")
-        )
+        # Expired ones too: by a clock that is ahead, one that holds elsewhere has expired.
+        .where(*_of_person, session.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("now_s"))
+        .returning(session.c.expires_at_s)
     )
 )
 _SWEEP = Query(
@@ -145,9 +145,10 @@ async def end_session(database: Database, cookie: str, now_s: float) -> None:
 async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:
     """Signs a person out everywhere; returns how many sessions that ended."""
     await _one_at_a_time(transaction, kind, subject_id)
-    return await transaction.execute(
+    rows = await transaction.fetch_all(
         _END_ALL, of_kind=kind, of_subject=subject_id, now_s=int(now_s)
     )
+    return sum(expires_at_s > now_s for (expires_at_s,) in rows)
 
 
 async def _one_at_a_time(transaction: Transaction, kind: str, subject_id: str) -> None:

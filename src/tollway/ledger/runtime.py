@@ -47,6 +47,29 @@ class Runtime:
 UNATTENDED = Runtime()
 
 
+class CautiousClock:
+    """The time for what cannot be undone, such as dropping what is old. It follows the machine's
+    clock; but where that jumps ahead, it only runs twice as fast until it has caught up. So a clock
+    that is wrong for an hour makes it an hour wrong at most, whatever it says."""
+
+    def __init__(self) -> None:
+        self._ran_s = _ran_s()
+        self._believed_s = Runtime().now_s()
+
+    def at_ms(self) -> int:
+        now_s, ran_s = Runtime().now_s(), _ran_s()
+        passed_s, self._ran_s = ran_s - self._ran_s, ran_s
+        least_s = self._believed_s + passed_s
+        # It goes on while the machine's clock is behind: what that is set to later is no jump.
+        self._believed_s = max(least_s, min(now_s, least_s + passed_s))
+        return int(min(now_s, self._believed_s) * 1000)
+
+
+def _ran_s() -> float:
+    """How long the machine runs, asleep or not; this clock cannot be set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Calendar:
     """Today in one time zone; worked out once a day, because every call asks."""
 

@@ -4,6 +4,7 @@ from importlib.metadata import entry_points
 
 from sqlalchemy import Table
 
+from tollway.contract.language import Phrase
 from tollway.contract.operation import Operation
 from tollway.operations import coupon_claims, orders, product_analysis, promotion_material, waybills
 from tollway.operations.installed import ENTRY_POINTS, with_installed
@@ -41,7 +42,7 @@ _COMMON = (carriers, consent, database, identity, intake, ledger, webhooks)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
 
 
-def title_of(name: str) -> str:
+def title_of(name: str) -> str | Phrase:
     """The title of an operation; its name, if its package is not installed any more."""
     operation = BY_NAME.get(name)
     return name if operation is None else operation.title

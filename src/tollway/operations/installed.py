@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint
 import msgspec
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason
 from tollway.operations.installed_handlers import with_checked_handlers
@@ -29,7 +30,6 @@ _MONEY = "withholding_money"
 # A descriptor is made by code that need not be type-checked.
 _TYPES = {
     "name": str,
-    "title": str,
     "method": str,
     "path": str,
     "encoding": Encoding,
@@ -103,12 +103,12 @@ def _problems_of(operation: Operation, others: list[Operation]) -> Iterator[str]
         yield f"there is another operation at {path}"
     if operation.method != (method := "GET" if encoding is Encoding.QUERY else "POST"):
         yield f"parameters as {encoding.value} go with {method} and not with {operation.method}"
-    if not operation.title.strip():
-        yield "its title is empty"
     if operation.default_price < 0:
         yield "its price is negative"
     if operation.unit is Unit.CREDITS and _MONEY not in operation.response_type.__struct_fields__:
         yield f"it takes credits, and its answer has no field {_MONEY}"
+    yield from _problems_of_text("its title", operation.title)
+    yield from _problems_of_text("its note", operation.note, may_be_empty=True)
     yield from _problems_of_request(operation, others)
 
 
@@ -129,13 +129,32 @@ def _wrong_types(operation: Operation) -> Iterator[str]:
 
 def _problems_of_request(operation: Operation, others: list[Operation]) -> Iterator[str]:
     try:
-        names = [each.name for each in declared_fields(operation.request_type)]
+        fields = declared_fields(operation.request_type)
     except TypeError as error:
         yield str(error)
         return
+    for each in fields:
+        what = f"the meaning of {each.name}"
+        yield from _problems_of_text(what, each.field.meaning, may_be_empty=True)
+    yield from _problems_of_consent(operation, [each.name for each in fields], others)
+
+
+def _problems_of_text(what: str, text: object, *, may_be_empty: bool = False) -> Iterator[str]:
+    """Of what people read, in one language or in both."""
+    for each in text if isinstance(text, Phrase) else (text,):
+        if not isinstance(each, str):
+            yield f"{what} is {text!r} and neither a str nor a Phrase"
+        elif not each.strip() and not may_be_empty:
+            yield f"{what} is empty"
+
+
+def _problems_of_consent(
+    operation: Operation, names: list[str], others: list[Operation]
+) -> Iterator[str]:
     need = operation.consent
     if need is None:
         return
+    yield from _problems_of_text("what its consent asks", need.asks)
     if need.field not in names:
         yield f"its request has no field {need.field} to name the owner"
     # An owner reads one sentence for a scope, and it must be true of all that ask for it.

@@ -121,4 +121,4 @@ def run_at_once(work: Awaitable[T]) -> T:
 def read_at_once(database: Database, work: Awaitable[T]) -> T | Awaitable[T]:
     """Runs work that waits for nothing but reads of a database, if these need not be waited for;
     otherwise it is left to be awaited."""
-    return run_at_once(work) if database.reads_at_once else work
+    return work if database.row_at_once is None else run_at_once(work)

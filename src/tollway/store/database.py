@@ -12,11 +12,12 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Table
 
 from tollway.store.many_rows import ManyRows, Rows
-from tollway.store.query import Query
+from tollway.store.query import Query, RecordQuery
 
 Row = tuple[Any, ...]
 # The parameters of one row: by name, or, for many rows at high speed, in the query's own order.
 RowValues = Mapping[str, object] | tuple[object, ...]
+RowAtOnce = Callable[[RecordQuery, Mapping[str, object]], Row | None]
 T = TypeVar("T")
 
 
@@ -125,8 +126,11 @@ class Database(Reader, Protocol):
     """An open database."""
 
     dialect: str
-    # Whether a read is answered without waiting for anything: then it needs no task.
-    reads_at_once: bool
+
+    @property
+    def row_at_once(self) -> "RowAtOnce | None":
+        """Reads the first row of a query of records without waiting for anything; None if a read
+        has to be waited for. Where it is there, no read waits, and none needs a task."""
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable.

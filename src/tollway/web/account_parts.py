@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from tollway.consent.grants import Grant, NamedGrant
+from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
@@ -22,6 +23,8 @@ from tollway.web.wording import amount, grouped, listed, plain_number, sentences
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
 _DAYS_MEANT = 1000
+# How many a chart has; with installed packages there can be more operations.
+_COLOURS = 7
 
 
 def unit_name(context: Context, unit: str) -> str:
@@ -39,7 +42,7 @@ def units(context: Context) -> list[tuple[str, str]]:
 
 
 # What a shop or user can allow, by its kind and the scope, and the operation it is for.
-CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str]] = {
+CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str | Phrase]] = {
     (each.consent.whose.value, each.consent.scope): (each.consent, each.title)
     for each in OPERATIONS
     if each.consent is not None
@@ -301,8 +304,8 @@ def calls_chart(
     """Calls by operation in each of some spans of time, as a chart and as a table."""
     say = context.say
     series = [
-        Series(say(operation.title), f"bar{number}", calls[operation.name])
-        for number, operation in enumerate(OPERATIONS, start=1)
+        Series(say(operation.title), f"bar{number % _COLOURS + 1}", calls[operation.name])
+        for number, operation in enumerate(OPERATIONS)
         if operation.name in calls
     ]
     columns = [span, *(each.name for each in series)]

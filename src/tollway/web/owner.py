@@ -26,6 +26,7 @@ from tollway.consent.owners import (
     put_password,
     sign_out_everywhere,
 )
+from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword
 from tollway.identity.second_factor import find_factor
@@ -94,7 +95,7 @@ class ShownGrant(NamedTuple):
 
     grant: Grant
     account_name: str
-    asks: str
+    asks: str | Phrase
     state: str
     state_text: str
     reads: list[Read]

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from tollway.contract.language import preferred_language
+from tollway.contract.language import Phrase, preferred_language
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
@@ -81,8 +81,11 @@ class View(NamedTuple):
         again, in another language too."""
         return self._replace(address=address or self.address, is_answer=False)
 
-    def say(self, sentence: str, **values: object) -> str:
-        """A sentence in the reader's language, with its values filled in."""
+    def say(self, sentence: str | Phrase, **values: object) -> str:
+        """A sentence in the reader's language, with its values filled in. An installed package
+        brings its texts in both."""
+        if isinstance(sentence, Phrase):
+            return sentence.said(self.language)
         text = catalogue(self.language).get(sentence, sentence)
         return text.format_map(values) if values else text
 

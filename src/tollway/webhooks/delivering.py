@@ -9,6 +9,9 @@ that stops in order takes its attempts back.
 Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
 sends a limited number at once; an account never has more of them under way than are left for
 others, so receivers that hang take half of them at the most.
+
+All times are of the clock of all nodes: by its own, one that is days ahead would undo the pauses of
+the others, and a delivery be given up within seconds.
 """
 
 import asyncio
@@ -30,6 +33,7 @@ from sqlalchemy import (
 )
 
 from tollway.ledger.runtime import Runtime
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
@@ -183,6 +187,8 @@ class Deliverer:
         self._sealer = sealer
         self._addresses = addresses
         self._runtime = runtime
+        # How far this node's clock is ahead.
+        self._ahead_ms = 0
         self._tasks: dict[asyncio.Task[None], _Due] = {}
         self._claiming: tuple[asyncio.Task[bool], _Due] | None = None
 
@@ -193,9 +199,14 @@ class Deliverer:
             on_look()
             await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
 
+    def _at_ms(self) -> int:
+        return self._runtime.at_ms() - self._ahead_ms
+
     async def _begin_due(self) -> bool:
         """Begins what is due, as far as there is space; whether more may be due."""
-        now_ms = self._runtime.at_ms()
+        own_ms = self._runtime.at_ms()
+        now_ms = await common_ms(self._database, own_ms)
+        self._ahead_ms = own_ms - now_ms
         endpoints = await self._database.fetch_all(_ENDPOINTS, now_ms=now_ms)
         for endpoint_id, is_astray in endpoints:
             if is_astray:
@@ -219,9 +230,7 @@ class Deliverer:
         if of_account < _AT_ONCE - len(self._tasks):
             # By the clock of this moment: the search for all that is due may have taken long.
             lease_ms = max(_LEASE_MS, _pause_s(due.attempts + 1) * 1000)
-            claimed = due._replace(
-                attempts=due.attempts + 1, next_at_ms=self._runtime.at_ms() + lease_ms
-            )
+            claimed = due._replace(attempts=due.attempts + 1, next_at_ms=self._at_ms() + lease_ms)
             claim = asyncio.create_task(self._claim(due, claimed))
             self._claiming = claim, claimed
             # Shielded: it may be committed though this ends meanwhile, so `close` waits for it.
@@ -264,7 +273,7 @@ class Deliverer:
 
     async def _send(self, due: _Due) -> int | None:
         """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
-        now_s = self._runtime.at_s()
+        now_s = self._at_ms() // 1000
         target = await find_target(
             self._database, self._sealer, due.account_id, due.endpoint_id, now_s
         )
@@ -292,7 +301,7 @@ class Deliverer:
         return await post(url, address, headers, body, _TIMEOUT_S)
 
     async def _settle(self, due: _Due, status: int | None) -> None:
-        now_ms = self._runtime.at_ms()
+        now_ms = self._at_ms()
         is_delivered = status is not None and 200 <= status < 300
         is_over = is_delivered or status == 0 or due.attempts > len(RETRY_AFTER_S)
         pause_s = 0 if is_over else _pause_s(due.attempts)
@@ -321,7 +330,7 @@ class Deliverer:
             claim, due = self._claiming
             await asyncio.gather(claim, return_exceptions=True)
             cut.append(due)
-        now_ms = self._runtime.at_ms()
+        now_ms = self._at_ms()
         leases = [{"now_ms": now_ms, "lease_ms": due.next_at_ms, **_key(due)} for due in cut]
         try:
             if leases:

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.ledger.runtime import Runtime
+from tollway.store.clock import common_ms
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
@@ -112,7 +113,7 @@ async def record_event(transaction: Transaction, runtime: Runtime, event: Event)
     endpoints = await transaction.fetch_all(_TAKE_NUMBERS, of_account=event.account_id)
     if not endpoints:
         return False
-    at_ms = runtime.at_ms()
+    at_ms = await common_ms(transaction, runtime.at_ms())
     at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     content = {"type": event.type, "timestamp": at.replace("+00:00", "Z"), "data": event.data}
     body = msgspec.json.encode(content).decode()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, exists, null, select, tuple_
 
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
@@ -94,7 +95,7 @@ async def deliver_again(
         "of_account": account_id,
         "of_endpoint": endpoint_id,
         "wanted": event_id,
-        "now_ms": now_ms,
+        "now_ms": await common_ms(database, now_ms),
     }
     return bool(await database.write(lambda tx: tx.execute(_AGAIN, **values)))
 

@@ -5,7 +5,7 @@ No answer is cached: a page is read from its rows each time, at the same cost fo
 account may ask for any sid.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -14,7 +14,7 @@ from tollway.contract.envelope import LIST_TO_COME, encode_around
 from tollway.contract.operation import CallInfo
 from tollway.contract.time_fields import seconds_of
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
-from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
+from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, ReadyClaim, Window
 from tollway.operations.coupon_claims.records import BEFORE_TIME
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
@@ -39,25 +39,28 @@ class CouponClaimsHandler:
         self._offset_of_days = lru_cache(256)(self._find_offset)
 
     def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> Awaitable[bytes] | bytes:
-        return read_at_once(self._database, self._answer(request, call))
-
-    async def _answer(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
         start_s = min(seconds_of(request.startTime, self._zone), _FOREVER_S)
         end_s = min(seconds_of(request.endTime, self._zone), _FOREVER_S)
         window = Window(request.sid, request.type, start_s, end_s)
-        total, claims = await self._read(window, (request.page - 1) * request.limit, request.limit)
-        page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)
-        return encode_around(page, *claims)
+        offset, size = (request.page - 1) * request.limit, request.limit
+        utc_offset_s = self._offset_of_days(start_s // _DAY_S, end_s // _DAY_S + 1)
+        if utc_offset_s is None:
+            return read_at_once(self._database, self._read(window, offset, size, call))
+        page = JoinedPage(offset, size, utc_offset_s, _BETWEEN)
+        joined = self._pages.read_at_once(window, page)
+        if joined is not None:
+            return _answer(call, joined[0], BEFORE_TIME, joined[1])
+        return read_at_once(self._database, self._read_joined(window, page, call))
 
-    async def _read(self, window: Window, offset: int, size: int) -> tuple[int, Sequence[bytes]]:
-        """The total, and the claims as they are answered, in pieces that belong together."""
-        utc_offset_s = self._offset_of_days(window.start_s // _DAY_S, window.end_s // _DAY_S + 1)
-        if utc_offset_s is not None:
-            joined = await self._pages.read_joined(window, offset, size, utc_offset_s, _BETWEEN)
-            if joined is not None:
-                return joined[0], (BEFORE_TIME, joined[1])
+    async def _read_joined(self, window: Window, page: JoinedPage, call: CallInfo) -> bytes:
+        joined = await self._pages.read_joined(window, page)
+        if joined is not None:
+            return _answer(call, joined[0], BEFORE_TIME, joined[1])
+        return await self._read(window, page.offset, page.size, call)
+
+    async def _read(self, window: Window, offset: int, size: int, call: CallInfo) -> bytes:
         total, claims = await self._pages.read(window, offset, size)
-        return total, (b",".join(map(self.record, claims)),)
+        return _answer(call, total, b",".join(map(self.record, claims)))
 
     def record(self, claim: ReadyClaim) -> bytes:
         """A claim as it is answered."""
@@ -78,3 +81,9 @@ class CouponClaimsHandler:
         """What claims of one minute begin with. Offsets from UTC are whole minutes since 1972."""
         began = datetime.fromtimestamp(minute * 60, self._zone)
         return BEFORE_TIME + f"{began:%Y-%m-%d %H:%M:}".encode()
+
+
+def _answer(call: CallInfo, total: int, *claims: bytes) -> bytes:
+    """The claims come as they are answered, in pieces that belong together."""
+    page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)
+    return encode_around(page, *claims)

@@ -32,11 +32,21 @@ class OrdersHandler:
     def __call__(self, request: OrdersRequest, call: CallInfo) -> Awaitable[Counted] | Counted:
         if request.remark is not None:
             return self._search(request, request.remark, call)
-        return read_at_once(self._database, self._read(request, call))
+        wanted, offset, size = (
+            self._filter(request),
+            request.page * request.pageSize,
+            request.pageSize,
+        )
+        between = b"%d}," % call.price
+        page = self._pages.read_at_once(wanted, offset, size, between)
+        if page is not None:
+            return _page(request, call, *page)
+        return read_at_once(self._database, self._read(request, call, wanted, between))
 
-    async def _read(self, request: OrdersRequest, call: CallInfo) -> Counted:
+    async def _read(
+        self, request: OrdersRequest, call: CallInfo, wanted: Filter, between: bytes
+    ) -> Counted:
         offset, size = request.page * request.pageSize, request.pageSize
-        wanted, between = self._filter(request), b"%d}," % call.price
         total, orders = await self._pages.read(wanted, offset, size, between)
         return _page(request, call, total, orders)
 

@@ -182,14 +182,21 @@ class Start(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """Where a page begins if the shop still has a version, and a day that it does not go beyond.
-    It is read from a time on, after so many orders: those of its hour, or of the nearest mark."""
+    """Where a page begins if the shop still has a version. It is read from a time on, after so many
+    orders: those of its hour, or of the nearest mark."""
 
     known: DayCounts
     start: Start
-    last_day: int
     after: int
     skip: int
+    # The positions of the days that are asked for, if these are whole days.
+    span: tuple[int, int] | None = None
+
+    def last_day(self, offset: int, size: int) -> int:
+        """A day that the page does not go beyond."""
+        if self.span is None:
+            return 0
+        return self.known.locate(self.span, min(offset + size, self.start.total) - 1)[0]
 
     def is_to_mark(self, size: int) -> bool:
         """Whether the next reader would skip many orders of the hour to where the page begins or
@@ -203,11 +210,11 @@ class Guess(NamedTuple):
         return marks is None or marks.nearest(end)[1] > SKIPPED_MAX
 
 
-def _guess(known: DayCounts, start: Start, last_day: int) -> Guess:
+def _guess(known: DayCounts, start: Start, span: tuple[int, int] | None = None) -> Guess:
     """From the nearest mark in the hour, if it has any."""
     marks = known.marks.get(start.after)
     after, skip = (start.after, start.skip) if marks is None else marks.nearest(start.skip)
-    return Guess(known, start, last_day, after, skip)
+    return Guess(known, start, after, skip, span)
 
 
 class Positions:
@@ -218,7 +225,7 @@ class Positions:
         self._learnt_s: dict[tuple[str, str], float] = {}
         self._kept = 0
 
-    def guess_days(self, wanted: Filter, facet: str, offset: int, size: int) -> Guess | None:
+    def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
         """Where a page of whole days begins; None if not all of it is known, or there is no such
         page."""
         known = self._known.get((wanted.owner_id, facet))
@@ -232,8 +239,7 @@ class Positions:
         hours = known.hours.get(day)
         if hours is None:
             return None
-        last_day, _ = known.locate(span, min(offset + size, total) - 1)
-        return _guess(known, Start(total, *_locate(hours, skip)), last_day)
+        return _guess(known, Start(total, *_locate(hours, skip)), span)
 
     def guess(self, values: Mapping[str, Any]) -> Guess | None:
         """The same for any window whose ends cut no hour in two."""
@@ -245,7 +251,7 @@ class Positions:
             next(search)
         except StopIteration as end:
             start: Start = end.value
-            return None if start.after == _NOWHERE else _guess(known, start, 0)
+            return None if start.after == _NOWHERE else _guess(known, start)
         return None  # It asks for hours.
 
     async def mark(

@@ -48,7 +48,7 @@ from tollway.operations.orders.schema import (
     order_count,
     shop_order,
 )
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, Row, StoreError
 from tollway.store.paging import (
     Listing,
     beside,
@@ -178,13 +178,18 @@ def _embedded_page(with_tag: bool, with_name: bool, *, with_times: bool = False)
     """SQLite takes the orders in the order in which it finds them, so they need no sorting. With
     the times of the first and the last order it takes a tenth longer."""
     is_keyed = with_tag or with_name
-    page = _found(with_tag, with_name, bindparam("after"), bindparam("skip")).subquery("page")
+    found = _found(with_tag, with_name, bindparam("after"), bindparam("skip"))
+    if not is_keyed and not with_times:
+        # It would take the keys out of each row, too.
+        found = found.with_only_columns(shop_order.c.ready)
+    page = found.subquery("page")
     joined = func.group_concat((shop_order if is_keyed else page).c.ready, _BETWEEN)
-    time = page.c.newest_first
-    times = (func.min(time), func.max(time)) if with_times else ()
-    found = select(cast(joined, LargeBinary), VERSION.scalar_subquery(), *times)
+    times: tuple[ColumnElement[int], ...] = ()
+    if with_times:
+        times = (func.min(page.c.newest_first), func.max(page.c.newest_first))
+    row = select(cast(joined, LargeBinary), VERSION.scalar_subquery(), *times)
     # An outer join, though no order is missing: it always begins with the keys.
-    return found.outerjoin_from(page, shop_order, _has_key(page)) if is_keyed else found
+    return row.outerjoin_from(page, shop_order, _has_key(page)) if is_keyed else row
 
 
 _PARTS = {
@@ -212,6 +217,21 @@ class OrderPages:
             for tagged, listing in _LISTINGS.items()
         }
         self._is_embedded = database.dialect == "sqlite"
+        self._row_at_once = database.row_at_once
+
+    def read_at_once(
+        self, wanted: Filter, offset: int, size: int, between: bytes
+    ) -> tuple[int, Sequence[bytes]] | None:
+        """A page of whole days without waiting, as most are; None if it must be read by `read`: not
+        all of it is known, or it is to be marked, or it has to be waited for."""
+        if self._row_at_once is None:
+            return None
+        guess = self._positions.guess_days(wanted, facet_of(wanted.tag, wanted.tag_name), offset)
+        if guess is None or guess.is_to_mark(size):
+            return None
+        asked = _asked_for(wanted, guess, -wanted.start_ms, size, between)
+        row = self._row_at_once(self._guessed[_tagged(wanted)], asked)
+        return _checked(guess, row)
 
     async def read(
         self, wanted: Filter, offset: int, size: int, between: bytes = b","
@@ -219,11 +239,11 @@ class OrderPages:
         """The exact total, and the ready orders of a page: one by one, or as one piece, joined with
         what comes between two of them."""
         facet = facet_of(wanted.tag, wanted.tag_name)
-        guess = self._positions.guess_days(wanted, facet, offset, size)
+        guess = self._positions.guess_days(wanted, facet, offset)
         values = {} if guess else {**_values(wanted, facet), "offset": offset}
         guess = guess or self._positions.guess(values)
         if guess is not None:
-            page = await self._read_guessed(wanted, guess, size, between)
+            page = await self._read_guessed(wanted, guess, offset, size, between)
             if page is not None:
                 return page
             self._positions.forget(wanted.owner_id, facet)
@@ -241,28 +261,43 @@ class OrderPages:
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(
-        self, wanted: Filter, guess: Guess, size: int, between: bytes
+        self, wanted: Filter, guess: Guess, offset: int, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
         """The page by one statement, if the counts that are known hold at that moment."""
         tagged = _tagged(wanted)
         is_to_mark = self._is_embedded and guess.is_to_mark(size)
+        # The end of the page, so that a server skips the months before it.
+        oldest_ms = max(wanted.start_ms, guess.last_day(offset, size) * DAY_MS)
         row = await self._database.fetch_one(
             (_TIMED if is_to_mark else self._guessed)[tagged],
-            owner=wanted.owner_id,
-            tag=wanted.tag,
-            tag_name=wanted.tag_name,
-            # The end of the page, so that a server skips the months before it.
-            oldest_up_to=-max(wanted.start_ms, guess.last_day * DAY_MS),
-            after=guess.after,
-            skip=guess.skip,
-            take=size,
-            between=between,
+            **_asked_for(wanted, guess, -oldest_ms, size, between),
         )
-        if row is None or row[0] is None or row[1] != guess.known.version:
-            return None
-        if is_to_mark:
+        page = _checked(guess, row)
+        if page is not None and row is not None and is_to_mark:
             await self._positions.mark(self._database, wanted.owner_id, guess, row[2:], size)
-        return guess.start.total, [row[0]]
+        return page
+
+
+def _asked_for(
+    wanted: Filter, guess: Guess, oldest_up_to: int, size: int, between: bytes
+) -> dict[str, object]:
+    return {
+        "owner": wanted.owner_id,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "oldest_up_to": oldest_up_to,
+        "after": guess.after,
+        "skip": guess.skip,
+        "take": size,
+        "between": between,
+    }
+
+
+def _checked(guess: Guess, row: Row | None) -> tuple[int, Sequence[bytes]] | None:
+    """The total, and the page in one piece, if the counts that are known held at that moment."""
+    if row is None or row[0] is None or row[1] != guess.known.version:
+        return None
+    return guess.start.total, [row[0]]
 
 
 def _tagged(wanted: Filter) -> tuple[bool, bool]:

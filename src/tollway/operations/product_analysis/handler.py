@@ -17,7 +17,7 @@ from tollway.operations.product_analysis.operation import (
     ProductAnalysis,
     ProductAnalysisRequest,
 )
-from tollway.operations.product_analysis.queries import KnownFigures, ProductFacts
+from tollway.operations.product_analysis.queries import Figures, KnownFigures, ProductFacts
 from tollway.operations.product_analysis.series import DayFigures, series_of
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
@@ -44,34 +44,40 @@ class ProductAnalysisHandler:
         # The cache also ends at midnight: an answer for today has three more fields.
         if (kept.version, kept.today) != (self._versions.figures, today):
             kept = self._kept = _Answers(self._versions.figures, today)
-        answer = kept.get(request)
+        answer = kept.answers.get(request)
         if answer is not None:
             return answer
-        return read_at_once(self._database, self._make(request, today, kept))
-
-    async def _make(self, request: ProductAnalysisRequest, today: date, kept: "_Answers") -> bytes:
-        answer = await self._analyse(request, today, kept.figures)
-        # If figures were loaded meanwhile, this goes to a cache that is no longer read.
-        kept.keep(request, answer)
-        return answer
-
-    async def _analyse(
-        self, request: ProductAnalysisRequest, today: date, known: KnownFigures
-    ) -> bytes:
         product_id, day = request.product_id, request.query_date
         days = series_of(day)
-        figures = await known.read(self._database, product_id, day, days)
+        figures = kept.figures.read_at_once(self._database, product_id, day, days)
+        if figures is None:
+            return read_at_once(self._database, self._read(request, days, kept))
+        return _analysis(request, days, figures, kept)
+
+    async def _read(self, request: ProductAnalysisRequest, days: range, kept: "_Answers") -> bytes:
+        product_id, day = request.product_id, request.query_date
+        figures = await kept.figures.read(self._database, product_id, day, days)
         if figures is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
-        asked = figures.days.figures.get(days[-1])
-        if asked is None:
-            raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
-        if day == today:
-            template = _template(product_id, figures.product, asked)
-        else:
-            template = _kept_template(product_id, figures.product)
-        # The lists in the order of the answer's fields.
-        return template % (figures.parts + figures.days.series(days))
+        # If figures were loaded meanwhile, this goes to a cache that is no longer read.
+        return _analysis(request, days, figures, kept)
+
+
+def _analysis(
+    request: ProductAnalysisRequest, days: range, figures: Figures, kept: "_Answers"
+) -> bytes:
+    """The answer, which is kept."""
+    asked = figures.days.figures.get(days[-1])
+    if asked is None:
+        raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
+    if request.query_date == kept.today:
+        template = _template(request.product_id, figures.product, asked)
+    else:
+        template = _kept_template(request.product_id, figures.product)
+    # The lists in the order of the answer's fields.
+    answer = template % (figures.parts + figures.days.series(days))
+    kept.keep(request, answer)
+    return answer
 
 
 def _template(product_id: str, facts: ProductFacts, live: DayFigures | None = None) -> bytes:
@@ -82,7 +88,7 @@ def _template(product_id: str, facts: ProductFacts, live: DayFigures | None = No
             trafficSource=to_come,
             keywords=to_come,
             searchKeywords=to_come,
-            dateData=DateData(DailySeries(to_come, to_come, to_come, to_come, to_come)),
+            dateData=DateData(DailySeries(*[[to_come]] * 5)),
             itemId=product_id,
             itemName=facts.title,
             pic=facts.picture_url,
@@ -107,15 +113,12 @@ class _Answers:
         self.version = version
         self.today = today
         self.figures = KnownFigures(version)
-        self._answers: dict[ProductAnalysisRequest, bytes] = {}
+        self.answers: dict[ProductAnalysisRequest, bytes] = {}
         self._bytes = 0
-
-    def get(self, request: ProductAnalysisRequest) -> bytes | None:
-        return self._answers.get(request)
 
     def keep(self, request: ProductAnalysisRequest, answer: bytes) -> None:
         if self._bytes + len(answer) > _KEPT_BYTES_MAX:
-            self._answers.clear()
+            self.answers.clear()
             self._bytes = 0
-        self._answers[request] = answer
+        self.answers[request] = answer
         self._bytes += len(answer)

@@ -30,7 +30,7 @@ from tollway.operations.product_analysis.series import (
     day_number,
     days_to_read,
 )
-from tollway.store.database import Database
+from tollway.store.database import Database, Row
 from tollway.store.query import JointQuery
 from tollway.store.schema.database import version
 
@@ -41,15 +41,9 @@ class ProductFacts(msgspec.Struct, frozen=True):
     shop_name: str
 
 
-class ReadyParts(NamedTuple):
-    """The parts of a day, each kind as an encoded list."""
-
-    sources: bytes
-    keywords: bytes
-    searches: bytes
-
-
-_NO_PARTS = ReadyParts(b"[]", b"[]", b"[]")
+# The parts of a day, each kind as an encoded list.
+_PART_COLUMNS = ("sources", "keywords", "searches")
+_NO_PARTS = (b"[]", b"[]", b"[]")
 
 
 class Figures(NamedTuple):
@@ -58,14 +52,14 @@ class Figures(NamedTuple):
     product: ProductFacts
     # Of all days of the series, and maybe of more.
     days: KnownDays
-    parts: ReadyParts
+    parts: Row
 
 
 # The rows of all tables in columns that hold each of them: the kind of row, texts, bytes, numbers.
 _PRODUCT, _DAY, _PARTS, _VERSION = "product", "day", "parts", "version"
 _DAY_COLUMNS = ("day", *DayFigures._fields)
 _TEXTS = slice(1, 1 + len(ProductFacts.__struct_fields__))
-_BYTES = slice(_TEXTS.stop, _TEXTS.stop + len(ReadyParts._fields))
+_BYTES = slice(_TEXTS.stop, _TEXTS.stop + len(_PART_COLUMNS))
 _NUMBERS = slice(_BYTES.stop, _BYTES.stop + len(_DAY_COLUMNS))
 
 
@@ -88,7 +82,7 @@ _wanted_parts = (
     product_day_parts.c.product_id == bindparam("wanted"),
     product_day_parts.c.day == bindparam("on_day"),
 )
-_part_columns = [product_day_parts.c[name] for name in ReadyParts._fields]
+_part_columns = [product_day_parts.c[name] for name in _PART_COLUMNS]
 _FIGURES = JointQuery(
     lambda: union_all(
         _rows(_PRODUCT, texts=[product.c[name] for name in ProductFacts.__struct_fields__]).where(
@@ -118,6 +112,10 @@ class _Product(NamedTuple):
     facts: ProductFacts
     days: KnownDays
 
+    def has(self, wanted: range) -> bool:
+        days = self.days.days
+        return days.start <= wanted.start and wanted.stop <= days.stop
+
 
 class KnownFigures:
     """The products that were read in one version of the figures."""
@@ -134,18 +132,34 @@ class KnownFigures:
         None if there is no such product."""
         on_day = day_number(last)
         known = self._products.get(product_id)
-        days = range(0) if known is None else known.days.days
-        if known is not None and days.start <= wanted.start and wanted.stop <= days.stop:
+        if known is not None and known.has(wanted):
             row = await database.fetch_one(_PARTS_ALONE, wanted=product_id, on_day=on_day)
-            assert row is not None
-            if row[0] == self.version:
-                parts = _NO_PARTS if row[1] is None else ReadyParts._make(row[1:])
-                return Figures(known.facts, known.days, parts)
+            figures = self._with_parts(known, row)
+            if figures is not None:
+                return figures
+        days = range(0) if known is None else known.days.days
         found = await _read(database, product_id, days_to_read(days, wanted), on_day)
         # Figures that were loaded meanwhile are not those of the version.
         if found.figures is not None and found.version == self.version:
             self._keep(product_id, found.figures)
         return found.figures
+
+    def read_at_once(
+        self, database: Database, product_id: str, last: date, wanted: range
+    ) -> Figures | None:
+        """The same without waiting; None if they must be read by `read`."""
+        known, row_at_once = self._products.get(product_id), database.row_at_once
+        if known is None or row_at_once is None or not known.has(wanted):
+            return None
+        asked = {"wanted": product_id, "on_day": day_number(last)}
+        return self._with_parts(known, row_at_once(_PARTS_ALONE, asked))
+
+    def _with_parts(self, known: _Product, row: Row | None) -> Figures | None:
+        """What is known and the parts that were read; None if these are of another version."""
+        assert row is not None
+        if row[0] != self.version:
+            return None
+        return Figures(known.facts, known.days, _NO_PARTS if row[1] is None else row[1:])
 
     def _keep(self, product_id: str, figures: Figures) -> None:
         # Those that were replaced still count: the most is reached sooner, and that is all.
@@ -167,7 +181,8 @@ async def _read(database: Database, product_id: str, days: range, on_day: int) -
         _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day
     )
     facts: ProductFacts | None = None
-    parts, figures_version = _NO_PARTS, -1
+    figures_version = -1
+    parts: Row = _NO_PARTS
     figures: dict[int, DayFigures] = {}
     for row in rows:
         kind = row[0]
@@ -178,7 +193,7 @@ async def _read(database: Database, product_id: str, days: range, on_day: int) -
             day = date(number // 10_000, number // 100 % 100, number % 100)
             figures[day.toordinal()] = DayFigures._make(its_figures)
         elif kind == _PARTS:
-            parts = ReadyParts._make(row[_BYTES])
+            parts = row[_BYTES]
         else:
             figures_version = row[_NUMBERS.start]
     known = None if facts is None else Figures(facts, KnownDays(days, figures), parts)

@@ -26,6 +26,7 @@ def day_number(day: date) -> int:
     return day.year * 10_000 + day.month * 100 + day.day
 
 
+@lru_cache(maxsize=512)
 def series_of(last: date) -> range:
     """The days of the series that ends on a day; fewer where the calendar itself begins."""
     end = last.toordinal()
@@ -34,7 +35,7 @@ def series_of(last: date) -> range:
 
 @lru_cache(maxsize=512)
 def _labels(days: range) -> bytes:
-    return encode_data([date.fromordinal(day).strftime("%m-%d") for day in days])
+    return encode_data([date.fromordinal(day).strftime("%m-%d") for day in days])[1:-1]
 
 
 class DayFigures(NamedTuple):
@@ -56,8 +57,8 @@ class _Joined:
         self._starts = array("I", accumulate((len(value) + 1 for value in values), initial=0))
 
     def between(self, first: int, end: int) -> bytes:
-        """The list of the values from first up to, not including, end."""
-        return b"[%b]" % self._text[self._starts[first] : self._starts[end] - 1]
+        """The values from first up to, not including, end, with commas between them."""
+        return self._text[self._starts[first] : self._starts[end] - 1]
 
 
 class KnownDays:
@@ -78,7 +79,7 @@ class KnownDays:
         self._visitors = _Joined([b"%d" % each.visitors if each else b"0" for each in found])
 
     def series(self, days: range) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-        """The lists of a DailySeries, in its order."""
+        """What the lists of a DailySeries have between their brackets, in its order."""
         first, end = days.start - self.days.start, days.stop - self.days.start
         return (
             self._rates.between(first, end),

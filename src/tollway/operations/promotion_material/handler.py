@@ -120,7 +120,7 @@ class PromotionMaterialHandler:
     async def _page(self, request: PromotionMaterialRequest, now_ms: int) -> bytes:
         database, wanted = self._database, request.promotion_id
         page, size = request.page_num, request.page_size
-        if not database.reads_at_once:
+        if database.row_at_once is None:
             return await read_page(database, wanted, now_ms, page=page, size=size)
         # They were read when the headers came; the body may have taken seconds more.
         if not self._versions.is_fresh():

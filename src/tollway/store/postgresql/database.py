@@ -82,7 +82,7 @@ class PostgresqlDatabase:
 
     dialect = "postgresql"
     is_shared = True
-    reads_at_once = False
+    row_at_once = None
 
     def __init__(
         self,
@@ -243,6 +243,9 @@ class PostgresqlDatabase:
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._changes.close()
         await self._pool.close()
+
+    async def make_durable(self) -> None:
+        """A server that was killed does so itself, before it lets anybody in."""
 
     async def schema_revision(self) -> str | None:
         async with self._session() as session:

@@ -74,7 +74,7 @@ class ReadingDatabase:
 
     dialect = "postgresql"
     is_shared = True
-    reads_at_once = False
+    row_at_once = None
 
     def __init__(
         self,

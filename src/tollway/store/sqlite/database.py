@@ -46,7 +46,6 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     is_shared = False
-    reads_at_once = True
 
     def __init__(
         self,
@@ -97,6 +96,12 @@ class SqliteDatabase:
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         rows = self._read(query, values)
+        return rows[0] if rows else None
+
+    def row_at_once(self, query: RecordQuery, values: Mapping[str, object]) -> Row | None:
+        began_s = perf_counter()
+        rows = (self._records or self._reader).fetch_all(query, values)
+        self._metrics.read(perf_counter() - began_s)
         return rows[0] if rows else None
 
     async def fetch_long(
@@ -162,6 +167,10 @@ class SqliteDatabase:
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
+
+    async def make_durable(self) -> None:
+        """Brings to the disk what a killed process may have committed and not synced."""
+        await self._writer.rewrite_log()
 
     async def close(self) -> None:
         self._writer.close()

@@ -36,7 +36,7 @@ class RecordReader:
         if mark != self._mark:
             self._begin(mark)
         try:
-            return self.opened().fetch_all(query, values)
+            return (self._connection or self.opened()).fetch_all(query, values)
         except StoreError:
             self.end()
             raise

@@ -33,6 +33,7 @@ from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
+from tollway.store.sqlite.log_rewrite import bytes_of_frames, rewrite_log
 from tollway.store.sqlite.log_write_back import LogWriteBack
 from tollway.store.sqlite.write_lock import WriteLock
 
@@ -40,9 +41,6 @@ logger = logging.getLogger("tollway.store")
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Work = Callable[[Transaction], Awaitable[T]]
-# Of the write-ahead log, as its format is documented.
-_LOG_HEADER_BYTES = 32
-_FRAME_HEADER_BYTES = 24
 
 
 class SqliteTransaction:
@@ -196,6 +194,17 @@ class Writer:
         finally:
             patience.cancel()
 
+    async def rewrite_log(self) -> None:
+        """Brings to the disk what is in the log now."""
+        changes = self._changes
+        if changes is None:
+            return
+
+        async def work(_: Transaction) -> None:
+            rewrite_log(self._connected(), self._path, changes.log_frames())
+
+        await self.write(work)
+
     def checkpoint(self) -> None:
         """Writes the whole log back and truncates it, between two pieces of work. Waits for it, so
         it is called in a thread."""
@@ -336,8 +345,7 @@ class Writer:
         """Whether the log may have a frame after the last commit. On a full disk it may not, and
         then none can be written there either."""
         frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        frame_bytes = _FRAME_HEADER_BYTES + int(connection.raw.pragma("page_size"))
-        next_ends_at: int = _LOG_HEADER_BYTES + (frames + 1) * frame_bytes
+        next_ends_at = bytes_of_frames(connection, frames + 1)
         return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
 

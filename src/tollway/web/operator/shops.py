@@ -25,6 +25,7 @@ from tollway.consent.owners import (
     owners_page,
     sign_out_everywhere,
 )
+from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.usage import DAY_S
 from tollway.operations.orders.storage import last_change_of
@@ -207,7 +208,7 @@ def _consent_form(
     )
 
 
-def _scopes(kind: str) -> dict[str, str]:
+def _scopes(kind: str) -> dict[str, str | Phrase]:
     """What a shop or user can allow, and the title of the operation that it is for."""
     return {scope: title for (whose, scope), (_, title) in CONSENTED.items() if whose == kind}
 
