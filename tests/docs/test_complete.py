@@ -29,7 +29,7 @@ from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
-from tollway.telemetry.requests import NO_IDS, CallRecord
+from tollway.telemetry.requests import NO_IDS
 
 LINKS = [link for page in PAGES for link in links_of(page)]
 for_callers = pytest.mark.parametrize("page", (CALL, CALL_ZH), ids=name_of)
@@ -55,7 +55,7 @@ def _variables() -> Iterator[str]:
 def _metric_names() -> set[str]:
     """The names a dashboard would use; a library's `_created` beside a histogram is none."""
     metrics = Metrics()
-    record = CallRecord(0.0, "", "product_analysis", None, 0, "SUCCESS", 1, 0.001, NO_IDS)
+    record = (0.0, "", "product_analysis", None, 0, "SUCCESS", 1, 0.001, NO_IDS)
     metrics.answered([record])
     text = metrics.render().decode()
     return {name for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE) if _is_ours(name)}

@@ -30,12 +30,29 @@ def test_ten_calls_of_a_second_are_timed_also_if_the_clock_goes_back(store: Stor
 def test_calls_without_an_account_use_up_none_of_the_ten(store: Store) -> None:
     async def work(database: Database) -> int:
         timings = CallTimings(database)
-        for _ in range(100):
-            assert timings.is_due(1000.0)
-            timings.give_back()
+        for number in range(100):
+            at_s = 1000.0 + number / 500
+            assert timings.is_due(at_s)
+            timings.give_back(at_s)
         return sum(timings.is_due(1000.5) for _ in range(100))
 
     assert store.do(work) == 10
+
+
+def test_of_a_crowd_without_accounts_few_are_timed(store: Store) -> None:
+    async def work(database: Database) -> tuple[int, list[bool]]:
+        timings, timed = CallTimings(database), 0
+        for number in range(1000):
+            at_s = 1000.0 + number / 100_000
+            if timings.is_due(at_s):
+                timed += 1
+                timings.give_back(at_s)
+        # Neither a call soon after them nor one after the clock was set back waits any longer.
+        return timed, [timings.is_due(1000.02), timings.is_due(500.0)]
+
+    timed, later = store.do(work)
+    assert timed <= 11
+    assert later == [True, True]
 
 
 def test_times_are_found_by_their_account_alone_and_dropped_after_days(

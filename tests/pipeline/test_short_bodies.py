@@ -52,6 +52,10 @@ class Sender:
         return await self.receive()
 
 
+class WatchedCall(Call):
+    """A call that a weak reference can be made to, since it has more than its slots."""
+
+
 def call_of(
     receive: Callable[[], Awaitable[Message]], length: int | None, timeout_s: float = 60
 ) -> Call:
@@ -62,7 +66,7 @@ def call_of(
         else {b"content-length": b"%d" % length}
     )
     body = Body(headers, receive, cast(int, timeout_s), ByteBudget(), Deadlines())
-    call = Call("", "POST", COUPON_CLAIMS.path, b"", headers, body, 0.0)
+    call = WatchedCall("", "POST", COUPON_CLAIMS.path, b"", headers, body, 0.0)
     call.operation = COUPON_CLAIMS
     call.caller = cast(Any, SimpleNamespace(account_id="account"))
     return call

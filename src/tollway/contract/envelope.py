@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,7 +19,13 @@ def encode_envelope(code: int, msg: bytes, msec: int, time_s: int, data: bytes) 
 
     Put together by hand, because the payload may be large and may come from a cache.
     """
-    return b'{"code":%d,"msg":%b,"msec":%d,"time":%d,"data":%b}' % (code, msg, msec, time_s, data)
+    return b"".join((_before_data(code, msg, msec, time_s), data, b"}"))
+
+
+# Of calls that came together, most have the same.
+@lru_cache(maxsize=128)
+def _before_data(code: int, msg: bytes, msec: int, time_s: int) -> bytes:
+    return b'{"code":%d,"msg":%b,"msec":%d,"time":%d,"data":' % (code, msg, msec, time_s)
 
 
 def encode_data(data: object) -> bytes:

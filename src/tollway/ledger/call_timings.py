@@ -18,6 +18,8 @@ from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import call_timing
 
 _IN_A_SECOND_MAX = 10
+# How long none is timed after a call without an account: of a crowd of them, few are then.
+_PAUSE_S = 0.001
 _WRITE_AFTER_S = 1.0
 _KEPT_MS = 2 * 86_400_000
 # Rows that one write drops: more than it adds, so that they never grow beyond what is kept.
@@ -61,11 +63,15 @@ class CallTimings:
         self._waiting: list[tuple[str, str, str]] = []
         self._since_s = 0.0
         self._left = 0
+        self._given_back_s = 0.0
         self._running: asyncio.Task[None] | None = None
 
     def is_due(self, at_s: float) -> bool:
         """Whether the call that begins now is timed. Every call asks."""
         if self._left > 0:
+            # Also after the clock was set back.
+            if abs(at_s - self._given_back_s) < _PAUSE_S:
+                return False
             self._left -= 1
             return True
         # Also after the clock was set back.
@@ -74,9 +80,10 @@ class CallTimings:
         self._since_s, self._left = at_s, _IN_A_SECOND_MAX - 1
         return True
 
-    def give_back(self) -> None:
-        """A call was timed that has no account, and so no receipt: another is timed instead."""
+    def give_back(self, at_s: float) -> None:
+        """The call of that moment has no account, and so no receipt: a later one is timed."""
         self._left = min(self._left + 1, _IN_A_SECOND_MAX)
+        self._given_back_s = at_s
 
     def add(self, account_id: str, request_id: str, stages: Sequence[StageTime]) -> None:
         if len(self._waiting) >= 10 * _IN_A_SECOND_MAX:

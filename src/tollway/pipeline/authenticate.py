@@ -12,6 +12,8 @@ from tollway.store.versions import Versions
 
 # Looked up once: a member of an enum takes four times as long to find as a global.
 _INVALID = Reason.CREDENTIAL_INVALID
+# Never raised, which would lengthen its trace: returned for all calls of a flood.
+_REFUSED = Refusal(_INVALID)
 _KNOWN_MAX = 20_000
 # Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
 _UNKNOWN_AT_ONCE = 2
@@ -40,17 +42,17 @@ class Authenticate:
         self._hashes: dict[bytes, bytes] = {}
         self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
-    def __call__(self, call: Call) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
         header = call.headers.get(b"authorization", b"")
         hashed = self._hashes.get(header) or _hash_of(header)
         if hashed is None:
-            raise Refusal(_INVALID)
+            return _REFUSED
         if not self._versions.is_fresh() and not self._directory.refresh_at_once():
             return self._look_up(call, header, hashed)
         caller = self._directory.known_caller(hashed)
         if caller is None:
             if self._directory.is_ended(hashed):
-                raise Refusal(_INVALID)
+                return _REFUSED
             return self._look_up(call, header, hashed)
         self._enter(call, caller)
         return None

@@ -49,6 +49,44 @@ class Side(msgspec.Struct, frozen=True):
 class Call:
     """What came in, and what each stage found out."""
 
+    # With slots, all of them are found in a fifth of the time that a default of the class takes.
+    __slots__ = (
+        "account_id",
+        "act",
+        "admission",
+        "at_s",
+        "began_s",
+        "body",
+        "caller",
+        "charged",
+        "client",
+        "client_ids",
+        "data",
+        "grant",
+        "headers",
+        "idempotency_key",
+        "ignored",
+        "is_dry_run",
+        "is_settled",
+        "is_simulated",
+        "language",
+        "left",
+        "method",
+        "operation",
+        "operation_name",
+        "path",
+        "price",
+        "query",
+        "reached",
+        "records",
+        "replay_of",
+        "request",
+        "request_id",
+        "sandbox_outcome",
+        "side",
+        "stream",
+    )
+
     # Filled in by the stages, in their order.
     operation: Operation
     caller: Caller
@@ -56,33 +94,6 @@ class Call:
     price: int
     request: Any
     data: bytes
-    # Their values until a stage sets them, also if a refusal ends the call before.
-    language: str = "en"
-    client_ids: ClientIds = NO_IDS
-    operation_name: str = "none"
-    # The address and port that the connection comes from: the client's, or those of a proxy.
-    client: tuple[str, int] = ("", 0)
-    account_id: str | None = None
-    admission: Admission | None = None
-    # What the throttle said to a call that it refused.
-    left: Admission | None = None
-    ignored: str = ""
-    is_settled: bool = False
-    act: Act | None = None
-    grant: GrantKey | None = None
-    idempotency_key: IdempotencyKey | None = None
-    replay_of: str | None = None
-    # A payload that a test call asked for; the others are simulated refusals and dry runs.
-    sandbox_outcome: SandboxOutcome | None = None
-    is_simulated: bool = False
-    is_dry_run: bool = False
-    charged: int = 0
-    # How many records of its owner the payload has, if the handler says so.
-    records: int | None = None
-    # A file that is sent instead of the envelope.
-    stream: Stream | None = None
-    # The stages that a timed call has reached, and when; None for all others.
-    reached: list[tuple[str, int]] | None = None
 
     def __init__(
         self,
@@ -93,6 +104,7 @@ class Call:
         headers: Mapping[bytes, bytes],
         body: Body,
         at_s: float,
+        client: tuple[str, int] = ("", 0),
     ) -> None:
         self.request_id = request_id
         self.method = method
@@ -103,6 +115,33 @@ class Call:
         self.body = body
         self.at_s = at_s
         self.began_s = perf_counter()
+        # The address and port that the connection comes from: the client's, or those of a proxy.
+        self.client = client
+        # Their values until a stage sets them, also if a refusal ends the call before.
+        self.language = "en"
+        self.client_ids: ClientIds = NO_IDS
+        self.operation_name = "none"
+        self.account_id: str | None = None
+        self.admission: Admission | None = None
+        # What the throttle said to a call that it refused.
+        self.left: Admission | None = None
+        self.ignored = ""
+        self.is_settled = False
+        self.act: Act | None = None
+        self.grant: GrantKey | None = None
+        self.idempotency_key: IdempotencyKey | None = None
+        self.replay_of: str | None = None
+        # A payload that a test call asked for; the others are simulated refusals and dry runs.
+        self.sandbox_outcome: SandboxOutcome | None = None
+        self.is_simulated = False
+        self.is_dry_run = False
+        self.charged = 0
+        # How many records of its owner the payload has, if the handler says so.
+        self.records: int | None = None
+        # A file that is sent instead of the envelope.
+        self.stream: Stream | None = None
+        # The stages that a timed call has reached, and when; None for all others.
+        self.reached: list[tuple[str, int]] | None = None
 
 
 @final
@@ -116,10 +155,11 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stage(Protocol):
-    """One stage. Lets the call pass, or raises a Refusal to end it.
+    """One stage. Lets the call pass, or ends it by a Refusal or another error.
 
     A stage that must wait returns an awaitable; one that need not returns None, which saves a
-    coroutine.
+    coroutine. An error is raised. The errors of floods are returned, which takes a tenth of the
+    time.
     """
 
-    def __call__(self, call: Call) -> Awaitable[object] | None: ...
+    def __call__(self, call: Call) -> Awaitable[object] | Exception | None: ...

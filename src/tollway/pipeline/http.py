@@ -31,6 +31,7 @@ from tollway.telemetry.requests import (
     ID_HEADER,
     TRACE_HEADER,
     new_request_id,
+    new_request_ids,
     read_client_ids,
 )
 
@@ -64,8 +65,10 @@ class Edge:
         """Works on calls as far as they need not wait for anything."""
         calls: list[Call] = []
         refused: dict[int, Progress] = {}
+        at_s = time()
+        ids = new_request_ids(at_s, len(requests))
         for position, (scope, receive) in enumerate(requests):
-            opened = self._open(scope, receive)
+            opened = self._open(scope, receive, ids[position], at_s)
             if isinstance(opened, Call):
                 calls.append(opened)
             else:
@@ -83,7 +86,9 @@ class Edge:
             self.in_hand.discard(each.call.client)
         return self._taken(calls, self._pipeline.go_on(waiting))
 
-    def _open(self, scope: Scope, receive: Receive) -> Call | Answer | Coroutine[Any, Any, Answer]:
+    def _open(
+        self, scope: Scope, receive: Receive, request_id: str, at_s: float
+    ) -> Call | Answer | Coroutine[Any, Any, Answer]:
         """A request as a call, unless it is refused."""
         try:
             headers = dict(scope["headers"])
@@ -101,7 +106,7 @@ class Edge:
                 body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
             else:
                 body = NO_BODY
-            return self._call(scope, headers, body)
+            return _call(scope, headers, body, request_id, at_s)
         except Exception as error:
             return failing(error)
 
@@ -142,7 +147,9 @@ class Edge:
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""
-        answer = self._pipeline.refuse(self._call(scope, headers, NO_BODY), refusal)
+        at_s = time()
+        call = _call(scope, headers, NO_BODY, new_request_id(at_s), at_s)
+        answer = self._pipeline.refuse(call, refusal)
         answer.headers.extend((_CLOSE, *self._common_headers))
         return answer
 
@@ -176,25 +183,25 @@ class Edge:
             await stream.pieces.aclose()
             stream.end()
 
-    def _call(self, scope: Scope, headers: Headers, body: Body) -> Call:
-        at_s = time()
-        call = Call(
-            new_request_id(at_s),
-            scope["method"],
-            # The path as it was sent: a second spelling with %2F or %2e must not mean the same.
-            scope["raw_path"].decode("latin-1"),
-            scope["query_string"],
-            headers,
-            body,
-            at_s,
-        )
-        call.client = scope["client"]
-        accepted = headers.get(b"accept-language")
-        if accepted is not None:
-            call.language = preferred_language(accepted.decode("latin-1"))
-        if ID_HEADER in headers or TRACE_HEADER in headers:
-            call.client_ids = read_client_ids(headers)
-        return call
+
+def _call(scope: Scope, headers: Headers, body: Body, request_id: str, at_s: float) -> Call:
+    call = Call(
+        request_id,
+        scope["method"],
+        # The path as it was sent: a second spelling with %2F or %2e must not mean the same.
+        scope["raw_path"].decode("latin-1"),
+        scope["query_string"],
+        headers,
+        body,
+        at_s,
+        scope["client"],
+    )
+    accepted = headers.get(b"accept-language")
+    if accepted is not None:
+        call.language = preferred_language(accepted.decode("latin-1"))
+    if ID_HEADER in headers or TRACE_HEADER in headers:
+        call.client_ids = read_client_ids(headers)
+    return call
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -23,7 +23,7 @@ class Permit:
         self._directory = directory
         self._zone = zone
 
-    def __call__(self, call: Call) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[None] | ShortageError | None:
         operation, caller = call.operation, call.caller
         price = caller.prices.get(operation.name)
         if price is None:
@@ -41,9 +41,7 @@ class Permit:
         left = self._directory.amount_at_once(caller.account_id, operation.balance_unit)
         if left is None:
             return self.check_affordable(call)
-        if left < price:
-            raise ShortageError(left)
-        return None
+        return ShortageError(left) if left < price else None
 
     def _find_price(self, caller: Caller, operation: Operation) -> int:
         state = self._directory.operation_states.get(operation.charged_as)

@@ -208,19 +208,21 @@ class Pipeline:
             passed: list[Call] = []
             for call in calls:
                 try:
-                    waiting = stage(call)
+                    outcome = stage(call)
                 except Exception as error:
                     found[call] = self._fail(call, step, error)
                     continue
                 except asyncio.CancelledError as cancelled:
                     found[call] = failing(cancelled)
                     continue
-                if waiting is None:
+                if outcome is None:
                     passed.append(call)
-                elif isinstance(waiting, _PENDING):
-                    found[call] = Waiting(call, waiting, after)
+                elif isinstance(outcome, _PENDING):
+                    found[call] = Waiting(call, outcome, after)
+                elif isinstance(outcome, Exception):
+                    found[call] = self._fail(call, step, outcome)
                 else:
-                    found[call] = self._wait(call, after, waiting)
+                    found[call] = self._wait(call, after, outcome)
             calls, step = passed, after
         success = step.enveloper.success
         for call in calls:
@@ -247,8 +249,8 @@ class Pipeline:
         call.reached = reached
         progress = self._pass_alone(call, first)
         if call.account_id is None and isinstance(progress, Answer):
-            # As quickly as without timing: a crowd without tokens gets here each time.
-            self._timings.give_back()
+            # As quickly as without timing: any client can have it done.
+            self._timings.give_back(call.at_s)
             return progress
         return self._add_times(call, reached, progress)
 
@@ -257,7 +259,7 @@ class Pipeline:
     ) -> Answer:
         answer = await answer_of(progress, self.go_on)
         if call.account_id is None:
-            self._timings.give_back()
+            self._timings.give_back(call.at_s)
             return answer
         reached.append(("", perf_counter_ns()))
         times = [

@@ -64,7 +64,7 @@ def _timed(stage: Stage) -> Stage:
     """The stage, which also notes when a call reached it."""
     name = type(stage).__name__.lower()
 
-    def run(call: Call) -> Awaitable[object] | None:
+    def run(call: Call) -> Awaitable[object] | Exception | None:
         assert call.reached is not None
         call.reached.append((name, perf_counter_ns()))
         return stage(call)

@@ -91,14 +91,15 @@ class Throttle:
         # Whose limit is used up over all nodes, and until when. None stays for a second.
         self._full_until_ns: dict[object, int] = {}
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: Call) -> Refusal | None:
         caller, name = call.caller, call.operation_name
         limit, key = caller.rates.get(name) or self._rate(caller, name)
         if not self._full_until_ns or not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:
             call.left = Admission(limit, 0)
-            raise Refusal(_THROTTLED, limit=limit)
+            return Refusal(_THROTTLED, limit=limit)
+        return None
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
         """Refuses a call that was admitted here, because all nodes together admitted enough. Until

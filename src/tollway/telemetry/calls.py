@@ -6,7 +6,7 @@ meanwhile: under load, those of 50 ms took the loop as long as twenty calls.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -18,21 +18,14 @@ _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
 
 
-# Which calls have a log line, by their code.
-_LOGGED: dict[str, Callable[[int], bool]] = {
-    "all": lambda _: True,
-    "failures": bool,
-    "none": lambda _: False,
-}
-
-
 class CallRecorder:
     """Takes records, and logs and counts them a moment later."""
 
     def __init__(self, metrics: Metrics, log: LogWriter, which: str) -> None:
         self._metrics = metrics
         self._log = log
-        self._is_logged = _LOGGED[which]
+        # Which calls have a log line: all, failures or none.
+        self._which = which
         self._waiting: list[CallRecord] = []
         self._lines: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -61,21 +54,23 @@ class CallRecorder:
 
     def _count(self) -> None:
         waiting, self._waiting = self._waiting, []
-        is_logged, origin = self._is_logged, self._log.origin
         self._metrics.answered(waiting)
-        self._lines += [_line(record, origin) for record in waiting if is_logged(record.code)]
+        if self._which == "failures":
+            waiting = [record for record in waiting if record[4]]
+        if self._which != "none":
+            self._lines += _lines(waiting, self._log.origin)
 
 
-def _line(record: CallRecord, origin: str) -> str:
-    """The record as JSON. Every value is of our own making (ids, names from our tables, numbers),
+def _lines(records: Iterable[CallRecord], origin: str) -> Iterator[str]:
+    """The records as JSON. Every value is of our own making (ids, names from our tables, numbers),
     or a client's id that is well-formed, so there is nothing to escape."""
-    at_s, request_id, operation, account_id, code, reason, charged, elapsed_s, client = record
-    who = _who(operation, account_id, code, reason, charged)
-    return (
-        f'{{"at":"{_millisecond(int(at_s * 1000))}","event":"tollway.call",{origin},'
-        f'"request_id":"{request_id}",{who},"msec":{elapsed_s * 1000:.3f}'
-        f"{'' if client is NO_IDS else _client(client)}}}\n"
-    )
+    for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
+        who = _who(operation, account_id, code, reason, charged)
+        yield (
+            f'{{"at":"{_millisecond(int(at_s * 1000))}","event":"tollway.call",{origin},'
+            f'"request_id":"{request_id}",{who},"msec":{taken_s * 1000:.3f}'
+            f"{'' if client is NO_IDS else _client(client)}}}\n"
+        )
 
 
 def _client(client: ClientIds) -> str:

@@ -79,9 +79,9 @@ class Metrics(Collector):
 
     def answered(self, records: Iterable[CallRecord]) -> None:
         calls, latencies = self._calls, self._latencies
-        for record in records:
-            calls[record.operation, record.code, record.reason] += 1
-            latency, elapsed_s = latencies[record.operation], record.elapsed_s
+        for _, _, operation, _, code, reason, _, elapsed_s, _ in records:
+            calls[operation, code, reason] += 1
+            latency = latencies[operation]
             latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
             latency.sum_s += elapsed_s
 

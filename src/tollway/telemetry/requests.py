@@ -8,7 +8,6 @@ can be forged with it.
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,11 +30,15 @@ def new_request_id(at_s: float) -> str:
     The rest is random: a number that grows by one would tell every caller how many calls the others
     make.
     """
-    try:
-        digits = _digits.pop()
-    except IndexError:
-        digits = _draw()
-    return hex(_TIME_BASE + int(at_s * 1_000_000))[3:] + digits
+    return new_request_ids(at_s, 1)[0]
+
+
+def new_request_ids(at_s: float, count: int) -> list[str]:
+    """Ids of requests that came together, in their order: each a microsecond after the other."""
+    while len(_digits) < count:
+        _draw()
+    first, take = _TIME_BASE + int(at_s * 1_000_000), _digits.pop
+    return [hex(at)[3:] + take() for at in range(first, first + count)]
 
 
 # Random digits for the next ids: one read of the system for many costs less than a read for each.
@@ -47,10 +50,9 @@ _TIME_BASE = 16**13
 os.register_at_fork(after_in_child=_digits.clear)
 
 
-def _draw() -> str:
+def _draw() -> None:
     drawn = os.urandom(_DIGITS * _DRAWN_AT_ONCE // 2).hex()
-    _digits.extend(drawn[at : at + _DIGITS] for at in range(_DIGITS, len(drawn), _DIGITS))
-    return drawn[:_DIGITS]
+    _digits.extend([drawn[at : at + _DIGITS] for at in range(0, len(drawn), _DIGITS)])
 
 
 class ClientIds(msgspec.Struct, frozen=True, gc=False):
@@ -63,18 +65,10 @@ class ClientIds(msgspec.Struct, frozen=True, gc=False):
 NO_IDS = ClientIds()
 
 
-class CallRecord(NamedTuple):
-    """The outcome of one call: no token, no parameters, no content."""
-
-    at_s: float
-    request_id: str
-    operation: str
-    account_id: str | None
-    code: int
-    reason: str
-    charged: int
-    elapsed_s: float
-    client_ids: ClientIds
+# The outcome of one call, which has no token, no parameters and no content: when it began in
+# seconds, its id, operation, account, code, reason, what it was charged, how long it took in
+# seconds, and what its client names it by. A plain tuple is made in a third of the time of others.
+CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds]
 
 
 def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:
