@@ -22,6 +22,7 @@ from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.forks import share
 from tests.support.gateway import Gateway
+from tests.support.known_types import know_types
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
 from tests.support.postgresql import databases_of, drop
@@ -76,6 +77,7 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["PGSSLMODE"] = "disable"
 use_cheap_passwords()
 load_authorities_once()
+know_types()
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.

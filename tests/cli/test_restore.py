@@ -1,10 +1,13 @@
 """A backup becomes the database again only if nothing is wrong with it; else nothing changes."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from shutil import disk_usage
+from typing import NoReturn
 
 import apsw
 import pytest
@@ -132,11 +135,45 @@ def test_a_disk_that_gets_full_leaves_no_part_of_a_database(
     # Within the commit, within its writing back after the last connection is closed, and never.
     for at, status in ((1, 1), (9, 1), (13, 1), (1000, 0)):
         with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
-            assert tollway("restore", "copy.db", *INTO).status == status
+            answer = tollway("restore", "copy.db", *INTO)
+        assert answer.status == status
+        assert ("Nothing was changed." in answer.err) == (status != 0), answer.err
         assert (restored.exists(), bool(disk.failed)) == (status == 0, status != 0)
         # Nor anything else that would have belonged to it.
         assert bool(list(workplace.glob("again.db*"))) == (status == 0)
     assert list(workplace.glob("*.restoring*")) == []
+
+
+def test_a_full_disk_is_named_with_what_is_needed(
+    tollway: Command, backup: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, before = backup.stat().st_size, files(workplace)
+    (workplace / "elsewhere").mkdir()
+    full = (
+        f"The disk of {workplace.resolve() / 'elsewhere'} is full: to restore copy.db takes "
+        f"{size:,} bytes and a little more, "
+    )
+    others = "Free some space on it, or name a database on another disk. Nothing was changed."
+    into = ("--database", "sqlite:///elsewhere/again.db")
+    with monkeypatch.context() as patched:
+        # Known before anything is copied.
+        patched.setattr(
+            "tollway.cli.restore.disk_usage", lambda _: disk_usage("/")._replace(free=7)
+        )
+        assert_refused(tollway("restore", "copy.db", *into), full, "7 are free.", others)
+    with monkeypatch.context() as patched:
+        # Filled by another program while it is copied.
+        patched.setattr("tollway.cli.restore.chunks_of", _no_space)
+        assert_refused(tollway("restore", "copy.db", *into), full, others)
+    disk = FaultyDisk(workplace / "elsewhere/again.db.restoring")
+    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
+        assert_refused(tollway("restore", "copy.db", *into), full, others)
+    (workplace / "elsewhere").rmdir()
+    assert files(workplace) == before
+
+
+def _no_space(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(

@@ -1,10 +1,12 @@
 """Subjects of installed packages: which are taken, and what is wrong with those that are not."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
-from types import ModuleType
+from importlib.resources import files
+from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any
 
 import msgspec
@@ -23,6 +25,8 @@ from tollway.operations.orders import SUBJECT as ORDERS
 from tollway.operations.subject import Subject
 from tollway.settings import SettingsError
 from tollway.store.schema import metadata
+from tollway.web import account_parts
+from tollway.web.blocks import Cell
 from tollway.web.reference_parts import fields_of, parameters_of
 from tollway.web.wording import PLAIN_VIEW
 
@@ -283,3 +287,16 @@ def test_texts_with_braces_are_shown_as_they_are() -> None:
     shown = str([parameters_of(braced, PLAIN_VIEW), fields_of(braced, PLAIN_VIEW)])
     for each in ("1 (as {name: value})", "Which {kind}.", "In {credits}."):
         assert each in shown
+
+
+def test_charts_have_a_colour_for_each_of_many_operations() -> None:
+    styles = files("tollway.web").joinpath("pages.css").read_text(encoding="utf-8")
+    context: Any = SimpleNamespace(say=PLAIN_VIEW.say, number=lambda number: Cell(str(number)))
+    names = [f"op{number}" for number in range(12)]
+    calls = {key: [1] for key in names}
+    many = [replace(SIXTH, name=name) for name in names]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(account_parts, "OPERATIONS", many)
+        chart = account_parts.calls_chart(context, "", "Day", ["1"], calls)
+    colours = set(re.findall(r"bar\d+", str(chart)))
+    assert len(colours) > 5 and all(f".chart .{each} {{ fill:" in styles for each in colours)

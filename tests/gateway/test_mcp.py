@@ -253,6 +253,27 @@ def test_no_cache_keeps_an_answer(agents: Gateway) -> None:
         assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
+def test_a_message_that_is_costly_to_parse_is_refused_before_it_is(agents: Gateway) -> None:
+    sent = {
+        "Authorization": f"Bearer {new_caller(agents.store, kind='test').token}",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+    }
+    for part in ("[]", "{}", "1", '{"a":[]}'):
+        parts = ",".join([part] * 1000)
+        body = f'{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"a":[{parts}]}}}}'
+        answer = agents.client.post("/mcp", content=body, headers=sent)
+        assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+        assert "parts" in answer.json()["error"]
+    listing = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/list",
+        "params": {"_meta": {"a": [1] * 500}},
+    }
+    assert "result" in agents.client.post("/mcp", json=listing, headers=sent).json()
+
+
 def test_a_token_of_some_addresses_is_used_from_them_through_two_proxies(agents: Gateway) -> None:
     limits = read_limits((), ("203.0.113.0/24",), None, None, known=())
     caller = new_caller(agents.store, limits=limits)

@@ -8,6 +8,7 @@ import gc
 import io
 import sys
 import typing
+from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from types import CodeType
@@ -19,11 +20,14 @@ from jinja2 import Environment
 
 from tests.support.authorities import load_authorities_once
 from tests.support.commands import all_commands
+from tests.support.known_types import know_types
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.gateway import openapi
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
 from tollway.pipeline.decode import Decode
+from tollway.store.key_check import has_rows
+from tollway.store.moving.source import sealed_tables
 from tollway.store.query import JointQuery, Query
 from tollway.store.sealing import KEY_BYTES, Sealer
 from tollway.store.sqlite.schema_check import schema_parts
@@ -43,6 +47,7 @@ _LATE = (
     "tollway.store.postgresql.replica",
 )
 _ZONE = ZoneInfo("Asia/Shanghai")
+_filling: list[object] = []
 
 
 def warm_up(folder: str) -> None:
@@ -50,6 +55,7 @@ def warm_up(folder: str) -> None:
     all_commands()
     use_cheap_passwords()
     load_authorities_once()
+    know_types()
     httpx2.create_ssl_context(trust_env=False)
     for module in _LATE:
         import_module(module)
@@ -62,6 +68,8 @@ def warm_up(folder: str) -> None:
     del sys.modules["tollway.__main__"]
     Decode(WITH_COMPANIONS, _ZONE)
     schema_parts()
+    # A gateway that finds no keys asks whether any are needed.
+    has_rows(sealed_tables(ALL_TABLES))
     _compile_queries()
     _compile_templates()
     _describe_operations()
@@ -72,7 +80,19 @@ def warm_up(folder: str) -> None:
         empty()
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
+    _filling.extend(_fill_holes())
     gc.freeze()
+
+
+def _fill_holes() -> Iterator[object]:
+    """Takes the memory that is free between what is loaded: what a fork makes would be put there,
+    and each page be copied for it. Most holes are small."""
+    yield from (object() for _ in range(2_000))
+    yield from map(float, range(2_000))
+    smallest, largest, overhead = 48, 512, sys.getsizeof(b"")
+    for size in range(smallest, largest + 1, 16):
+        free = 500_000 if size <= 64 else 60_000
+        yield from (bytes(size - overhead) for _ in range(free // size))
 
 
 def _compile_queries() -> None:

@@ -107,3 +107,36 @@ def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(
     browser.sign_in(person.login)
     found = _all_rows(browser, "/owner", r'name="grant" value="(con_\w+)"')
     assert len(found) == len(set(found)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/operator/accounts?after=~~",
+        "/operator/shops?after=~:~",
+        "/operator/operators?row=99999",
+        "/operator/data?row=99999",
+        "/operator/requests?before=0",
+        "/operator/trail?before=0",
+    ],
+)
+def test_an_address_behind_the_end_of_a_list_says_so(
+    operator: Browser, store: Store, caller: Caller, path: str
+) -> None:
+    page = operator.open(path)
+    assert page.status_code == 200
+    assert "<p>There are no more.</p>" in page.text
+    assert re.search(r">(First page|Newest)</a>", page.text)
+    for untrue in ("There are no accounts yet", "No shop or user is known", "No source is known"):
+        assert untrue not in page.text
+
+
+def test_an_address_behind_the_end_of_an_owners_list_says_so(
+    browser: Browser, store: Store
+) -> None:
+    person = new_person(store)
+    allow(store, new_asker(store), person)
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    page = browser.open("/owner?row=99999").text
+    assert "There are no more." in page and "You have given no access" not in page

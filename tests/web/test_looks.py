@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page
 
 from tests.support.chromium import IN_CHROMIUM, aside, sign_in
@@ -36,8 +37,9 @@ _SHOW = """async ([url, shown]) => {
   await Promise.all(styles);
 }"""
 
-# Of phones, a tablet, and screens up to a large one; the first is what WCAG asks for.
-_WIDTHS = (320, 375, 768, 1024, 1200, 1366, 1440)
+# Of phones, a tablet, half of a screen, and screens up to a large one; the first is what WCAG asks
+# for, and the fourth is the first at which tables are no cards.
+_WIDTHS = (320, 375, 768, 901, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
 # and as if everything had happened a while ago, which is the longest that a table says of a time.
 _TOO_WIDE = """() => {
@@ -242,6 +244,24 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     assert page.evaluate(_TOO_WIDE) == []
     page.goto("/operator/requests?code=0")
     assert page.locator(".filters").is_visible()
+
+
+@pytest.mark.parametrize("amount", [98_765_432, 9_876_543_210, 987_654_321_098_765])
+def test_a_large_figure_is_on_one_line(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], amount: int
+) -> None:
+    caller = aside(lambda: new_caller(store, calls=amount, credits_=amount))
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto(f"/operator/account?id={caller.account_id}")
+    # As many as the overview has.
+    page.evaluate("""() => { const all = document.querySelector(".figures");
+      for (const each of [...all.children, ...all.children]) all.append(each.cloneNode(true)); }""")
+    lines = """() => [...document.querySelectorAll(".figure .value")]
+      .map(each => each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight))"""
+    for width in _WIDTHS:
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate(lines) == [1] * 6, width
+        assert page.evaluate(_TOO_WIDE) == [], width
 
 
 def test_the_bar_is_whole_when_text_is_twice_as_large(

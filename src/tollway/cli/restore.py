@@ -3,11 +3,13 @@
 It is copied, the copy is checked, and only then does it replace anything.
 """
 
+import errno
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import disk_usage
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -21,10 +23,12 @@ from tollway.cli.output import Output, percent_bar, progress_bar
 from tollway.cli.parameters import argument, option
 from tollway.ledger.trail import note_act
 from tollway.settings import Settings
+from tollway.store.database import StoreUnavailableError
 from tollway.store.durable_files import give_to_owner_of, to_disk
 from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others, settings_of_keys
 from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
+from tollway.store.sqlite.connection import DISK_FULL
 from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
 from tollway.store.sqlite.path_check import check_path
 
@@ -141,10 +145,27 @@ def _copied(backup: Path, path: Path) -> Iterator[Path]:
     copy = ending_with(path, ".restoring")
     _remove(copy)
     try:
+        if disk_usage(path.parent).free < backup.stat().st_size:
+            raise OSError(errno.ENOSPC, "")
         _copy(backup, copy)
         yield copy
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _remove(copy)
+        raise _disk_full(backup, path) from error
     finally:
         _remove(copy)
+
+
+def _disk_full(backup: Path, path: Path) -> CommandError:
+    folder = path.parent.resolve()
+    size, free = backup.stat().st_size, disk_usage(folder).free
+    return CommandError(
+        f"The disk of {folder} is full: to restore {backup} takes {size:,} bytes and a little "
+        f"more, {free:,} are free. Free some space on it, or name a database on another disk. "
+        "Nothing was changed."
+    )
 
 
 def _remove(copy: Path) -> None:
@@ -177,6 +198,14 @@ def _check_copy(
         advance(1)
 
         async def work(session: Session) -> _Checked:
+            try:
+                return await check(session)
+            except StoreUnavailableError as error:
+                if str(error) == DISK_FULL:
+                    raise OSError(errno.ENOSPC, DISK_FULL) from error
+                raise
+
+        async def check(session: Session) -> _Checked:
             database = session.open_any()
             schema = await database.schema_revision()
             if schema is None:
@@ -202,7 +231,8 @@ def _check_copy(
     if side_files_of(copy):
         # SQLite does not report it: what was just written is not in the copy, or a part of it.
         raise CommandError(
-            f"{copy} could not be written, and {backup} is not restored: is its disk full?"
+            f"{copy} could not be written, and {backup} is not restored: is its disk full? "
+            "Nothing was changed."
         )
     to_disk(copy)
     return checked

@@ -45,6 +45,9 @@ logger = logging.getLogger("tollway.mcp")
 MCP_PATH = "/mcp"
 BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
 _BODY_MAX = 65_536
+# Elements of lists and objects, about. Tens of thousands take the parser of the protocol as long as
+# dozens of calls take; a call of a tool has a hundred parameters at most.
+_PARTS_MAX = 1000
 _SESSION_MAX = 64
 # By account. A client sends several messages around a call, and calls have the limit of theirs.
 _MESSAGES_A_SECOND = 100
@@ -134,11 +137,12 @@ class AgentTools:
             refused = JSONResponse({"error": refusal.message("en")}, status, headers)
             return await refused(scope, receive, send)
         try:
-            within = _receive_in_time(receive, self._body_timeout_s)
+            within = _receive_within(receive, self._body_timeout_s)
             return await self._manager.handle_request(scope, within, send)
-        except _BodyTimedOutError:
-            slow = {"error": "The request body did not arrive whole in time."}
-            return await JSONResponse(slow, 408, {"Connection": "close"})(scope, receive, send)
+        except _BodyError as error:
+            wrong = {"error": error.sentence}
+            closing = JSONResponse(wrong, error.status, {"Connection": "close"})
+            return await closing(scope, receive, send)
 
     async def _list(
         self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
@@ -274,21 +278,31 @@ def _unkept(send: Send) -> Send:
     return sent
 
 
-class _BodyTimedOutError(Exception):
-    """The body of a message takes too long."""
+class _BodyError(Exception):
+    """The body of a message is not read to its end."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
 
 
-def _receive_in_time(receive: Receive, timeout_s: float) -> Receive:
-    """Receives a body that must be whole in time; the server of the protocol waits for ever."""
+def _receive_within(receive: Receive, timeout_s: float) -> Receive:
+    """Receives a body that must be whole in time, for which the server of the protocol would wait
+    for ever, and that must not have too many parts, which it would parse."""
     ends_at_s: float | None = asyncio.get_running_loop().time() + timeout_s
+    parts = 0
 
     async def received() -> Message:
-        nonlocal ends_at_s
+        nonlocal ends_at_s, parts
         try:
             async with asyncio.timeout_at(ends_at_s):
                 message = await receive()
         except TimeoutError:
-            raise _BodyTimedOutError from None
+            raise _BodyError(408, "The request body did not arrive whole in time.") from None
+        piece: bytes = message.get("body", b"")
+        parts += sum(map(piece.count, (b",", b"[", b"{")))
+        if parts > _PARTS_MAX:
+            raise _BodyError(413, f"The request body has more than {_PARTS_MAX} parts.")
         if not message.get("more_body"):
             ends_at_s = None
         return message

@@ -7,6 +7,7 @@ fingerprint. Every later one compares, before it reads, writes or makes anything
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,10 +201,15 @@ async def _known(reader: Reader) -> dict[str, dict[int, bytes]]:
     return known
 
 
+@cache
+def has_rows(tables: tuple[Table, ...]) -> Query:
+    """Whether one of these tables has a row."""
+    return Query(select(or_(*(exists().select_from(table) for table in tables))))
+
+
 async def _is_sealed(reader: Reader, tables: Iterable[Table]) -> bool:
     """Whether rows of these tables can only be read with keys."""
-    has_rows = (exists().select_from(table) for table in sealed_tables(tables))
-    row = await reader.fetch_one(Query(select(or_(*has_rows))))
+    row = await reader.fetch_one(has_rows(sealed_tables(tables)))
     return row is not None and bool(row[0])
 
 

@@ -23,6 +23,8 @@ from tollway.web.wording import amount, grouped, listed, plain_number, sentences
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
 _DAYS_MEANT = 1000
+# How many a chart has; with installed packages there can be more operations.
+_COLOURS = 7
 
 
 def unit_name(context: Context, unit: str) -> str:
@@ -302,8 +304,8 @@ def calls_chart(
     """Calls by operation in each of some spans of time, as a chart and as a table."""
     say = context.say
     series = [
-        Series(say(operation.title), f"bar{number}", calls[operation.name])
-        for number, operation in enumerate(OPERATIONS, start=1)
+        Series(say(operation.title), f"bar{number % _COLOURS + 1}", calls[operation.name])
+        for number, operation in enumerate(OPERATIONS)
         if operation.name in calls
     ]
     columns = [span, *(each.name for each in series)]

@@ -140,6 +140,12 @@ class Figure(NamedTuple):
     href: str = ""
     spark: object = ""
 
+    @property
+    def length(self) -> str:
+        """How long its longest word is, which may not be broken."""
+        longest = max(map(len, self.value.split()), default=0)
+        return "longest" if longest > 14 else "long" if longest > 9 else ""
+
 
 @dataclass(frozen=True)
 class Figures:
