@@ -33,9 +33,14 @@ class Runtime:
         # As even a choice, in a twentieth of the time: 256 is a multiple of 32.
         return prefix + secrets.token_bytes(_ID_LENGTH).translate(_ID_LETTERS).decode("ascii")
 
-    def new_ordered_id(self, prefix: str) -> str:
-        """One that begins with the time, so that an index over such ids grows at one end."""
-        return self.new_id(f"{prefix}{self.at_ms():011x}")
+    def new_ordered_ids(self, prefix: str, count: int) -> list[str]:
+        """Some that begin with the time, so that an index over such ids grows at one end."""
+        start = f"{prefix}{self.at_ms():011x}"
+        if self.pick is not secrets.choice:
+            return [self.new_id(start) for _ in range(count)]
+        # Chance is asked for once.
+        ends = secrets.token_bytes(_ID_LENGTH * count).translate(_ID_LETTERS).decode("ascii")
+        return [start + ends[at : at + _ID_LENGTH] for at in range(0, len(ends), _ID_LENGTH)]
 
 
 # For work that no operator does.
