@@ -164,6 +164,12 @@ def attacks(
             request("/nowhere", "Accept-Language: " + "zh;q=0.1," * 1555),
             16,
         ),
+        Attack(
+            "1 page, 15 kB of query",
+            repeat,
+            request("/owner?" + "a=%41&" * 2500, "Accept: text/html"),
+            64,
+        ),
         Attack("2 never read", hold, hundred, 4200),
         Attack("2 never read, new client", hold, hundred, 4200, is_fresh=True),
         Attack("3 orders, long addresses", repeat, request(ORDERS.path, paid, form, body=page), 4),

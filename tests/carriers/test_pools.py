@@ -189,6 +189,28 @@ def test_numbers_that_are_on_waybills_are_passed_over_and_marked(
     assert (pool.taken, pool.left) == (102, 8)
 
 
+def test_pools_give_each_shop_its_own_numbers_first_at_once(empty_store: Store) -> None:
+    wp_code, other_code = (new_carrier(empty_store, 0) for _ in range(2))
+    shared, of_shop, of_other, elsewhere = (
+        [f"YT{pool}{n:012d}" for n in range(4)] for pool in range(1, 5)
+    )
+    load_numbers(empty_store, wp_code, shared)
+    load_numbers(empty_store, wp_code, of_shop[:2], "shop")
+    load_numbers(empty_store, wp_code, of_other, "other")
+    load_numbers(empty_store, other_code, elsewhere[:1])
+    wanted = [(wp_code, each) for each in ("shop", "other", "shop", "third", "shop", "fourth")]
+    wanted += [(other_code, "shop"), (wp_code, "third"), (other_code, "shop")]
+
+    async def take(database: Database) -> list[Taken]:
+        return await database.write(lambda transaction: take_numbers(transaction, wanted))
+
+    first_six = [of_shop[0], of_other[0], of_shop[1], *shared[:3]]
+    assert empty_store.do(take) == [*first_six, elsewhere[0], shared[3], None]
+    left = {(each.wp_code, each.owner_id): each.left for each in empty_store.do(list_pools)}
+    of_pools = {(wp_code, None): 0, (wp_code, "shop"): 0, (wp_code, "other"): 3}
+    assert left == {**of_pools, (other_code, None): 0}
+
+
 @pytest.mark.parametrize("owner_id", [SHARED, "shop"])
 def test_so_many_are_passed_over_in_one_transaction_and_the_next_goes_on(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch, owner_id: str

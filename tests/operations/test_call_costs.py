@@ -50,7 +50,7 @@ LIMITS = {
     "coupon_claims": (132, 400),
     # Kept in memory: only the versions are read.
     "promotion_material": (138, 20),
-    "waybills": (190, 20),
+    "waybills": (189, 20),
     "orders": (144, 330),
 }
 WARM_CALLS = 4

@@ -1,5 +1,6 @@
 """Waybill issuing through real HTTP: what is issued and paid, each inner failure, who may ask."""
 
+import hmac
 import json
 import re
 
@@ -94,6 +95,12 @@ def test_the_print_data_is_a_signed_json_text_with_a_template_that_is_there(
     assert label["routingInfo"]["origin"] == {"name": "杭州市"}
     signer = load_vault(key_path(store.url, store.key_file)).label_signer
     assert label_of(data["printData"], signer).waybill_code == data["waybillCode"]
+    method, key_id, digest = printed["signature"].split(":")
+    signed = data["printData"].removeprefix('{"data":').partition(',"signature":')[0].encode()
+    assert (
+        method == "HS256"
+        and digest == hmac.new(signer.key(int(key_id)), signed, "sha256").hexdigest()
+    )
     with pytest.raises(Exception, match="altered"):
         label_of(data["printData"].replace("王小明", "王大明"), signer)
     paper = gateway.client.get(printed["templateURL"]).json()

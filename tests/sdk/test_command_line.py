@@ -94,6 +94,24 @@ def test_options_may_be_written_with_dashes(signed_in: Caller, capsys: Any) -> N
     main(["download", "orders", "all.jsonl", f"--owner_id={SHOP.id}", *window, "--dry_run"])
     assert capsys.readouterr().out == dashed
     assert dashed == "It would cost 1 credit; 1,000 left.\n"
+    main(["orders", "--owner", SHOP.id, "--page-size=1"])
+    assert len(json.loads(capsys.readouterr().out)["content"]) == 1
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("orders", "required: --owner_id"),
+        ("orders --owner-id=1 --page-sizes=1", "unrecognized arguments: --page-sizes=1"),
+        ("orders --owner-id", "argument --owner_id: expected one argument"),
+    ],
+)
+def test_what_an_option_lacks_is_said_by_its_name(line: str, sentence: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -260,7 +278,7 @@ def test_the_help_explains_each_parameter(command: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     printed = " ".join(capsys.readouterr().out.split())
-    assert "--owner_id TEXT, --owner-id TEXT Shop owner id. Send a text" in printed
+    assert "--owner_id TEXT Shop owner id. Send a text" in printed
     assert printed.count("Shop owner id.") == 1
 
 

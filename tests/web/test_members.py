@@ -137,3 +137,13 @@ def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
     assert _acts_on(store, who.login)[:2] == ["member remove", "member link"]
     assert store.do(lambda database: newest_acts(database, 1))[0].by.startswith("operator ")
     other.client.close()
+
+
+def test_who_invites_reads_what_a_role_may_do(
+    owner: Browser, operator: Browser, caller: Caller
+) -> None:
+    for language, part in (("en", "an owner also invites members"), ("zh", "所有者还可以邀请成员")):
+        for browser in (owner, operator):
+            browser.client.headers["Accept-Language"] = language
+        assert part in owner.open("/account/members").text
+        assert part in operator.open(f"/operator/account?id={caller.account_id}").text

@@ -209,3 +209,18 @@ def test_who_has_many_known_browsers_leaves_the_checks_to_others(own: Store) -> 
 
     held = asyncio.Event()
     own.do(work)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/owner", "/account", "/operator/calls", "/healthz", "/nowhere"]
+)
+def test_an_address_of_thousands_of_parameters_is_refused_before_they_are_read(
+    gateway: Gateway, path: str
+) -> None:
+    headers = {"Accept": "text/html"}
+    for query in ("a=%41&" * 1000, "a=" + "%41" * 3000):
+        refused = gateway.client.get(f"{path}?{query}", headers=headers)
+        assert (refused.status_code, refused.headers["cache-control"]) == (414, "no-store")
+        assert refused.headers["x-request-id"]
+    usual = gateway.client.get(f"{path}?{'a=%41&' * 20}", headers=headers)
+    assert usual.status_code in (200, 404)

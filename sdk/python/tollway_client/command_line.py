@@ -7,16 +7,16 @@ import getpass
 import inspect
 import json
 import os
-import re
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from tollway_client import __version__
+from tollway_client._options import Parser, add_options
 from tollway_client.client import Client
 from tollway_client.errors import (
     NotAuthorizedError,
@@ -42,9 +42,6 @@ _EXPORTS = {
 }
 # The gateway keeps exports and keys for a day; an hour less, so that the file can still be read.
 _EXPORT_KEPT_S = 23 * 3600
-# Where a docstring begins to say what a parameter means.
-_PARAMETER = re.compile(r"^(\w+): ", re.MULTILINE)
-_NOT_OPTIONS = ("self", "idempotency_key", "headers")
 
 
 class _UsageError(Exception):
@@ -79,11 +76,11 @@ def _fail(text: str) -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "tollway-call",
         description="Call a Tollway gateway.",
         epilog="Begin with: tollway-call sign-in https://gateway.example. "
-        "What a command takes: tollway-call COMMAND --help.",
+        "What a command takes: tollway-call COMMAND --help. Options may have dashes: --owner-id.",
     )
     parser.add_argument("--version", action="version", version=f"tollway-call {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -119,7 +116,7 @@ def _add_call(commands: Any, command: str, method: str) -> None:
     function = getattr(Client, method)
     first_sentence = (inspect.getdoc(function) or "").split(". ")[0].split("\n")[0].rstrip(".")
     parser = commands.add_parser(command, help=first_sentence)
-    _add_options(parser, function)
+    add_options(parser, function)
     parser.set_defaults(run=lambda given: _call(given, method))
 
 
@@ -131,7 +128,7 @@ def _add_export(commands: Any) -> None:
         kinds = ", ".join(KINDS)
         one.add_argument("file", type=Path, help=f"a file that ends in one of {kinds}")
         _add_replace(one)
-        _add_options(one, getattr(Client, method))
+        add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, of=(method, kind): _export(given, *of))
 
 
@@ -143,44 +140,14 @@ def _add_download(commands: Any) -> None:
     for name, (method, _, _) in _EXPORTS.items():
         one = lists.add_parser(name, help=f"all {name} of a window, paid by started hundreds")
         one.add_argument("file", type=Path, help="a file that ends in .jsonl")
-        one.add_argument(
-            "--dry-run", "--dry_run", action="store_true", help="only print what it would cost"
-        )
+        one.add_argument("--dry-run", action="store_true", help="only print what it would cost")
         _add_replace(one)
-        _add_options(one, getattr(Client, method))
+        add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, name=name: _download(given, name))
 
 
 def _add_replace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replace", action="store_true", help="replace a file that is there")
-
-
-def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    parser.description, meanings = _described(function)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name not in _NOT_OPTIONS:
-            is_required = parameter.default is inspect.Parameter.empty
-            is_whole = "int" in str(parameter.annotation) and "str" not in str(parameter.annotation)
-            parser.add_argument(
-                *_spellings(name),
-                dest=name,
-                required=is_required,
-                type=int if is_whole else str,
-                metavar="NUMBER" if is_whole else "TEXT",
-                help=meanings.get(name, "").replace("%", "%%"),
-            )
-
-
-def _spellings(name: str) -> "list[str]":
-    """A parameter as an option: under its own name, and as options are usually written."""
-    return list(dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]))
-
-
-def _described(function: Callable[..., Any]) -> "tuple[str, dict[str, str]]":
-    """What a method says of itself, and of each of its parameters."""
-    said, *parts = _PARAMETER.split(inspect.getdoc(function) or "")
-    meanings = {name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2])}
-    return " ".join(said.split()), meanings
 
 
 def _only(given: argparse.Namespace) -> dict[str, Any]:

@@ -113,7 +113,7 @@ async def end_issued(
     )
     if issued.routing is not None:
         label = msgspec.structs.replace(label, routing_info=issued.routing)
-    text = print_data(label, vault.label_signer, draft.template_url)
+    text = print_data(label, vault.label_signer, draft.template_url).decode()
     if issued.print_data is not None:
         text = msgspec.json.encode(PrintDataOfBoth(issued.print_data, text)).decode()
     await lock_balance_of(transaction, pending.account_id, _hold_id(pending))

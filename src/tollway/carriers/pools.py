@@ -75,31 +75,27 @@ class _SomeKnownError(Exception):
 
 
 _ADD = ManyRows(waybill_number, Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()))
-# How many are wanted of each pool. Numbers are found one after the other along the index, which
-# has no more to do if a pool has many, and taken by their keys. Each says whether it is on a
-# waybill already: its carrier may have given it before it was loaded.
+# The next numbers of some pools, as many of each, found along the index: it has no more to do if a
+# pool has many. Each says whether it is on a waybill already: its carrier may have given it before
+# it was loaded.
 _NEXT_EMBEDDED = Query(
     lambda: text("""
-WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
-    SELECT value ->> 0, value ->> 1, value ->> 2, (
-        SELECT min(number) FROM waybill_number
-        WHERE wp_code = value ->> 0 AND owner_id = value ->> 1 AND is_taken = 0)
-    FROM json_each(:wanted)
-    UNION ALL
-    SELECT wp_code, owner_id, wanted - 1, (
-        SELECT min(candidate.number) FROM waybill_number AS candidate
-        WHERE candidate.wp_code = next.wp_code AND candidate.owner_id = next.owner_id
-            AND candidate.is_taken = 0 AND candidate.number > next.number)
-    FROM next WHERE wanted > 1 AND number IS NOT NULL)
-SELECT json_group_array(json_array(wp_code, owner_id, number, EXISTS (
-    SELECT 1 FROM waybill WHERE waybill.number = next.number AND waybill.wp_code = next.wp_code)))
-FROM next WHERE number IS NOT NULL
+SELECT json_group_array(json_array(value ->> 0, value ->> 1, json((
+    SELECT json_group_array(json_array(number, EXISTS (
+        SELECT 1 FROM waybill
+        WHERE waybill.number = next.number AND waybill.wp_code = next.wp_code)))
+    FROM (
+        SELECT wp_code, number FROM waybill_number
+        WHERE owner_id = value ->> 1 AND wp_code = value ->> 0 AND is_taken = 0
+        ORDER BY number LIMIT :of_each) AS next))))
+FROM json_each(:wanted)
 """)
 )
+# Up to the last of them, of each pool.
 _TAKE_EMBEDDED = Query(
     lambda: text("""
-UPDATE waybill_number SET is_taken = 1
-WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:taken))
+UPDATE waybill_number SET is_taken = 1 FROM json_each(:taken) AS taken
+WHERE owner_id = value ->> 1 AND wp_code = value ->> 0 AND is_taken = 0 AND number <= value ->> 2
 """)
 )
 # By their positions in the table: a planner would rather read all of it. Rows are compared, and not
@@ -259,8 +255,7 @@ async def _take(
     for looked_at in (*_LOOKED_AT, 0):
         if not missing:
             break
-        asked = _text([(*pool, count) for pool, count in missing.items()])
-        missing = Counter()
+        asked, missing = missing, Counter()
         for wp_code, owner_id, number, is_issued in sorted(await take(transaction, asked)):
             if is_issued:
                 missing[wp_code, owner_id] += 1
@@ -289,17 +284,27 @@ async def take_given(transaction: Transaction, wp_code: str, number: str) -> Non
     await transaction.execute(_TAKE_GIVEN, of_carrier=wp_code, given=number)
 
 
-async def _take_embedded(transaction: Transaction, wanted: str) -> Sequence[Row]:
-    ((found,),) = await transaction.fetch_all(_NEXT_EMBEDDED, wanted=wanted)
-    rows: list[Row] = msgspec.json.decode(found)
-    if rows and await transaction.execute(_TAKE_EMBEDDED, taken=found) != len(rows):
+async def _take_embedded(transaction: Transaction, wanted: Mapping[Wanted, int]) -> Sequence[Row]:
+    by_count: defaultdict[int, list[Wanted]] = defaultdict(list)
+    for pool, count in wanted.items():
+        by_count[count].append(pool)
+    rows: list[Row] = []
+    last = []
+    for count, pools in by_count.items():
+        asked = {"wanted": _text(pools), "of_each": count}
+        ((found,),) = await transaction.fetch_all(_NEXT_EMBEDDED, **asked)
+        for wp_code, owner_id, numbers in msgspec.json.decode(found):
+            rows += [(wp_code, owner_id, number, is_issued) for number, is_issued in numbers]
+            last += [(wp_code, owner_id, number) for number, _ in numbers[-1:]]
+    if last and await transaction.execute(_TAKE_EMBEDDED, taken=_text(last)) != len(rows):
         # No StoreError, with which the other calls of the batch would fail too.
         raise AssertionError("a pool has numbers that cannot be taken: run `tollway audit`")
     return rows
 
 
-async def _take_shared(transaction: Transaction, wanted: str) -> Sequence[Row]:
-    return await transaction.fetch_all(_TAKE_SHARED, wanted=wanted)
+async def _take_shared(transaction: Transaction, wanted: Mapping[Wanted, int]) -> Sequence[Row]:
+    asked = _text([(*pool, count) for pool, count in wanted.items()])
+    return await transaction.fetch_all(_TAKE_SHARED, wanted=asked)
 
 
 def _text(content: object) -> str:

@@ -203,7 +203,7 @@ class Phone(Text, frozen=True):
 
     def read(self, raw: object) -> str:
         text = super().read(bare(raw) if isinstance(raw, str) else raw)
-        if text.isascii() and _PHONE.fullmatch(text):
+        if text.isascii() and (_PHONE.fullmatch(text) or is_phone(text)):
             return text
         text = normalize("NFKC", text)
         extended = _EXTENSION.fullmatch(text)
@@ -279,9 +279,10 @@ class Choice(msgspec.Struct, frozen=True):
 
     def read(self, raw: object) -> int:
         number = whole_number(raw)
-        if number not in [value for value, _ in self.meanings]:
-            raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
-        return number
+        for value, _ in self.meanings:
+            if value == number:
+                return value
+        raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
 
     def schema(self) -> dict[str, object]:
         return {"type": "integer", "enum": [value for value, _ in self.meanings]}

@@ -48,15 +48,13 @@ _LARGE_ANSWER_S = 0.03
 # connection that others may need.
 LARGE_OF_ADDRESS_MAX = 32
 _CROWDED = b"Too many requests from this address at once: retry in a second.\n"
+_CROWDED_HEADERS = [(b"retry-after", b"1"), (b"connection", b"close")]
+# Thousands of parameters take as long to read as twenty pages; no address of ours has a hundred, or
+# leads back to one of over 2,000 characters, which may be escaped.
+_QUERY_MAX_BYTES, _PARAMETERS_MAX = 8192, 100
+_TOO_LONG = b"The address is too long, or has too many parameters.\n"
 # Unless an answer says otherwise, because it is the same for all.
 _NO_STORE = (b"cache-control", b"no-store")
-_CROWDED_HEADERS = [
-    _NO_STORE,
-    (b"content-type", b"text/plain; charset=utf-8"),
-    (b"content-length", b"%d" % len(_CROWDED)),
-    (b"retry-after", b"1"),
-    (b"connection", b"close"),
-]
 
 
 # Programs call what is below these paths; no browser does.
@@ -94,6 +92,19 @@ def _prefers_html(accept: str) -> bool:
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
+
+
+async def _refuse(send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]) -> None:
+    """With as little work as possible: there may be thousands of them a second."""
+    headers = [
+        _NO_STORE,
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(text)),
+        (ID_HEADER, new_request_id(time()).encode("ascii")),
+        *more,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
 
 
 class Pages:
@@ -139,15 +150,16 @@ class Pages:
         await self({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query: bytes = scope["query_string"]
+        if len(query) > _QUERY_MAX_BYTES or query.count(b"&") >= _PARAMETERS_MAX:
+            await _refuse(send, 414, _TOO_LONG)
+            return
         address = self._address(scope)
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send, address)
             return
         if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
-            # With as little work as possible: there may be thousands of them a second.
-            headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
-            await send({"type": "http.response.start", "status": 503, "headers": headers})
-            await send({"type": "http.response.body", "body": _CROWDED})
+            await _refuse(send, 503, _CROWDED, *_CROWDED_HEADERS)
             return
         self._of_address[address] += 1
         try:

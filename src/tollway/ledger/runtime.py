@@ -33,17 +33,18 @@ class Runtime:
         # As even a choice, in a twentieth of the time: 256 is a multiple of 32.
         return prefix + secrets.token_bytes(_ID_LENGTH).translate(_ID_LETTERS).decode("ascii")
 
-    def new_ordered_id(self, prefix: str) -> str:
-        """One that begins with the time, so that an index over such ids grows at one end."""
-        return self.new_id(f"{prefix}{self.at_ms():011x}")
+    def new_ordered_ids(self, prefix: str, count: int) -> list[str]:
+        """Some that begin with the time, so that an index over such ids grows at one end."""
+        start = f"{prefix}{self.at_ms():011x}"
+        if self.pick is not secrets.choice:
+            return [self.new_id(start) for _ in range(count)]
+        # Chance is asked for once.
+        ends = secrets.token_bytes(_ID_LENGTH * count).translate(_ID_LETTERS).decode("ascii")
+        return [start + ends[at : at + _ID_LENGTH] for at in range(0, len(ends), _ID_LENGTH)]
 
 
 # For work that no operator does.
 UNATTENDED = Runtime()
-
-
-# Elsewhere than on Linux, the time asleep is not counted: a jump for this clock, and no harm.
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class CautiousClock:
@@ -66,7 +67,7 @@ class CautiousClock:
 
 def _ran_s() -> float:
     """How long the machine runs, asleep or not; this clock cannot be set."""
-    return time.clock_gettime(_BOOT_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Calendar:

@@ -4,11 +4,11 @@ The secret signs links and sign-ins. The key file's keys seal (`sealing.py`) and
 either, each purpose has a key of its own, derived here.
 """
 
-import hmac
 import secrets
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -45,6 +45,7 @@ def load_secret(path: Path) -> bytes:
 
 
 _KEY_BYTES = 32
+_BLOCK_BYTES = 64
 
 
 class Signature(NamedTuple):
@@ -67,11 +68,21 @@ class KeyedSigner:
         self._keys = {key_id: derived(key, purpose) for key_id, key in keys.items()}
         # Of keys that were dropped, what is left for this purpose.
         self._keys |= retired or {}
+        # What HMAC (RFC 2104) hashes before a content and before the digest of that, hashed once:
+        # a signature then takes half the time.
+        self._begun = {
+            key_id: (_begun(key, 0x36), _begun(key, 0x5C)) for key_id, key in self._keys.items()
+        }
         self.current = current
 
     def sign(self, content: bytes, key_id: int | None = None) -> Signature:
+        """By HMAC-SHA256."""
         used = self.current if key_id is None else key_id
-        return Signature(used, hmac.digest(self.key(used), content, "sha256"))
+        self.key(used)  # Or it is not in the key file.
+        inner, outer = (each.copy() for each in self._begun[used])
+        inner.update(content)
+        outer.update(inner.digest())
+        return Signature(used, outer.digest())
 
     def key(self, key_id: int) -> bytes:
         """The key behind the signatures of this purpose that name it."""
@@ -79,6 +90,10 @@ class KeyedSigner:
         if key is None:
             raise SealError(f"A record is signed with key {key_id}, which is not in the key file.")
         return key
+
+
+def _begun(key: bytes, pad: int) -> Any:
+    return sha256(bytes(each ^ pad for each in key.ljust(_BLOCK_BYTES, b"\0")))
 
 
 def load_signer(path: Path, purpose: str) -> KeyedSigner:

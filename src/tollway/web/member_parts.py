@@ -86,6 +86,10 @@ def invite_form(context: Context, action: str, role: Role, hidden: Mapping[str, 
         ],
         hidden=dict(hidden),
         title=say("Invite a member"),
+        note=say(
+            "A reader only looks, a developer also issues tokens and makes calls, and an owner "
+            "also invites members. To give someone another role, remove and invite them again."
+        ),
         is_line=True,
     )
 

@@ -87,11 +87,11 @@ def route(sender: Address, recipient: Address) -> RoutingInfo:
     )
 
 
-def print_data(label: Label, signer: KeyedSigner, template_url: str) -> str:
-    """The text that goes into the answer."""
+def print_data(label: Label, signer: KeyedSigner, template_url: str) -> bytes:
+    """The text that goes into the answer, encoded."""
     data = msgspec.json.encode(label)
     made = _PrintData(msgspec.Raw(data), _signature(data, signer), template_url)
-    return msgspec.json.encode(made).decode()
+    return msgspec.json.encode(made)
 
 
 def label_of(text: str, signer: KeyedSigner) -> Label:
@@ -109,7 +109,7 @@ def with_recipient(text: str, signer: KeyedSigner, recipient: Party, routing: Ro
         label_of(text, signer), recipient=recipient, routing_info=routing
     )
     template_url = msgspec.json.decode(text, type=_PrintData).template_url
-    return print_data(label, signer, template_url)
+    return print_data(label, signer, template_url).decode()
 
 
 class _CarriersData(msgspec.Struct, frozen=True, rename="camel"):

@@ -34,6 +34,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.operations.waybills.waybill_maker import (
+    Numbered,
     WaybillMaker,
     addresses_of,
     fingerprinted_fields,
@@ -219,9 +220,8 @@ class WaybillHandler:
                 raise Refusal(Reason.STORE_UNAVAILABLE)
             return refused(request.order_sn, _NO_NUMBERS.said(asked.call.language))
         routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
-        stored, print_data = self._maker.from_pool(
-            request, asked.key, charge, carrier, number, routing
-        )
+        made = Numbered(request, asked.key, charge, carrier, number, routing)
+        ((stored, print_data),) = self._maker.from_pool([made])
         await store_waybills(transaction, [stored])
         return ActResult(issued(stored.waybill, print_data), is_paid=True)
 
@@ -246,19 +246,19 @@ class WaybillHandler:
         numbers = await self._take_numbers(transaction, pools)
         labels = [(each.wp_code, *addresses_of(each)) for each in requests]
         routings = await find_routings(transaction, labels)
-        all_stored = []
+        positions, numbered = [], []
         for each, number, routing in zip(chosen, numbers, routings, strict=True):
             position, asked, key, carrier = each
             if isinstance(number, AskAgain):
                 results[position] = self._once_more(asked)
             elif number is not None:
+                positions.append(position)
                 charge = charges[position]
-                stored, print_data = self._maker.from_pool(
-                    asked.request, key, charge, carrier, number, routing
-                )
-                all_stored.append(stored)
-                results[position] = ActResult(issued(stored.waybill, print_data), is_paid=True)
-        await store_waybills(transaction, all_stored)
+                numbered.append(Numbered(asked.request, key, charge, carrier, number, routing))
+        made = self._maker.from_pool(numbered)
+        for position, (stored, print_data) in zip(positions, made, strict=True):
+            results[position] = ActResult(issued(stored.waybill, print_data), is_paid=True)
+        await store_waybills(transaction, [stored for stored, _ in made])
         return results
 
     async def _issuable(self, transaction: Transaction, charges: Sequence[Charge]) -> list[_Chosen]:
@@ -269,15 +269,17 @@ class WaybillHandler:
             asked: _Asked = charge.act.asked
             first.setdefault(asked.key, (position, asked))
         taken = await keys_in_force(transaction, list(first)) if first else set()
+        carriers = {
+            wp_code: await self._find_carrier(transaction, wp_code)
+            for wp_code in dict.fromkeys([key.wp_code for key in first])
+        }
         chosen = []
         for key, (position, asked) in first.items():
-            if key in taken:
+            found = carriers[key.wp_code]
+            if key in taken or found is None or found[1] is not None:
                 continue
-            found = await self._find_carrier(transaction, key.wp_code)
-            if found is None or found[1] is not None:
-                continue
-            carrier, province = found[0], asked.request.receiver_province
-            if carrier.area.refusal(province, asked.call.language) is None:
+            carrier = found[0]
+            if carrier.area.serves(asked.request.receiver_province):
                 chosen.append(_Chosen(position, asked, key, carrier))
         return chosen
 

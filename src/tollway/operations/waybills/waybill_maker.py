@@ -1,6 +1,10 @@
 """A waybill made of its request: what is stored of it, its label and its fingerprints;
 and the answers to a request."""
 
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
 import msgspec
 
 from tollway.carriers.carriers import Carrier
@@ -15,7 +19,7 @@ from tollway.carriers.labels.print_data import (
     print_data,
 )
 from tollway.carriers.pending import Draft, seal_draft
-from tollway.carriers.vault import Vault
+from tollway.carriers.vault import Fingerprints, Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, WaybillKey
 from tollway.contract.envelope import encode_data
 from tollway.ledger.charges import ActResult, Charge
@@ -32,6 +36,18 @@ _NOT_PRINTED = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 _FINGERPRINTED = tuple(
     name for name in WaybillRequest.__struct_fields__ if name not in _NOT_PRINTED
 )
+_fields = attrgetter(*_FINGERPRINTED)
+
+
+class Numbered(NamedTuple):
+    """A request, and what its waybill is made with."""
+
+    request: WaybillRequest
+    key: WaybillKey
+    charge: Charge
+    carrier: Carrier
+    number: str
+    routing: RoutingInfo
 
 
 class WaybillMaker:
@@ -42,21 +58,24 @@ class WaybillMaker:
         self._runtime = runtime
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
 
-    def from_pool(
-        self,
-        request: WaybillRequest,
-        key: WaybillKey,
-        charge: Charge,
-        carrier: Carrier,
-        number: str,
-        routing: RoutingInfo,
-    ) -> tuple[StoredWaybill, str]:
-        """A waybill with a number of this gateway's, and its print data."""
-        at_s = self._runtime.at_s()
-        waybill = self._waybill(request, key, charge, "issued", number, at_s)
-        label = label_of(request, carrier, routing, number, at_s)
-        printed = print_data(label, self._vault.label_signer, self._template_url(request))
-        return self._stored(request, waybill, self._vault.seal(printed, waybill.context)), printed
+    def from_pool(self, numbered: Sequence[Numbered]) -> list[tuple[StoredWaybill, str]]:
+        """Waybills with numbers of this gateway's, each with its print data."""
+        vault, at_s = self._vault, self._runtime.at_s()
+        ids = self._runtime.new_ordered_ids("wb_", len(numbered))
+        waybills, contexts, printed = [], [], []
+        for object_id, (request, key, charge, carrier, number, routing) in zip(
+            ids, numbered, strict=True
+        ):
+            waybills.append(_waybill(object_id, request, key, charge, "issued", number, at_s))
+            contexts.append(key.context(object_id))
+            label = label_of(request, carrier, routing, number, at_s)
+            printed.append(print_data(label, vault.label_signer, self._template_url(request)))
+        sealed = vault.sealer.seal_many(printed, contexts)
+        made = zip(numbered, waybills, contexts, sealed, printed, strict=True)
+        return [
+            (StoredWaybill(waybill, self._prints(of.request, context), seal), text.decode())
+            for of, waybill, context, seal, text in made
+        ]
 
     def pending(
         self,
@@ -67,48 +86,52 @@ class WaybillMaker:
         routing: RoutingInfo,
     ) -> StoredWaybill:
         """A waybill whose number its carrier is to be asked for."""
-        waybill = self._waybill(request, key, charge, "pending", None, self._runtime.at_s())
+        (object_id,) = self._runtime.new_ordered_ids("wb_", 1)
+        at_s = self._runtime.at_s()
+        waybill = _waybill(object_id, request, key, charge, "pending", None, at_s)
         waybill = msgspec.structs.replace(waybill, hold_id=self._runtime.new_id("hold_"))
         draft = Draft(label_of(request, carrier, routing), self._template_url(request))
-        return self._stored(request, waybill, seal_draft(draft, self._vault, waybill.context))
+        context = waybill.context
+        sealed = seal_draft(draft, self._vault, context)
+        return StoredWaybill(waybill, self._prints(request, context), sealed)
 
-    def _waybill(
-        self,
-        request: WaybillRequest,
-        key: WaybillKey,
-        charge: Charge,
-        state: str,
-        number: str | None,
-        at_s: int,
-    ) -> Waybill:
-        return Waybill(
-            account_id=key.account_id,
-            owner_id=key.owner_id,
-            order_sn=key.order_sn,
-            wp_code=key.wp_code,
-            object_id=self._runtime.new_ordered_id("wb_"),
-            state=state,
-            number=number,
-            price=charge.amount,
-            request_id=charge.request_id,
-            hold_id=None,
-            asked_at_s=at_s,
-            issued_at_s=None if number is None else at_s,
-            parent_number=request.parentWaybillCode,
-            doubtful=" ".join(doubtful_fields(request)) or None,
-        )
-
-    def _stored(self, request: WaybillRequest, waybill: Waybill, sealed: bytes) -> StoredWaybill:
-        prints = self._vault.fingerprints(fingerprinted_fields(request), waybill.context)
-        return StoredWaybill(waybill, prints, sealed)
+    def _prints(self, request: WaybillRequest, context: bytes) -> Fingerprints:
+        return self._vault.fingerprints(fingerprinted_fields(request), context)
 
     def _template_url(self, request: WaybillRequest) -> str:
         return f"{self._templates_url}/{request.waybill_type}"
 
 
+def _waybill(
+    object_id: str,
+    request: WaybillRequest,
+    key: WaybillKey,
+    charge: Charge,
+    state: str,
+    number: str | None,
+    at_s: int,
+) -> Waybill:
+    return Waybill(
+        account_id=key.account_id,
+        owner_id=key.owner_id,
+        order_sn=key.order_sn,
+        wp_code=key.wp_code,
+        object_id=object_id,
+        state=state,
+        number=number,
+        price=charge.amount,
+        request_id=charge.request_id,
+        hold_id=None,
+        asked_at_s=at_s,
+        issued_at_s=None if number is None else at_s,
+        parent_number=request.parentWaybillCode,
+        doubtful=" ".join(doubtful_fields(request)) or None,
+    )
+
+
 def fingerprinted_fields(request: WaybillRequest) -> dict[str, str]:
     """The fields in which a second request under the same key may not differ."""
-    return {name: str(getattr(request, name)) for name in _FINGERPRINTED}
+    return dict(zip(_FINGERPRINTED, map(str, _fields(request)), strict=True))
 
 
 def addresses_of(request: WaybillRequest) -> tuple[Address, Address]:
