@@ -23,6 +23,7 @@ WAYBILLS = Decoder(WaybillRequest)
 # Four times as many as a batch of waybills can have, and as long as most of those that are known.
 UNKNOWN = {f"receiver_{number:05}": "" for number in range(16_000)}
 PACKED = gzip.compress(bytes(64 * SIZE), 1)
+DEEP = b"[" * 400 + b"]" * 400 + b","
 HOSTILE: dict[str, Callable[[], object]] = {
     "percents": lambda: read_form(URLENCODED, b"a=" + b"%41" * (SIZE // 3)),
     "percents in a query": lambda: read_query(b"a=" + b"%41" * (SIZE // 3)),
@@ -33,6 +34,11 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "half boundaries": lambda: read_form(MULTIPART, PART + b"\r\n--cu" * (SIZE // 6)),
     "options of a type": lambda: read_form(MULTIPART + ";a=b" * (SIZE // 16), b""),
     "empty objects": lambda: read_body("", b'{"a":[' + b"{}," * (SIZE // 3) + b"{}]}"),
+    "numbers": lambda: read_body("", b'{"a":[' + b"0," * (SIZE // 2) + b"0]}"),
+    "empty lists": lambda: read_body("", b'{"a":[' + b"[]," * (SIZE // 3) + b"0]}"),
+    "empty texts": lambda: read_body("", b'{"a":[' + b'"",' * (SIZE // 3) + b"0]}"),
+    "lists in lists": lambda: read_body("", b'{"a":[' + DEEP * (SIZE // len(DEEP)) + b"0]}"),
+    "lists, no text": lambda: read_body("", b'{"a":[' + b"[]," * (SIZE // 3) + b"\xff]}"),
     "opened lists": lambda: read_body("", b"[" * SIZE),
     "nearly a form": lambda: read_body("", b"a=b&" * (SIZE // 4) + b" "),
     "equal signs": lambda: read_body("text/plain", b"=" * SIZE),

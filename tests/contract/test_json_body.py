@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
+from tollway.contract.nesting import PARTS_MAX
 from tollway.contract.parsing import read_body
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.product_analysis.operation import ProductAnalysisRequest
@@ -206,3 +207,11 @@ def test_more_than_100_parameters_are_refused(body: bytes) -> None:
 def test_100_parameters_are_taken() -> None:
     values = {f"a{number}": number for number in range(100)}
     assert read_body(JSON, json.dumps(values).encode()) == values
+
+
+@pytest.mark.parametrize("part", [b"0", b"[]", b'""', b"[0]", b"0,\xff"])
+def test_a_list_of_thousands_of_parts_is_refused_before_it_is_read(part: bytes) -> None:
+    body = b'{"a":[' + b",".join([part] * PARTS_MAX) + b",0]}"
+    assert f"it has more than {PARTS_MAX} parts" in refusal(body).message("en")
+    body = b'{"a":[' + b",".join([b"0"] * (PARTS_MAX - 1)) + b"]}"
+    assert len(read_body(JSON, body)["a"]) == PARTS_MAX - 1  # type: ignore[arg-type]

@@ -49,6 +49,17 @@ def encode_around(data: object, *items: bytes) -> bytes:
     return b"".join((head, b"[", *items, b"]", tail))
 
 
+# Stands for a whole number in the parts of a payload.
+NUMBER_TO_COME: Any = msgspec.Raw(b"%d")
+
+
+def parts_around(data: object) -> tuple[bytes, bytes]:
+    """What comes before and after the items of a payload's one LIST_TO_COME, as templates of its
+    numbers to come. Such a payload has no text."""
+    head, _, tail = _encoder.encode(data).partition(b"\0")
+    return head + b"[", b"]" + tail
+
+
 def template_around(data: object) -> bytes:
     """A payload with several LIST_TO_COME, as a template: `template % lists` puts them in, in the
     order in which they stand there, each an encoded list."""

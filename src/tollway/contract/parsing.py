@@ -16,7 +16,7 @@ from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
-from tollway.contract.nesting import TOO_DEEP, is_too_deep
+from tollway.contract.nesting import TOO_DEEP, TOO_MANY_PARTS, has_too_many_parts, is_too_deep
 from tollway.contract.reasons import Reason, Refusal
 
 V = TypeVar("V")
@@ -237,6 +237,8 @@ def read_json(
     plain = _plain_members(body) if charset == UTF8 else None
     if plain is not None:
         return plain
+    if has_too_many_parts(body):
+        raise _unreadable(BODY, TOO_MANY_PARTS)
     try:
         text = body.decode(charset)
     except UnicodeDecodeError:
@@ -245,10 +247,9 @@ def read_json(
     try:
         values = json.loads(text, object_pairs_hook=members, parse_constant=members.constant)
     except json.JSONDecodeError as error:
-        line, column = error.lineno, error.colno
         at = Phrase(
-            f"{_NOT_JSON.en} at line {line}, column {column}",
-            f"第 {line} 行第 {column} 列{_NOT_JSON.zh}",
+            f"{_NOT_JSON.en} at line {error.lineno}, column {error.colno}",
+            f"第 {error.lineno} 行第 {error.colno} 列{_NOT_JSON.zh}",
         )
         raise _unreadable(BODY, at) from None
     except ValueError:  # A number of thousands of digits.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from tollway.contract.envelope import LIST_TO_COME, encode_around
+from tollway.contract.envelope import LIST_TO_COME, NUMBER_TO_COME, parts_around
 from tollway.contract.operation import CallInfo
 from tollway.contract.time_fields import seconds_of
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
@@ -83,7 +83,11 @@ class CouponClaimsHandler:
         return BEFORE_TIME + f"{began:%Y-%m-%d %H:%M:}".encode()
 
 
+_BEFORE, _AFTER = parts_around(
+    CouponClaims(total=NUMBER_TO_COME, dataList=LIST_TO_COME, withholding_money=NUMBER_TO_COME)
+)
+
+
 def _answer(call: CallInfo, total: int, *claims: bytes) -> bytes:
     """The claims come as they are answered, in pieces that belong together."""
-    page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)
-    return encode_around(page, *claims)
+    return b"".join((_BEFORE % total, *claims, _AFTER % call.price))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tollway.contract.envelope import LIST_TO_COME, encode_around, encoded_list
+from tollway.contract.envelope import LIST_TO_COME, NUMBER_TO_COME, encoded_list, parts_around
 from tollway.contract.operation import CallInfo
 from tollway.contract.time_fields import milliseconds_of
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
@@ -79,19 +79,25 @@ def joined_orders(ready: Sequence[bytes], price: int) -> Any:
     return encoded_list([order + end for order in ready])
 
 
-def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> Counted:
-    page = OrderPage(
+_BEFORE, _AFTER = parts_around(
+    OrderPage(
         content=LIST_TO_COME,
-        page=request.page,
-        pageSize=request.pageSize,
-        page_size=request.pageSize,
-        totalElements=total,
-        total_elements=total,
-        withholding_money=call.price,
+        page=NUMBER_TO_COME,
+        pageSize=NUMBER_TO_COME,
+        page_size=NUMBER_TO_COME,
+        totalElements=NUMBER_TO_COME,
+        total_elements=NUMBER_TO_COME,
+        withholding_money=NUMBER_TO_COME,
     )
-    end = b"%d}" % call.price
+)
+
+
+def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> Counted:
+    page, size, price = request.page, request.pageSize, call.price
     # Each order ends with the price of the call.
-    data = encode_around(page, (end + b",").join(orders), end if orders else b"")
-    left = total - request.page * request.pageSize
+    end = b"%d}" % price
+    joined = orders[0] if len(orders) == 1 else (end + b",").join(orders)
+    after = _AFTER % (page, size, size, total, total, price)
+    data = b"".join((_BEFORE, joined, end if orders else b"", after))
     # Several orders may have come in one piece.
-    return Counted(data, min(max(left, 0), request.pageSize))
+    return Counted(data, min(max(total - page * size, 0), size))

@@ -138,6 +138,11 @@ class DayCounts(RunningCounts):
     def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
         super().__init__(days)
         self.version = version
+        # The window of whole days that was asked for last, as most of a shop's pages are of one:
+        # where its days are, and how many orders they have.
+        self.window: tuple[int, int] | None = None
+        self.span = (0, 0)
+        self.in_window = 0
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
         # What hours were kept that are not counted yet.
@@ -231,8 +236,12 @@ class Positions:
         known = self._known.get((wanted.owner_id, facet))
         if known is None or wanted.start_ms % DAY_MS or wanted.end_ms % DAY_MS:
             return None
-        span = known.between(wanted.start_ms // DAY_MS, wanted.end_ms // DAY_MS)
-        total = known.total(span)
+        window = wanted.start_ms, wanted.end_ms
+        if window != known.window:
+            known.window = window
+            known.span = known.between(wanted.start_ms // DAY_MS, wanted.end_ms // DAY_MS)
+            known.in_window = known.total(known.span)
+        span, total = known.span, known.in_window
         if offset >= total:
             return None
         day, skip = known.locate(span, offset)
