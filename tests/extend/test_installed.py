@@ -27,6 +27,7 @@ from tollway.settings import SettingsError
 from tollway.store.schema import metadata
 from tollway.web import account_parts
 from tollway.web.blocks import Cell
+from tollway.web.code_samples import samples_of
 from tollway.web.reference_parts import fields_of, parameters_of
 from tollway.web.wording import PLAIN_VIEW
 
@@ -287,6 +288,15 @@ def test_texts_with_braces_are_shown_as_they_are() -> None:
     shown = str([parameters_of(braced, PLAIN_VIEW), fields_of(braced, PLAIN_VIEW)])
     for each in ("1 (as {name: value})", "Which {kind}.", "In {credits}."):
         assert each in shown
+
+
+def test_samples_use_no_method_that_the_packages_do_not_have() -> None:
+    for operation, languages in (
+        (SIXTH, ["curl", "PHP", "Java"]),
+        (ORDERS.operation, ["curl", "Python", "JavaScript", "PHP", "Java"]),
+    ):
+        samples = samples_of(operation, {"owner_id": "1"}, "http://127.0.0.1")
+        assert [name for name, _ in samples] == languages
 
 
 def test_charts_have_a_colour_for_each_of_many_operations() -> None:

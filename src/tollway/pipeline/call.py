@@ -49,7 +49,7 @@ class Side(msgspec.Struct, frozen=True):
 class Call:
     """What came in, and what each stage found out."""
 
-    # With slots, all of them are found in a fifth of the time that a default of the class takes.
+    # A slot is read in less than half the time that a default of the class takes.
     __slots__ = (
         "account_id",
         "act",

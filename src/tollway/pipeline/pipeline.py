@@ -286,22 +286,17 @@ class Pipeline:
         try:
             if isinstance(error, AlreadyAnswered):
                 return self._answer_again(call, error.kept)
-            is_free = step.enveloper is self._free
-            if isinstance(error, _COUNTED) and self._settle.counts(call) and not is_free:
+            # Most refused calls were not admitted.
+            is_counted = call.admission is not None and isinstance(error, _COUNTED)
+            if is_counted and self._settle.counts(call) and step.enveloper is not self._free:
                 return self._count_and_fail(call, step, error)
-            return self._answer_of(call, step, error)
+            return _answer_of(call, step, error)
         except Exception as fault:
             # A mistake of ours ends its own call alone.
             return failing(fault)
 
     async def _count_and_fail(self, call: Call, step: Step, error: Exception) -> Answer:
-        return self._answer_of(call, step, await self._count_failed(call) or error)
-
-    @staticmethod
-    def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
-        if isinstance(error, DryRunDone):
-            return step.enveloper.success(call)
-        return step.enveloper.failure(call, error)
+        return _answer_of(call, step, await self._count_failed(call) or error)
 
     def refuse(self, call: Call, refusal: Refusal) -> Answer:
         """The answer to a request that is refused before the first stage."""
@@ -347,6 +342,12 @@ class Pipeline:
         except Exception:
             logger.exception("a call was not counted for all nodes")
         return None
+
+
+def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
+    if isinstance(error, DryRunDone):
+        return step.enveloper.success(call)
+    return step.enveloper.failure(call, error)
 
 
 def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
