@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ _ADVICE = {
     errno.EROFS: " Choose a place that can be written to.",
     errno.ENOSPC: " Free some space on this disk.",
 }
+
+# What the parser of values says of its own work, and not of the value.
+_PARSERS_OWN = re.compile(r"Value error, |, unable to parse string as an? \w+")
 
 
 @cache
@@ -92,7 +96,7 @@ def _sentence(error: Exception) -> str:
 
 def _usage_sentence(error: typer.TyperException) -> str:
     """What is wrong with a command line, and where its help is."""
-    message = error.format_message()
+    message = _PARSERS_OWN.sub("", error.format_message())
     context = getattr(error, "ctx", None)
     if not message or context is None or message.endswith("?"):
         # One that ends so already says what may have been meant.

@@ -17,13 +17,11 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
-import httpx2
 import msgspec
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from PIL import Image
 
+from tests.support.agents import connected_agent
 from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
@@ -124,11 +122,7 @@ def test_links_lead_to_the_port_that_is_served(served: Served) -> None:
 
 def test_agents_find_the_operations_as_tools(served: Served) -> None:
     async def tools() -> set[str]:
-        sent = {"Authorization": f"Bearer {served.world['token']}"}
-        async with (
-            httpx2.AsyncClient(headers=sent, timeout=60) as http,
-            Client(streamable_http_client(f"{served.address}/mcp", http_client=http)) as client,
-        ):
+        async with connected_agent(served.address, served.world["token"]) as client:
             return {each.name for each in (await client.list_tools()).tools}
 
     assert asyncio.run(tools()) > set(BY_NAME)

@@ -14,7 +14,6 @@ from tests.support.ledger import Caller
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.gateway.mcp import MCP_PATH
 from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.entrance import ACCOUNT_PATH
@@ -30,7 +29,7 @@ PUBLIC = [
     *(operation.path for operation in ACCOUNT_OPERATIONS),
     TOKEN_PATH,
     ORIGINAL_TOKEN_PATH,
-    MCP_PATH,
+    "/mcp",
     DOCS_PATH,
     f"{DOCS_PATH}/codes",
     "/openapi.json",

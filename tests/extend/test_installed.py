@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from openapi_spec_validator import validate
 from sqlalchemy import Column, String, Table
 
+from tests.support.late import late
 from tollway.contract.fields import Choice, Field, Text
 from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
@@ -27,6 +27,7 @@ from tollway.settings import SettingsError
 from tollway.store.schema import metadata
 from tollway.web import account_parts
 from tollway.web.blocks import Cell
+from tollway.web.code_samples import samples_of
 from tollway.web.reference_parts import fields_of, parameters_of
 from tollway.web.wording import PLAIN_VIEW
 
@@ -223,7 +224,7 @@ OrderPage = type("OrderPage", (msgspec.Struct,), {"__annotations__": {"withholdi
 def test_the_description_stays_valid(changes: dict[str, Any]) -> None:
     sixth = replace(SIXTH, **changes)
     document = openapi([*OPERATIONS, sixth], "http://127.0.0.1:8080", mapped=False)
-    validate(document)
+    late("openapi_spec_validator").validate(document)
     described = document["paths"][SIXTH.path]["get"]
     payload, *_ = described["responses"]["200"]["content"]["application/json"]["schema"][
         "properties"
@@ -263,7 +264,7 @@ def test_texts_in_both_languages_are_shown_to_each_reader() -> None:
 
 def test_the_description_of_one_in_both_languages_is_in_english() -> None:
     document = openapi([*OPERATIONS, SPOKEN], "http://127.0.0.1:8080", mapped=False)
-    validate(document)
+    late("openapi_spec_validator").validate(document)
     described = document["paths"][SIXTH.path]["get"]
     assert (described["summary"], described["description"]) == (
         "A sixth operation",
@@ -287,6 +288,15 @@ def test_texts_with_braces_are_shown_as_they_are() -> None:
     shown = str([parameters_of(braced, PLAIN_VIEW), fields_of(braced, PLAIN_VIEW)])
     for each in ("1 (as {name: value})", "Which {kind}.", "In {credits}."):
         assert each in shown
+
+
+def test_samples_use_no_method_that_the_packages_do_not_have() -> None:
+    for operation, languages in (
+        (SIXTH, ["curl", "PHP", "Java"]),
+        (ORDERS.operation, ["curl", "Python", "JavaScript", "PHP", "Java"]),
+    ):
+        samples = samples_of(operation, {"owner_id": "1"}, "http://127.0.0.1")
+        assert [name for name, _ in samples] == languages
 
 
 def test_charts_have_a_colour_for_each_of_many_operations() -> None:

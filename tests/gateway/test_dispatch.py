@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -13,7 +12,7 @@ from tollway.ledger.charges import Charge
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Call
-from tollway.pipeline.http import Edge, headers_by_name, improper_request
+from tollway.pipeline.http import Edge
 from tollway.pipeline.http import Request as EdgeRequest
 from tollway.pipeline.steps import Progress, Waiting, failing
 from tollway.settings import Settings
@@ -22,6 +21,14 @@ from tollway.telemetry.metrics import Metrics
 pytestmark = pytest.mark.sqlite
 ANSWER = Answer(200, [], b"answer")
 CROWD = 200
+_PLAIN = {
+    "http_version": "1.1",
+    "method": "GET",
+    "raw_path": b"/",
+    "query_string": b"",
+    "headers": [(b"host", b"test")],
+    "client": ("127.0.0.1", 9),
+}
 
 
 class Request:
@@ -288,62 +295,6 @@ def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
     run(begin, use)
 
 
-def scope_of(
-    *headers: tuple[bytes, bytes], method: str = "GET", http_version: str = "1.1"
-) -> Scope:
-    return {
-        "http_version": http_version,
-        "method": method,
-        "raw_path": b"/",
-        "query_string": b"",
-        "headers": list(headers),
-        "client": ("127.0.0.1", 9),
-    }
-
-
-def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
-    class Refusing:
-        def run(self, calls: Sequence[object]) -> list[Answer]:
-            return [Answer(200, [], b"run") for _ in calls]
-
-        def refuse(self, _call: object, _refusal: object) -> Answer:
-            return Answer(400, [], b"refused")
-
-    edge = Edge(Refusing(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
-    host, other, more = (b"host", b"a"), (b"host", b"b"), (b"accept", b"*")
-    # As the server adds it if there is none.
-    empty = (b"host", b"")
-    found = [(), (empty,), (host,), (host, host), (host, other), (host, empty), (host, more, more)]
-    found += [(more, more)]
-    scopes = [
-        scope_of(*headers, method=method, http_version=version)
-        for headers, method, version in product(found, ("GET", "CONNECT"), ("1.0", "1.1", "2"))
-    ]
-    improper = 0
-    answers = edge.begin([(scope, Request().receive) for scope in scopes])
-    for scope, answer in zip(scopes, answers, strict=True):
-        is_improper = improper_request(scope, headers_by_name(scope["headers"])) is not None
-        assert isinstance(answer, Answer) and (answer.body == b"refused") is is_improper, scope
-        improper += is_improper
-    assert improper == 36
-
-
-def test_a_request_that_cannot_be_read_fails_alone() -> None:
-    class Running:
-        def run(self, calls: Sequence[object]) -> list[Answer]:
-            return [Answer(200, [], b"run") for _ in calls]
-
-    async def work() -> None:
-        edge = Edge(Running(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
-        scopes = [scope_of((b"host", b"test")), {}, scope_of((b"host", b"test"))]
-        first, failed, last = edge.begin([(scope, Request().receive) for scope in scopes])
-        assert isinstance(first, Answer) and isinstance(last, Answer)
-        with pytest.raises(KeyError):
-            await cast(Any, failed)
-
-    asyncio.run(work())
-
-
 def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     class Cancelled:
         def run(self, calls: Sequence[Call]) -> list[Waiting]:
@@ -364,7 +315,7 @@ def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
 
     async def work() -> None:
         request = Request()
-        request.scope |= scope_of((b"host", b"test"))
+        request.scope |= _PLAIN
         Dispatcher(Served(edge), asyncio.get_running_loop(), page).add(request)
         async with asyncio.timeout(20):
             await until(lambda: bool(request.errors))

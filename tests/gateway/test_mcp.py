@@ -3,7 +3,6 @@
 import asyncio
 import json
 from base64 import b64decode
-from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,42 +10,29 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import httpx2
-import mcp_types as types
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 
+from tests.support.agents import connected_agent
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.late import late
 from tests.support.ledger import calls_left, credits_left, new_caller
 from tests.support.remote import HASTY, connected_carrier
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
-from tollway.gateway import mcp as agent_tools
-from tollway.gateway.mcp import AgentTools
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
+agent_tools, types = late("tollway.gateway.mcp"), late("mcp_types")
 COMPANIONS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
 }
-
-
-@asynccontextmanager
-async def _connected(gateway: Gateway, token: str, **headers: str) -> Any:
-    sent = {"Authorization": f"Bearer {token}"}
-    sent |= {f"X-Tollway-{name.title()}": value for name, value in headers.items()}
-    async with (
-        httpx2.AsyncClient(headers=sent, timeout=60) as http,
-        Client(streamable_http_client(f"{gateway.base_url}/mcp", http_client=http)) as client,
-    ):
-        yield client
 
 
 def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_these_calls(
@@ -56,7 +42,7 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     calls, credits_ = calls_left(agents.store, caller), credits_left(agents.store, caller)
 
     async def work() -> Any:
-        async with _connected(agents, caller.token) as client:
+        async with connected_agent(agents.base_url, caller.token) as client:
             tools = (await client.list_tools()).tools
             return tools, {
                 each.name: await client.call_tool(each.name, good_request(each, today))
@@ -96,7 +82,9 @@ def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
     receiver = {name: value for name, value in request.items() if name.startswith("receiver_")}
 
     async def work() -> Any:
-        async with _connected(agents, caller.token, budget="10", session="w") as client:
+        async with connected_agent(
+            agents.base_url, caller.token, budget="10", session="w"
+        ) as client:
             tools = {each.name: each.description for each in (await client.list_tools()).tools}
             issued = (await client.call_tool("waybills", request)).structured_content["data"]
             of = {"object_id": issued["objectId"]}
@@ -129,7 +117,7 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     before = credits_left(agents.store, caller)
 
     async def work(session: str, times: int, token: str = caller.token) -> list[Any]:
-        async with _connected(agents, token, budget="3", session=session) as client:
+        async with connected_agent(agents.base_url, token, budget="3", session=session) as client:
             asked = [
                 client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(times)
             ]
@@ -155,7 +143,9 @@ def test_an_account_begins_so_many_sessions_a_day(agents: Gateway) -> None:
     before = credits_left(agents.store, caller)
 
     async def ask(session: str) -> Any:
-        async with _connected(agents, caller.token, budget="9", session=session) as client:
+        async with connected_agent(
+            agents.base_url, caller.token, budget="9", session=session
+        ) as client:
             return await client.call_tool("orders", {"owner_id": SHOP.id})
 
     assert not asyncio.run(ask("first")).is_error
@@ -177,7 +167,9 @@ def test_a_failed_call_takes_nothing_of_the_budget(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
 
     async def work() -> list[Any]:
-        async with _connected(agents, caller.token, budget="1", session="s") as client:
+        async with connected_agent(
+            agents.base_url, caller.token, budget="1", session="s"
+        ) as client:
             return [
                 await client.call_tool("orders", {"owner_id": owner})
                 for owner in ("1", SHOP.id, SHOP.id)
@@ -201,7 +193,9 @@ def test_what_a_silent_carrier_may_still_take_stays_in_the_budget(
 
     async def work() -> list[Any]:
         budget = str(2 * PRICE)
-        async with _connected(agents, customer.token, budget=budget, session="s") as client:
+        async with connected_agent(
+            agents.base_url, customer.token, budget=budget, session="s"
+        ) as client:
             return [
                 await client.call_tool("waybills", each)
                 # Asked for again, it is the same waybill, and takes nothing more.
@@ -221,11 +215,11 @@ def test_what_is_not_allowed_is_a_clear_text(agents: Gateway) -> None:
     caller = new_caller(agents.store, operations=(BY_NAME["orders"],), credits_=1)
 
     async def work() -> Any:
-        async with _connected(agents, caller.token) as client:
+        async with connected_agent(agents.base_url, caller.token) as client:
             tools = {each.name: each.description for each in (await client.list_tools()).tools}
             asked = await client.call_tool("orders", {"owner_id": SHOP.id})
             unknown = await client.call_tool("nothing", {})
-        async with _connected(agents, caller.token, budget="many") as client:
+        async with connected_agent(agents.base_url, caller.token, budget="many") as client:
             return tools, asked, unknown, await client.call_tool("orders", {"owner_id": SHOP.id})
 
     tools, asked, unknown, budget = asyncio.run(work())
@@ -309,7 +303,7 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
         sent.append(message)
 
     async def work() -> None:
-        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=1)
+        tools = agent_tools.AgentTools((), pipeline, unused, unused, unused, body_timeout_s=1)
         scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
         await tools(scope, unused, send)
 
@@ -345,11 +339,12 @@ def test_a_store_that_fails_beside_a_call_leaves_the_answer_and_tells_nothing(
         ), "CREDITS_USED_UP"
 
     for each in ("reserve", "give_back"):
-        monkeypatch.setattr(agent_tools, each, fail if each == name else succeed)
-    monkeypatch.setattr(AgentTools, "_perform", perform)
+        changed = fail if each == name else succeed
+        monkeypatch.setattr(f"tollway.gateway.mcp.{each}", changed)
+    monkeypatch.setattr(agent_tools.AgentTools, "_perform", perform)
 
     async def work() -> Any:
-        tools = AgentTools(OPERATIONS, pipeline, unused, unused, ZoneInfo("UTC"), 1)
+        tools = agent_tools.AgentTools(OPERATIONS, pipeline, unused, unused, ZoneInfo("UTC"), 1)
         headers = [(b"x-tollway-budget", b"100")]
         sent = Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 9)})
         params = types.CallToolRequestParams(name="waybills", arguments={})
@@ -376,7 +371,7 @@ def test_a_message_that_does_not_arrive_whole_in_time_is_refused() -> None:
         sent.append(message)
 
     async def work() -> None:
-        tools = AgentTools((), pipeline, unused, unused, unused, body_timeout_s=0.01)
+        tools = agent_tools.AgentTools((), pipeline, unused, unused, unused, body_timeout_s=0.01)
         scope = {"type": "http", "method": "POST", "headers": [], "client": ("127.0.0.1", 9)}
         async with asyncio.timeout(5):
             await tools(scope, receive, send)
@@ -389,7 +384,7 @@ def test_a_message_that_does_not_arrive_whole_in_time_is_refused() -> None:
 @pytest.mark.sqlite
 def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
     unused: Any = None
-    tools = AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
+    tools = agent_tools.AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
     assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
 
 

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.gateway.test_mcp import COMPANIONS
+from tests.support.agents import mcp
 from tests.support.all_operations import all_operations_caller
 from tests.support.forks import programs, run
 from tests.support.gateway import Gateway
+from tests.support.late import late
 from tests.support.late_answers import LateAnswers
 from tests.support.ledger import credits_left
 from tests.support.ports import free_port
 from tollway.demo.owners import SHOP
 from tollway.operations.catalogue import BY_NAME
+
+over_stdio = late("mcp.client.stdio")
 
 
 @pytest.mark.sqlite
@@ -26,12 +28,12 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
 
     async def work() -> Any:
-        parameters = StdioServerParameters(
+        parameters = over_stdio.StdioServerParameters(
             command=str(Path(sys.executable).with_name("tollway")),
             args=["mcp", agents.base_url, "--budget", "1"],
             env={"TOKEN": caller.token},
         )
-        async with Client(stdio_client(parameters, sys.stderr)) as client:
+        async with mcp.Client(over_stdio.stdio_client(parameters, sys.stderr)) as client:
             assert client.instructions and "code 302" in client.instructions
             tools = (await client.list_tools()).tools
             return tools, [
@@ -61,12 +63,12 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
 
     async def work() -> Any:
         # Who copies the address of the tools, or a token with a line end, is understood.
-        parameters = StdioServerParameters(
+        parameters = over_stdio.StdioServerParameters(
             command=str(programs() / "tollway"),
             args=["mcp", f"{between.url}mcp"],
             env={"TOKEN": f"{caller.token}\n"},
         )
-        async with Client(stdio_client(parameters, sys.stderr)) as client:
+        async with mcp.Client(over_stdio.stdio_client(parameters, sys.stderr)) as client:
             with between.held("tools/call") as held:
                 asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
                 await asyncio.to_thread(held.wait)

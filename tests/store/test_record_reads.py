@@ -1,7 +1,7 @@
 """Reads of records go on at the moment of the first one while only charges are committed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import apsw
 import pytest
@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tests.support.stores import Store
 from tollway.ledger.charge_transaction import post_charges
-from tollway.ledger.charges import ActResult, Charge
+from tollway.ledger.charges import ActResult, Charge, JointAct
 from tollway.store.database import Transaction
 from tollway.store.query import RecordQuery
 from tollway.store.schema.database import version
@@ -135,5 +135,29 @@ def test_an_act_in_a_charge_may_change_records(store: Store) -> None:
         charge = Charge("acc_x", "credits", 1, "product_analysis", "r", "tok_x", 1, act)
         await database.write(lambda transaction: post_charges(transaction, [charge]))
         assert await figures(database) == known + 1
+
+    store.do(work)
+
+
+@pytest.mark.parametrize("leaves_out", [False, True])
+def test_acts_that_are_done_together_keep_records_and_one_alone_may_not(
+    store: Store, *, leaves_out: bool
+) -> None:
+    done = None if leaves_out else ActResult(b"{}", is_paid=False)
+
+    async def alone(transaction: Transaction, _: Charge) -> ActResult:
+        await figures_changed(transaction)
+        return ActResult(b"{}", is_paid=False)
+
+    async def together(_: Transaction, charges: Sequence[Charge]) -> list[ActResult | None]:
+        return [done for _ in charges]
+
+    async def work(database: SqliteDatabase) -> None:
+        versions = Versions(database)
+        await versions.refresh()
+        act = JointAct(alone, together, None)
+        charge = Charge("acc_x", "credits", 1, "waybills", "r", "tok_x", 1, act)
+        await database.write(lambda transaction: post_charges(transaction, [charge]))
+        assert versions.is_fresh() is not leaves_out
 
     store.do(work)

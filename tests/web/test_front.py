@@ -1,5 +1,7 @@
 """The front page: prices and doors for everyone, in the reader's language and colours."""
 
+import re
+
 import pytest
 
 from tests.support.browsers import HEADERS, Browser
@@ -33,6 +35,35 @@ def test_colours_are_chosen_by_the_reader_and_lead_back_to_these_pages_alone(
     assert page.url.host == "127.0.0.1"
     assert 'data-theme="dark"' in page.text
     assert browser.client.post("/view", data={"theme": "light"}).status_code == 403
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("who", ["browser", "operator"])
+def test_language_and_colours_are_chosen_on_the_pages_of_every_area(
+    request: pytest.FixtureRequest, who: str
+) -> None:
+    reader: Browser = request.getfixturevalue(who)
+
+    def choose(button: str, **chosen: str) -> str:
+        """Sends the form with this button; gives the page that it leads to."""
+        forms = re.findall(r'<form method="post" action="([^"]*/view)">(.*?)</form>', shown, re.S)
+        ((action, reader.page),) = forms
+        assert button in reader.page
+        answer = reader.send(action, **chosen)
+        assert answer.url.path == path
+        return answer.text
+
+    for path in ("/", "/docs", "/operator", "/account", "/owner"):
+        for language, lang, name in (("zh", "zh-CN", "中文"), ("en", "en", "English")):
+            shown = reader.open(path).text
+            shown = choose(
+                f'<button name="language" value="{language}" lang="{lang}">{name}<',
+                language=language,
+            )
+            assert f'<html lang="{lang}"' in shown
+            shown = choose('<button name="theme" value="light"', theme="light")
+            assert 'data-theme="light"' in shown
+            reader.client.cookies.delete("tollway_theme")
 
 
 def test_the_demo_worlds_passwords_are_not_on_a_gateway_without_one(browser: Browser) -> None:

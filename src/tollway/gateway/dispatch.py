@@ -94,8 +94,9 @@ class Dispatcher:
                 for _ in range(count):
                     watcher = waiting.popleft()
                     try:
-                        if is_call is not None and is_call(watcher.scope):
-                            requests.append((watcher.scope, watcher.proto.receive))
+                        scope = watcher.scope
+                        if is_call is not None and is_call(scope):
+                            requests.append((scope, watcher.proto.receive))
                             calls.append(watcher)
                         else:
                             self._add_other(watcher)
@@ -189,9 +190,10 @@ class Dispatcher:
 
 def _send(protocol: Any, answer: Answer) -> None:
     """The server takes a whole answer at once: what it returns need not be awaited."""
+    send = protocol.send
     head, body = messages(answer)
-    protocol.send(head)
-    protocol.send(body)
+    send(head)
+    send(body)
 
 
 def begin_without_tasks(application: Beginning) -> None:

@@ -44,12 +44,12 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
         return refused
 
     alone = await _post_plain(transaction, charges, results, entries)
-    transaction.keeps_records = not alone
     if alone:
         results |= await post_joint(transaction, charges, pay)
-    for position in alone:
-        if position in results:
-            continue
+    left = [position for position in alone if position not in results]
+    # An act that is done alone may change anything.
+    transaction.keeps_records = not left
+    for position in left:
         results[position] = await _post_alone(transaction, charges[position], entries)
     await add_entries(transaction, entries)
     uses = [

@@ -92,7 +92,8 @@ Together = Callable[[Transaction, Sequence[Charge]], Awaitable[Sequence[ActResul
 
 
 class JointAct(msgspec.Struct, frozen=True, gc=False):
-    """An act that can be done together with others of its kind; `asked` says what it is to do."""
+    """An act that can be done together with others of its kind; `asked` says what it is to do.
+    Together they change neither records nor versions (`Transaction.keeps_records`)."""
 
     alone: Act
     together: Together

@@ -60,8 +60,9 @@ class PendingCharge(msgspec.Struct, eq=False):
         self._is_done, self._outcome = True, outcome
         if isinstance(outcome, BaseException):
             self._trace = outcome.__traceback__
-        callback, self._callback = self._callback, None
+        callback = self._callback
         if callback is not None:
+            self._callback = None
             self._call_back(callback)
 
     def cancel(self) -> None:

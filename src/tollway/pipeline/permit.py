@@ -36,9 +36,10 @@ class Permit:
             return None
         if limits is not None and limits.is_capped:
             return self.check_affordable(call)
-        if self._seems_affordable(call):
+        account_id, unit = caller.account_id, operation.balance_unit
+        if self._directory.remembered_amount(account_id, unit) >= price or operation.may_be_free:
             return None
-        left = self._directory.amount_at_once(caller.account_id, operation.balance_unit)
+        left = self._directory.amount_at_once(account_id, unit)
         if left is None:
             return self.check_affordable(call)
         return ShortageError(left) if left < price else None
@@ -71,16 +72,14 @@ class Permit:
         if cap is not None and not operation.may_be_free:
             unit = operation.balance_unit
             await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)
-        if call.price == 0 or self._seems_affordable(call):
+        if call.price == 0 or operation.may_be_free:
             return
-        left = await self._directory.amount_left(call.caller.account_id, operation.balance_unit)
+        account_id, unit = call.caller.account_id, operation.balance_unit
+        if self._directory.remembered_amount(account_id, unit) >= call.price:
+            return
+        left = await self._directory.amount_left(account_id, unit)
         if left < call.price:
             raise ShortageError(left)
-
-    def _seems_affordable(self, call: Call) -> bool:
-        unit = call.operation.balance_unit
-        known = self._directory.remembered_amount(call.caller.account_id, unit)
-        return known >= call.price or call.operation.may_be_free
 
 
 def day_cap(call: Call, zone: ZoneInfo) -> DayCap | None:

@@ -142,6 +142,7 @@ class Pipeline:
         self._to_operation = Steps((*before, consent, dry_run, *after), enveloper).with_timing()
         without_consent = Steps((*before, dry_run, *after), enveloper).with_timing()
         self._timings = parts.timings
+        self._versions = parts.versions
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = Steps((*before, dry_run, batch), enveloper)
         self._of_an_item = Steps((consent, *after), enveloper)
@@ -167,7 +168,10 @@ class Pipeline:
         """
         found: dict[Call, Progress] = {}
         together: defaultdict[Step, list[Call]] = defaultdict(list)
+        # One look for all of them, who have come before it; no stage before authenticate waits.
+        is_fresh = self._versions.is_fresh()
         for call in calls:
+            call.is_fresh = is_fresh
             steps = self._by_path.get(call.path) or self._other_steps(call)
             if steps.timed is not None and self._timings.is_due(call.at_s):
                 found[call] = self._run_timed(call, steps.timed)
@@ -286,22 +290,17 @@ class Pipeline:
         try:
             if isinstance(error, AlreadyAnswered):
                 return self._answer_again(call, error.kept)
-            is_free = step.enveloper is self._free
-            if isinstance(error, _COUNTED) and self._settle.counts(call) and not is_free:
+            # Most refused calls were not admitted.
+            is_counted = call.admission is not None and isinstance(error, _COUNTED)
+            if is_counted and self._settle.counts(call) and step.enveloper is not self._free:
                 return self._count_and_fail(call, step, error)
-            return self._answer_of(call, step, error)
+            return _answer_of(call, step, error)
         except Exception as fault:
             # A mistake of ours ends its own call alone.
             return failing(fault)
 
     async def _count_and_fail(self, call: Call, step: Step, error: Exception) -> Answer:
-        return self._answer_of(call, step, await self._count_failed(call) or error)
-
-    @staticmethod
-    def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
-        if isinstance(error, DryRunDone):
-            return step.enveloper.success(call)
-        return step.enveloper.failure(call, error)
+        return _answer_of(call, step, await self._count_failed(call) or error)
 
     def refuse(self, call: Call, refusal: Refusal) -> Answer:
         """The answer to a request that is refused before the first stage."""
@@ -347,6 +346,12 @@ class Pipeline:
         except Exception:
             logger.exception("a call was not counted for all nodes")
         return None
+
+
+def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
+    if isinstance(error, DryRunDone):
+        return step.enveloper.success(call)
+    return step.enveloper.failure(call, error)
 
 
 def _record_nothing(_call: Call, _code: int, _reason: str) -> None:

@@ -142,10 +142,12 @@ def _charge(
         grant,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
-        cap=cap,
+        # Not under their names, which takes longer: what it repeats, and the cap.
+        None,
+        cap,
         # They are recorded for the owner of a grant.
-        records=None if grant is None or call.act is not None else _records(call),
-        count_records=call.operation.count_records,
+        None if grant is None or call.act is not None else _records(call),
+        call.operation.count_records,
     )
 
 

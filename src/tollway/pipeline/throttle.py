@@ -54,8 +54,10 @@ class SlidingSecond:
 
     def remaining(self, key: object, limit: int) -> int:
         """How many could be admitted now; counts nothing."""
+        window = self._windows.get(key)
+        if window is None:
+            return limit
         now_ns = self._clock_ns()
-        window = self._windows.get(key, ())
         return max(0, limit - sum(now_ns - at_ns < _SECOND_NS for at_ns in window))
 
     def take_back(self, key: object) -> None:

@@ -6,7 +6,7 @@ meanwhile: under load, those of 50 ms took the loop as long as twenty calls.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -61,16 +61,22 @@ class CallRecorder:
             self._lines += _lines(waiting, self._log.origin)
 
 
-def _lines(records: Iterable[CallRecord], origin: str) -> Iterator[str]:
+def _lines(records: Iterable[CallRecord], origin: str) -> list[str]:
     """The records as JSON. Every value is of our own making (ids, names from our tables, numbers),
     or a client's id that is well-formed, so there is nothing to escape."""
+    lines: list[str] = []
+    began_s, beginning = -1.0, ""
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
+        # Calls that came together have the same time.
+        if at_s != began_s:
+            at = _millisecond(int(at_s * 1000))
+            began_s, beginning = at_s, f'{{"at":"{at}","event":"tollway.call",{origin},'
         who = _who(operation, account_id, code, reason, charged)
-        yield (
-            f'{{"at":"{_millisecond(int(at_s * 1000))}","event":"tollway.call",{origin},'
-            f'"request_id":"{request_id}",{who},"msec":{taken_s * 1000:.3f}'
+        lines.append(
+            f'{beginning}"request_id":"{request_id}",{who},"msec":{taken_s * 1000:.3f}'
             f"{'' if client is NO_IDS else _client(client)}}}\n"
         )
+    return lines
 
 
 def _client(client: ClientIds) -> str:
@@ -89,7 +95,6 @@ def _who(operation: str, account_id: str | None, code: int, reason: str, charged
     )
 
 
-@lru_cache(maxsize=64)
 def _millisecond(at_ms: int) -> str:
     at_s, ms = divmod(at_ms, 1000)
     return f"{_second(at_s)}.{ms:03d}Z"

@@ -40,13 +40,19 @@ def samples_of(
         token, live = token_in(operation), f"{PREFIXES['live']}…"
         samples = samples_of(operation, request, base)
         return [(name, text.replace(token, live)) for name, text in samples]
-    return [
+    samples = [
         ("curl", _curl(operation, request, base)),
-        ("Python", _python(operation, _typed(operation, request), base)),
-        ("JavaScript", _javascript(operation, _typed(operation, request), base)),
         ("PHP", _php(operation, request, base)),
         ("Java", _java(operation, request, base)),
     ]
+    # The packages for callers have no method of an installed operation.
+    if operation.request_type.__module__.startswith("tollway."):
+        typed = _typed(operation, request)
+        samples[1:1] = [
+            ("Python", _python(operation, typed, base)),
+            ("JavaScript", _javascript(operation, typed, base)),
+        ]
+    return samples
 
 
 def _typed(operation: Operation, request: Request) -> Request:
