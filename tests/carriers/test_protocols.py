@@ -25,6 +25,7 @@ from tollway.carriers.connectors.connector import (
 from tollway.carriers.connectors.protocols import ENTRY_POINTS, Protocols
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.connectors.signed_form import SignedFormConnector
+from tollway.contract.language import Phrase
 
 NUMBER = "YT0000000000001"
 
@@ -176,6 +177,8 @@ def test_a_number_of_another_format_does_not_count(question: Any, number: str) -
 def test_a_refusal_is_cut_to_what_can_be_passed_on(question: Any) -> None:
     assert asked(question, Declined(" a\x00b\n")) == Declined("ab")
     assert len(asked(question, Declined("x" * 1000)).reason) == 200
+    both = asked(question, Declined(Phrase("\x00Frozen.", "已冻结。" * 100)))
+    assert (both.said("en"), both.said("zh")) == ("Frozen.", "已冻结。" * 50)
     assert "no reason" in asked(question, Declined("")).said("en")
     assert "未说明原因" in asked(question, Declined("")).said("zh")
 

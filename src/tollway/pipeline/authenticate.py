@@ -47,7 +47,8 @@ class Authenticate:
         hashed = self._hashes.get(header) or _hash_of(header)
         if hashed is None:
             return _REFUSED
-        if not self._versions.is_fresh() and not self._directory.refresh_at_once():
+        is_fresh = call.is_fresh or self._versions.is_fresh()
+        if not is_fresh and not self._directory.refresh_at_once():
             return self._look_up(call, header, hashed)
         caller = self._directory.known_caller(hashed)
         if caller is None:

@@ -67,6 +67,7 @@ class Call:
         "idempotency_key",
         "ignored",
         "is_dry_run",
+        "is_fresh",
         "is_settled",
         "is_simulated",
         "language",
@@ -121,6 +122,8 @@ class Call:
         self.language = "en"
         self.client_ids: ClientIds = NO_IDS
         self.operation_name = "none"
+        # Whether what is kept of accounts was seen to be up to date after it came.
+        self.is_fresh = False
         self.account_id: str | None = None
         self.admission: Admission | None = None
         # What the throttle said to a call that it refused.

@@ -142,6 +142,7 @@ class Pipeline:
         self._to_operation = Steps((*before, consent, dry_run, *after), enveloper).with_timing()
         without_consent = Steps((*before, dry_run, *after), enveloper).with_timing()
         self._timings = parts.timings
+        self._versions = parts.versions
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = Steps((*before, dry_run, batch), enveloper)
         self._of_an_item = Steps((consent, *after), enveloper)
@@ -167,7 +168,10 @@ class Pipeline:
         """
         found: dict[Call, Progress] = {}
         together: defaultdict[Step, list[Call]] = defaultdict(list)
+        # One look for all of them, who have come before it; no stage before authenticate waits.
+        is_fresh = self._versions.is_fresh()
         for call in calls:
+            call.is_fresh = is_fresh
             steps = self._by_path.get(call.path) or self._other_steps(call)
             if steps.timed is not None and self._timings.is_due(call.at_s):
                 found[call] = self._run_timed(call, steps.timed)

@@ -129,8 +129,14 @@ class GuardedConnector:
 
 def _passed_on(answer: Declined) -> Declined:
     """The carrier's own words, as far as they are fit to be passed on."""
-    text = "".join(each for each in answer.said("en") if each.isprintable()).strip()
-    return Declined(text[:_REASON_MAX] or _NO_REASON)
+    en, zh = map(_printable, map(answer.said, ("en", "zh")))
+    if not (en and zh):
+        return Declined(_NO_REASON)
+    return Declined(en if en == zh else Phrase(en, zh))
+
+
+def _printable(text: str) -> str:
+    return "".join(each for each in text if each.isprintable()).strip()[:_REASON_MAX]
 
 
 class Remotes:
