@@ -17,12 +17,16 @@ import sys
 import threading
 from collections import deque
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, BinaryIO, TextIO, cast
 
 import msgspec
 
 _QUEUE_MAX_CHARACTERS = 1_048_576
 _FLUSH_MAX_S = 2.0
+# A stranger needs no token to be refused thousands of times a second: with a line for each, the log
+# would grow by 300 GB a day.
+_STRANGE_A_SECOND = 20
 _encoder = msgspec.json.Encoder()
 
 
@@ -40,6 +44,8 @@ class LogWriter:
         self._size = 0
         self._unreported = 0
         self.dropped = 0
+        # The requests of strangers in the second that began then.
+        self._strange, self._strange_since_s = 0, monotonic()
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def write(self, lines: str) -> None:
@@ -56,6 +62,19 @@ class LogWriter:
     def write_entry(self, event: str, **fields: object) -> None:
         """Queues one line."""
         self.write(self._line(event, **fields))
+
+    def takes_strange(self) -> bool:
+        """Counts a refused request of whom the sender is not known; whether it gets a line. How
+        many got none is written with the first one of another second."""
+        now_s = monotonic()
+        if now_s - self._strange_since_s >= 1:
+            left_out = self._strange - _STRANGE_A_SECOND
+            self._strange, self._strange_since_s = 0, now_s
+            if left_out > 0:
+                message = f"{left_out} more refused requests of strangers have no line of their own"
+                self.write_entry("tollway.log", level="warning", message=message)
+        self._strange += 1
+        return self._strange <= _STRANGE_A_SECOND
 
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
         """Waits until everything queued is written, for a bounded time."""
