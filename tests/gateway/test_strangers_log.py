@@ -36,7 +36,7 @@ def test_of_many_strangers_some_are_logged_and_all_are_counted(served: Gateway, 
     for _ in range(MANY):
         served.client.post(path, headers={"Authorization": "Bearer x"})
 
-    def told() -> int:
+    def counted() -> int:
         # The next one tells how many of the second before have no line.
         served.client.post(path)
         lines = [each for each in _lines(served) if each.get("request_id")]
@@ -44,7 +44,7 @@ def test_of_many_strangers_some_are_logged_and_all_are_counted(served: Gateway, 
         left_out = [each for each in _lines(served) if "have no line" in each.get("message", "")]
         return len(lines) + sum(int(each["message"].split()[0]) for each in left_out)
 
-    eventually(told, lambda number: number >= MANY)
+    eventually(counted, lambda number: number >= MANY)
 
 
 @pytest.mark.sqlite

@@ -68,7 +68,7 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     began_s, beginning = -1.0, ""
     origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
-        if account_id is None and not log.takes_strange():
+        if account_id is None and not log.takes_strange(reason):
             continue
         # Calls that came together have the same time.
         if at_s != began_s:

@@ -116,5 +116,5 @@ class RequestLog:
     ) -> None:
         """One is strange if its sender is not known."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
-        if is_logged and not (is_strange and not self._log.takes_strange()):
+        if is_logged and not (is_strange and not self._log.takes_strange(event)):
             self._log.write_entry(event, **context.fields, **fields)
