@@ -51,7 +51,7 @@ LIMITS = {
     # Kept in memory: only the versions are read.
     "promotion_material": (129, 20),
     "waybills": (189, 20),
-    "orders": (144, 330),
+    "orders": (142, 330),
 }
 WARM_CALLS = 4
 BOUNDARY = "cut"
