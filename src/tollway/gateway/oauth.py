@@ -115,6 +115,8 @@ class TokenEndpoint:
             "tollway.token",
             context,
             is_failure=answer != "issued",
+            # What is wrong with it may be known, but not who sent it.
+            is_strange=answer != "issued",
             client=client_id,
             answer=answer,
             status=response.status_code,

@@ -223,6 +223,8 @@ async def _recorded(
         "tollway.push",
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
+        # Without a signature, also the name of a source says nothing.
+        is_strange=response.status_code in (401, 404),
         kind=kind,
         source=facts.source,
         outcome=outcome,

@@ -58,15 +58,18 @@ class CallRecorder:
         if self._which == "failures":
             waiting = [record for record in waiting if record[4]]
         if self._which != "none":
-            self._lines += _lines(waiting, self._log.origin)
+            self._lines += _lines(waiting, self._log)
 
 
-def _lines(records: Iterable[CallRecord], origin: str) -> list[str]:
+def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     """The records as JSON. Every value is of our own making (ids, names from our tables, numbers),
     or a client's id that is well-formed, so there is nothing to escape."""
     lines: list[str] = []
     began_s, beginning = -1.0, ""
+    origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
+        if account_id is None and not log.takes_strange(reason):
+            continue
         # Calls that came together have the same time.
         if at_s != began_s:
             at = _millisecond(int(at_s * 1000))

@@ -15,14 +15,18 @@ import os
 import socket
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, BinaryIO, TextIO, cast
 
 import msgspec
 
 _QUEUE_MAX_CHARACTERS = 1_048_576
 _FLUSH_MAX_S = 2.0
+# Of a kind. A stranger needs no token to be refused thousands of times a second: with a line for
+# each, the log would grow by 300 GB a day.
+_STRANGE_A_SECOND = 20
 _encoder = msgspec.json.Encoder()
 
 
@@ -40,6 +44,9 @@ class LogWriter:
         self._size = 0
         self._unreported = 0
         self.dropped = 0
+        # The requests of strangers in the second that began then, by kind.
+        self._strange: Counter[str] = Counter()
+        self._strange_since_s = monotonic()
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def write(self, lines: str) -> None:
@@ -56,6 +63,20 @@ class LogWriter:
     def write_entry(self, event: str, **fields: object) -> None:
         """Queues one line."""
         self.write(self._line(event, **fields))
+
+    def takes_strange(self, kind: str) -> bool:
+        """Counts a refused request of whom the sender is not known; whether it gets a line. How
+        many got none is written with the first one of another second."""
+        now_s = monotonic()
+        if now_s - self._strange_since_s >= 1:
+            left_out = sum(max(0, each - _STRANGE_A_SECOND) for each in self._strange.values())
+            self._strange.clear()
+            self._strange_since_s = now_s
+            if left_out:
+                message = f"{left_out} more refused requests of strangers have no line of their own"
+                self.write_entry("tollway.log", level="warning", message=message)
+        self._strange[kind] += 1
+        return self._strange[kind] <= _STRANGE_A_SECOND
 
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
         """Waits until everything queued is written, for a bounded time."""

@@ -106,7 +106,15 @@ class RequestLog:
         self._which = which
 
     def write(
-        self, event: str, context: RequestContext, *, is_failure: bool, **fields: object
+        self,
+        event: str,
+        context: RequestContext,
+        *,
+        is_failure: bool,
+        is_strange: bool,
+        **fields: object,
     ) -> None:
-        if self._which == "all" or (self._which == "failures" and is_failure):
+        """One is strange if its sender is not known."""
+        is_logged = self._which == "all" or (self._which == "failures" and is_failure)
+        if is_logged and not (is_strange and not self._log.takes_strange(event)):
             self._log.write_entry(event, **context.fields, **fields)
