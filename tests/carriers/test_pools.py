@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -325,3 +326,38 @@ def _blocks_to_take(store: Store, owner_id: str) -> int:
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
     return store.do(work)
+
+
+@pytest.mark.sqlite
+def test_in_a_file_that_was_analysed_taking_a_number_goes_through_no_others(
+    empty_store: Store,
+) -> None:
+    """Counted in steps of SQLite's machine. An operator may run ANALYZE on the file."""
+    wp_code = new_carrier(empty_store, MANY)
+    before = _steps_to_take(empty_store, wp_code, SHARED)
+    empty_store.run("ANALYZE")
+    assert _steps_to_take(empty_store, wp_code, SHARED) <= 2 * before < MANY
+    assert _steps_to_take(empty_store, wp_code, "shop") <= 2 * before
+    (pool,) = empty_store.do(list_pools)
+    assert pool.taken == 9
+
+
+def _steps_to_take(store: Store, wp_code: str, owner_id: str) -> int:
+    steps: list[int] = []
+
+    async def take(transaction: Transaction) -> list[Taken]:
+        raw = transaction._connection.raw
+        raw.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+        )
+        try:
+            return await take_numbers(transaction, [(wp_code, owner_id)] * 3)
+        finally:
+            raw.trace_v2(0, None)
+
+    async def work(database: Database) -> None:
+        assert all(isinstance(each, str) for each in await database.write(take))
+
+    store.do(work)
+    return sum(steps)

@@ -138,7 +138,6 @@ class BooksGateway:
             try:
                 for stage in (self._authenticate, self._permit, self._replay, perform):
                     waiting = stage(call)
-                    # A stage may hand back a refusal instead of raising it.
                     if isinstance(waiting, Exception):
                         raise waiting
                     if waiting is not None:

@@ -27,6 +27,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCap
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
+from tollway.store.sealing import SealError
 
 RUNTIME = Runtime()
 
@@ -160,7 +161,11 @@ def test_one_that_is_to_be_done_alone_has_only_its_own_act() -> None:
 
 @pytest.mark.parametrize(
     ("error", "is_logged"),
-    [(ValueError("no such place"), True), (Refusal(Reason.CARRIER_UNKNOWN), False)],
+    [
+        (ValueError("no such place"), True),
+        (Refusal(Reason.CARRIER_UNKNOWN), False),
+        (SealError("a record was altered"), False),
+    ],
 )
 def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
     store: Store,
@@ -171,13 +176,14 @@ def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
 ) -> None:
     names = [new_name() for _ in range(3)]
     group = Group(error=error)
-    acts = [group.act(names[0]), group.act(names[1], error), group.act(names[2])]
+    acts = [group.act(names[0]), group.act(names[1], error), group.act(names[2]), None]
     outcome = Outcome(store, names[0], 100, acts)
     assert outcome.results[1] is error
-    # With its trace, unless it is a refusal: otherwise a group that always fails is only slow.
+    assert outcome.charged == [f"{names[0]}.{nth}" for nth in (3, 0, 2)]
+    # With its trace, unless that one is to blame: otherwise a group that always fails is only slow.
     traces = [(each.message, each.exc_info[1]) for each in caplog.records if each.exc_info]
     assert traces == [("3 acts could not be done together", error)] * is_logged
-    assert outcome.left == 80 and outcome.is_sound()
+    assert outcome.left == 70 and outcome.is_sound()
     assert [is_done(store, name) for name in names] == [True, False, True]
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, credits_left
+from tests.support.orders import sealer_of
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_carrier, new_customer
 from tests.support.waybills import request as waybill_request
+from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.operations.waybills.companions import WAYBILL_BATCH
 
@@ -83,6 +85,53 @@ def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> 
     assert sorted(results[n]["waybill"]["code"] for n in (0, 4, 5)) == [0, 1, 1]
     assert reply.data["withholding_money"] == 2 * PRICE
     assert credits_left(served.store, customer) == 10_000 - 2 * PRICE
+
+
+def test_202_one_whose_record_cannot_be_opened_spoils_no_other(served: Gateway) -> None:
+    customer = new_customer(served.store)
+    good, altered = (waybill_request(new_carrier(served.store, 10)) for _ in range(2))
+    known = {**good, "order_sn": "seal-known"}
+    first = issue(served, customer, [altered, known])
+    assert codes_of(first) == [0, 0]
+    of_carrier = f"WHERE wp_code = '{altered['wp_code']}'"
+    served.store.run(f"UPDATE waybill SET sealed = substr(sealed, 1, 20) {of_carrier}")
+    wanted = [{**good, "order_sn": f"seal-{n:05}"} for n in range(6)]
+    reply = issue(served, customer, [*wanted[:3], altered, known, *wanted[3:]])
+    assert codes_of(reply) == [0, 0, 0, 202, 0, 0, 0, 0]
+    assert reply.data["results"][3]["reason"] == "STORE_UNAVAILABLE"
+    assert reply.data["results"][4]["waybill"]["waybillCode"] == numbers_of(first)[1]
+    assert reply.data["withholding_money"] == 6 * PRICE
+    assert credits_left(served.store, customer) == 10_000 - 8 * PRICE
+    assert _taken(served.store, altered) == 1 and _taken(served.store, good) == 7
+
+
+def test_0_what_was_issued_is_answered_though_the_link_of_its_carrier_cannot_be_opened(
+    served: Gateway,
+) -> None:
+    customer = new_customer(served.store)
+    good, linked = (waybill_request(new_carrier(served.store, 10)) for _ in range(2))
+    first = issue(served, customer, [linked])
+    link = CarrierLink(linked["wp_code"], "http://127.0.0.1:9", "TOLLWAY", "CODE", 5000, 60, 0)
+    sealer = sealer_of(served.store)
+    served.store.do(lambda database: connect(database, sealer, link, "secret"))
+    served.store.run("UPDATE carrier_link SET sealed_secret = substr(sealed_secret, 1, 20)")
+    wanted = [{**good, "order_sn": f"link-{n:05}"} for n in range(3)]
+    reply = issue(served, customer, [linked, *wanted])
+    assert codes_of(reply) == [0, 0, 0, 0]
+    assert numbers_of(reply)[0] == numbers_of(first)[0]
+    # A new one of that carrier fails alone, and leaves nothing.
+    wanted = [{**good, "order_sn": f"link-more-{n:05}"} for n in range(3)]
+    reply = issue(served, customer, [*wanted, {**linked, "order_sn": "link-new"}])
+    assert codes_of(reply) == [0, 0, 0, 202]
+    assert credits_left(served.store, customer) == 10_000 - 7 * PRICE
+    assert _taken(served.store, linked) == 1 and _taken(served.store, good) == 6
+    assert served.store.run("SELECT 1 FROM waybill WHERE order_sn = 'link-new'") == []
+
+
+def _taken(store: Store, waybill: dict[str, Any]) -> int:
+    """How many numbers of a waybill's carrier are taken."""
+    rows = store.run(f"SELECT is_taken FROM waybill_number WHERE wp_code = '{waybill['wp_code']}'")
+    return sum(is_taken for (is_taken,) in rows)
 
 
 def test_names_that_are_not_known_are_listed_also_if_one_of_the_waybills_has_them(

@@ -151,7 +151,7 @@ def test_100_two_different_idempotency_keys(
 @pytest.mark.sqlite
 def test_behind_tls_browsers_are_asked_to_stay_there(tmp_path: Path) -> None:
     gateway = Gateway(Store(tmp_path / "tollway.db"), public_url="https://gateway.example")
-    for path in ("/nowhere", "/healthz", "/owner"):
+    for path in ("/nowhere", "/healthz", "/owner", f"/owner?{'a=1&' * 1000}"):
         response = gateway.client.get(path)
         assert response.headers["strict-transport-security"] == "max-age=31536000"
     assert gateway.stop() == 0

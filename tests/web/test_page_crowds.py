@@ -222,5 +222,6 @@ def test_an_address_of_thousands_of_parameters_is_refused_before_they_are_read(
         refused = gateway.client.get(f"{path}?{query}", headers=headers)
         assert (refused.status_code, refused.headers["cache-control"]) == (414, "no-store")
         assert refused.headers["x-request-id"]
+        assert refused.headers["connection"] == "close"
     usual = gateway.client.get(f"{path}?{'a=%41&' * 20}", headers=headers)
     assert usual.status_code in (200, 404)

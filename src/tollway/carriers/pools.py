@@ -91,11 +91,15 @@ SELECT json_group_array(json_array(value ->> 0, value ->> 1, json((
 FROM json_each(:wanted)
 """)
 )
-# Up to the last of them, of each pool.
+# Up to the last of them, of each pool. The order of the tables is set: in a file that was analysed,
+# a planner would rather go through all numbers of a pool.
 _TAKE_EMBEDDED = Query(
     lambda: text("""
-UPDATE waybill_number SET is_taken = 1 FROM json_each(:taken) AS taken
-WHERE owner_id = value ->> 1 AND wp_code = value ->> 0 AND is_taken = 0 AND number <= value ->> 2
+UPDATE waybill_number SET is_taken = 1
+WHERE (wp_code, number) IN (
+    SELECT next.wp_code, next.number FROM json_each(:taken) CROSS JOIN waybill_number AS next
+    WHERE next.owner_id = value ->> 1 AND next.wp_code = value ->> 0 AND next.is_taken = 0
+        AND next.number <= value ->> 2)
 """)
 )
 # By their positions in the table: a planner would rather read all of it. Rows are compared, and not

@@ -48,7 +48,7 @@ _LARGE_ANSWER_S = 0.03
 # connection that others may need.
 LARGE_OF_ADDRESS_MAX = 32
 _CROWDED = b"Too many requests from this address at once: retry in a second.\n"
-_CROWDED_HEADERS = [(b"retry-after", b"1"), (b"connection", b"close")]
+_RETRY = (b"retry-after", b"1")
 # Thousands of parameters take as long to read as twenty pages; no address of ours has a hundred, or
 # leads back to one of over 2,000 characters, which may be escaped.
 _QUERY_MAX_BYTES, _PARAMETERS_MAX = 8192, 100
@@ -94,22 +94,9 @@ def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
 
-async def _refuse(send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]) -> None:
-    """With as little work as possible: there may be thousands of them a second."""
-    headers = [
-        _NO_STORE,
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(text)),
-        (ID_HEADER, new_request_id(time()).encode("ascii")),
-        *more,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
-
-
 class Pages:
-    """The application of some paths: every answer gets an id, and the one that the client sent, and
-    no cache keeps it unless it says so."""
+    """The application of some paths: every answer gets an id, every page also the one that the
+    client sent, and no cache keeps it unless it says so."""
 
     def __init__(
         self,
@@ -152,14 +139,14 @@ class Pages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query: bytes = scope["query_string"]
         if len(query) > _QUERY_MAX_BYTES or query.count(b"&") >= _PARAMETERS_MAX:
-            await _refuse(send, 414, _TOO_LONG)
+            await self._refuse(send, 414, _TOO_LONG)
             return
         address = self._address(scope)
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send, address)
             return
         if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
-            await _refuse(send, 503, _CROWDED, *_CROWDED_HEADERS)
+            await self._refuse(send, 503, _CROWDED, _RETRY)
             return
         self._of_address[address] += 1
         try:
@@ -168,6 +155,23 @@ class Pages:
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
+
+    async def _refuse(
+        self, send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]
+    ) -> None:
+        """With as little work as possible: there may be thousands of them a second. A body is not
+        read, so the connection ends."""
+        headers = [
+            _NO_STORE,
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(text)),
+            (b"connection", b"close"),
+            (ID_HEADER, new_request_id(time()).encode("ascii")),
+            *self._common_headers,
+            *more,
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
 
     def _address(self, scope: Scope) -> str:
         """What a request is counted under. Behind a proxy all would be of one address."""

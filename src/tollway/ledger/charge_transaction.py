@@ -15,6 +15,7 @@ from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.ledger.joint_acts import post_joint
 from tollway.ledger.token_limits import spend
 from tollway.store.database import KnownRowError, StoreError, Transaction
+from tollway.store.sealing import SealError
 
 
 class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
@@ -127,6 +128,9 @@ async def _post_alone(
             else:
                 entries.extend(added)
                 return result
+    except SealError as error:
+        # The database is well: only a record of this one cannot be opened.
+        return error
     except StoreError:
         raise
     except Exception as error:

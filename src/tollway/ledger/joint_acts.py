@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tollway.contract.reasons import Refusal
 from tollway.ledger.charges import ActResult, Charge, JointAct, Together
 from tollway.store.database import KnownRowError, StoreError, Transaction
+from tollway.store.sealing import SealError
 
 logger = logging.getLogger(__name__)
 # Takes what charges without acts owe; returns why those were refused that were, by their position.
@@ -66,7 +67,7 @@ async def _post_group(
         except _RefusedError as error:
             results |= {left[nth]: why for nth, why in error.refused.items()}
             left = [nth for nth in left if nth not in results]
-        except (Refusal, KnownRowError):
+        except (Refusal, KnownRowError, SealError):
             # Each is then done alone, and only the one whose fault it is fails.
             return results
         except StoreError:

@@ -269,14 +269,15 @@ class WaybillHandler:
             asked: _Asked = charge.act.asked
             first.setdefault(asked.key, (position, asked))
         taken = await keys_in_force(transaction, list(first)) if first else set()
+        # What was issued is answered again whatever became of its carrier.
         carriers = {
             wp_code: await self._find_carrier(transaction, wp_code)
-            for wp_code in dict.fromkeys([key.wp_code for key in first])
+            for wp_code in dict.fromkeys([key.wp_code for key in first if key not in taken])
         }
         chosen = []
         for key, (position, asked) in first.items():
-            found = carriers[key.wp_code]
-            if key in taken or found is None or found[1] is not None:
+            found = None if key in taken else carriers[key.wp_code]
+            if found is None or found[1] is not None:
                 continue
             carrier = found[0]
             if carrier.area.serves(asked.request.receiver_province):
