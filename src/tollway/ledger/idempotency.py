@@ -6,6 +6,9 @@ then gets it again for nothing; another request with that key is refused.
 A request that waits for a carrier reserves its key in the commit that holds its price, with an
 empty answer. From then on another request with that key is refused. The same one passes as if
 nothing were stored, and finds what the first has begun.
+
+A key ends after a day by the clock of a shared database. In an embedded one it ends when it is
+swept, soon after its day: only the sweep's clock is not misled by a machine's that jumps ahead.
 """
 
 import msgspec
@@ -21,6 +24,8 @@ from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
+# Before anything was stored.
+_NONE_MS = -1
 _SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
@@ -98,12 +103,21 @@ _DROP_OLDEST = Query(
 )
 
 
+def _older_ms(reader: Reader, now_ms: int) -> int:
+    """What was stored until then has expired, swept or not."""
+    return now_ms - KEPT_MS if reader.is_shared else _NONE_MS
+
+
 async def find_kept(
     reader: Reader, account_id: str, key: str, now_ms: int, shop_id: str | None = None
 ) -> KeptAnswer | None:
     """The answer under a key; `shop_id` is the shop whose data the call reads, if it does."""
     row = await reader.fetch_one(
-        _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS, of_shop=shop_id
+        _FIND,
+        of_account=account_id,
+        of_key=key,
+        older_ms=_older_ms(reader, now_ms),
+        of_shop=shop_id,
     )
     if row is None:
         return None
@@ -123,7 +137,7 @@ async def kept_keys(
         of_account=account_id,
         first=prefix,
         end=prefix + "\x7f",
-        older_ms=now_ms - KEPT_MS,
+        older_ms=_older_ms(reader, now_ms),
         most=most,
     )
     return [(key, request_id, int(at_ms)) for key, request_id, at_ms in rows]
@@ -149,7 +163,7 @@ async def keep(
         at_ms=charge.at_ms,
         fingerprint=idempotency_key.fingerprint,
         sealed=idempotency_key.seal(result.data) if result.is_success else _NOT_YET,
-        older_ms=charge.at_ms - KEPT_MS,
+        older_ms=_older_ms(transaction, charge.at_ms),
         reserved_by=reserved_by,
     )
     return kept == 1

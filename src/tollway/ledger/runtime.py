@@ -55,6 +55,8 @@ class CautiousClock:
     def __init__(self) -> None:
         self._ran_s = _ran_s()
         self._believed_s = Runtime().now_s()
+        # How far it is behind the machine's clock: long, if it began before that was set.
+        self.behind_s = 0.0
 
     def at_ms(self) -> int:
         now_s, ran_s = Runtime().now_s(), _ran_s()
@@ -62,6 +64,7 @@ class CautiousClock:
         least_s = self._believed_s + passed_s
         # It goes on while the machine's clock is behind: what that is set to later is no jump.
         self._believed_s = max(least_s, min(now_s, least_s + passed_s))
+        self.behind_s = max(0.0, now_s - self._believed_s)
         return int(min(now_s, self._believed_s) * 1000)
 
 
