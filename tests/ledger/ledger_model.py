@@ -188,7 +188,7 @@ class LedgerModel:
 
     def _repeated(self, call: Wanted) -> Outcome | None:
         kept = self.kept.get((call.account_id, call.key or ""))
-        if call.key is None or kept is None:
+        if call.key is None or kept is None or call.at_ms - kept.at_ms >= DAY_MS:
             return None
         if kept.asked != (call.operation, call.asked):
             return CONFLICT

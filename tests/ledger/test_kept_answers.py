@@ -99,7 +99,6 @@ def test_an_answer_is_found_by_its_account_and_key_alone(on_keys: OnKeys) -> Non
     on_keys(test)
 
 
-@pytest.mark.postgresql
 def test_an_answer_is_found_for_a_day_and_then_replaced_by_another(on_keys: OnKeys) -> None:
     async def test(keys: Keys) -> None:
         await keys.keep("k", "first")
@@ -114,25 +113,6 @@ def test_an_answer_is_found_for_a_day_and_then_replaced_by_another(on_keys: OnKe
         assert await keys.find("k", expires_ms + DAY_MS) is None
 
     on_keys(test)
-
-
-@pytest.mark.sqlite
-def test_an_answer_in_a_file_is_found_and_listed_until_it_is_swept(own_store: Store) -> None:
-    async def test(database: Database) -> None:
-        keys = Keys(database, "account")
-        await keys.keep("k", "first", at_ms=0)
-        # The clock of the machine may be days ahead: only that of the sweep ends a key.
-        for now_ms in (0, AT_MS, AT_MS + 2 * DAY_MS):
-            assert await keys.find("k", now_ms) == answer_of("first")
-            assert not await keys.keep("k", "second", now_ms)
-            assert await keys.last("k", now_ms) == ["k"]
-        assert await sweep_kept(database, DAY_MS) == 1
-        assert await keys.find("k") is None
-        assert await keys.last("k") == []
-        assert await keys.keep("k", "second")
-        assert await keys.find("k") == answer_of("second")
-
-    own_store.do(test)
 
 
 def test_an_answer_is_kept_as_that_of_the_request_that_paid(on_keys: OnKeys) -> None:
@@ -217,7 +197,6 @@ def test_keys_are_listed_by_how_they_begin_the_last_first(on_keys: OnKeys) -> No
     on_keys(test)
 
 
-@pytest.mark.postgresql
 def test_keys_are_listed_until_they_expire(on_keys: OnKeys) -> None:
     async def test(keys: Keys) -> None:
         await keys.keep("k1", at_ms=AT_MS)

@@ -108,14 +108,13 @@ def test_a_kept_answer_is_given_again_for_nothing(on_till: OnTill) -> None:
     on_till(test)
 
 
-def test_an_answer_is_found_for_a_day_and_in_a_file_until_it_is_swept(on_till: OnTill) -> None:
+def test_an_answer_is_found_for_a_day(on_till: OnTill) -> None:
     async def test(till: Till) -> None:
         first = till.call(key="k", at_s=AT_S)
         await looked_up(first)
         await keep_for(till, first, ActResult(b"the answer", is_paid=True))
         await found_by(till.call(key="k", at_s=AT_S + DAY_S - 0.001))
-        later = till.call(key="k", at_s=AT_S + DAY_S)
-        await (looked_up(later) if till.database.is_shared else found_by(later))
+        await looked_up(till.call(key="k", at_s=AT_S + DAY_S))
 
     on_till(test)
 

@@ -16,7 +16,7 @@ from tollway.identity.sign_in_limits import sweep_attempts
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
-from tollway.ledger.runtime import CautiousClock, Runtime
+from tollway.ledger.runtime import Runtime, cautious_clock
 from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
@@ -71,7 +71,7 @@ class Upkeep:
         self._erase_again_s: dict[tuple[str, int], float] = {}
         self._erase_failed: dict[tuple[str, int], bool] = {}
         self._began_s = time.time()
-        self._clock = CautiousClock()
+        self._clock = cautious_clock()
         self._warn_again_s = 0.0
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(

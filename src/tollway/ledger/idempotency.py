@@ -16,6 +16,7 @@ from sqlalchemy import Integer, String, and_, bindparam, func, or_, select, tupl
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.ledger.request_log import time_of
+from tollway.ledger.runtime import cautious_clock
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
@@ -24,8 +25,6 @@ from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
-# Before anything was stored.
-_NONE_MS = -1
 _SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
@@ -104,8 +103,11 @@ _DROP_OLDEST = Query(
 
 
 def _older_ms(reader: Reader, now_ms: int) -> int:
-    """What was stored until then has expired, swept or not."""
-    return now_ms - KEPT_MS if reader.is_shared else _NONE_MS
+    """What was stored until then has expired, swept or not. Where the time of a call is that of
+    this machine, it may have jumped ahead: a repetition would be charged."""
+    if not reader.is_shared:
+        now_ms = min(now_ms, cautious_clock().at_ms())
+    return now_ms - KEPT_MS
 
 
 async def find_kept(
