@@ -2,27 +2,36 @@
 its time meanwhile."""
 
 import time
+from datetime import date
+from types import SimpleNamespace
 
 import pytest
 
+from tests.pipeline.test_together import analysis, codes_of
 from tests.support.in_process import in_gateway
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
+from tollway.gateway import upkeep
 from tollway.gateway.gateway import Gateway
+from tollway.ledger import runtime
 from tollway.ledger.idempotency import KEPT_MS
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import CautiousClock, Runtime
+from tollway.pipeline import http
 
-YEAR_S = 365 * 86_400
+DAY_S = 86_400
+YEAR_S = 365 * DAY_S
 
 
 class Clocks:
     """That of the machine, which may be wrong, and one that only runs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ahead_s = self.passed_s = 0.0
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ahead_s: float = 0) -> None:
+        self.ahead_s, self.passed_s = ahead_s, 0.0
         self._began_s = time.time()
         monkeypatch.setattr(Runtime.__init__, "__defaults__", (self.now_s, *_others()))
         monkeypatch.setattr(time, "clock_gettime", lambda _: self.passed_s)
+        monkeypatch.setattr(http, "time", self.now_s)
+        monkeypatch.setattr(runtime, "_cautious_clock", CautiousClock())
 
     def now_s(self) -> float:
         return self._began_s + self.passed_s + self.ahead_s
@@ -87,5 +96,57 @@ def test_a_clock_that_was_behind_is_believed_again_at_once(
         clocks.ahead_s = 0
         await gateway.upkeep.tidy()
         assert _kept(own_store) == 0
+
+    in_gateway(own_store, monkeypatch, work)
+
+
+@pytest.mark.sqlite
+def test_a_repetition_while_the_clock_is_days_ahead_is_not_charged(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date
+) -> None:
+    payer = new_caller(own_store)
+    clocks = Clocks(monkeypatch)
+    request = analysis(payer.token, today, (b"idempotency-key", b"a-key-of-this-test"))
+
+    def charges() -> int:
+        ((count,),) = own_store.run("SELECT count(*) FROM entry WHERE kind = 'charge'")
+        return int(count)
+
+    async def work(gateway: Gateway) -> None:
+        await gateway.start()
+        for ahead_s in (0, 2 * DAY_S, 0):
+            clocks.ahead_s = ahead_s
+            await gateway.upkeep.tidy()
+            assert await codes_of(gateway, [request]) == [0]
+        assert charges() == 1
+        # A day later it has expired, swept or not.
+        clocks.passed_s = DAY_S + 1
+        assert await codes_of(gateway, [request]) == [0]
+        assert charges() == 2
+
+    in_gateway(own_store, monkeypatch, work)
+
+
+@pytest.mark.sqlite
+def test_a_gateway_that_started_before_its_clock_was_set_says_each_hour_that_it_deletes_late(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = Clocks(monkeypatch, -YEAR_S)
+    running = SimpleNamespace(time=time.time, monotonic=lambda: clocks.passed_s)
+    monkeypatch.setattr(upkeep, "time", running)
+
+    async def work(gateway: Gateway) -> None:
+        said = []
+        for ahead_s, passed_s in ((-YEAR_S, 0), (0, 60), (0, 60), (0, 3600), (1 - YEAR_S, 3600)):
+            clocks.ahead_s = ahead_s
+            clocks.passed_s += passed_s
+            caplog.clear()
+            await gateway.upkeep.tidy()
+            said.append([each.getMessage() for each in caplog.records])
+        late = (
+            "what is old is deleted 364 days late, because the clock was set ahead: "
+            "once it is right, restart the gateway"
+        )
+        assert said == [[], [late], [], [late], []]
 
     in_gateway(own_store, monkeypatch, work)

@@ -202,6 +202,27 @@ def test_a_long_filter_is_folded_on_a_phone_without_script(
     page.wait_for_url("**code=202**")
 
 
+def test_the_menu_of_a_low_window_scrolls_and_covers_the_page_for_the_keyboard_too(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url), store)
+    page.set_viewport_size({"width": 390, "height": 600})
+    page.goto("/operator/requests")
+    menu = page.get_by_role("link", name="Menu")
+    menu.click()
+    last = page.get_by_role("navigation").get_by_role("link").last
+    last.focus()
+    box = last.bounding_box()
+    assert box is not None and box["y"] + box["height"] <= 600
+    page.keyboard.press("Tab")
+    assert not page.evaluate("() => !!document.activeElement.closest('main, header')")
+    last.focus()
+    page.keyboard.press("Escape")
+    assert not last.is_visible()
+    assert menu.evaluate("found => found === document.activeElement")
+    assert page.get_by_role("heading", name="Requests").is_visible()
+
+
 def test_an_operation_is_tried_without_script_and_its_receipt_is_found(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

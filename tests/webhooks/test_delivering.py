@@ -22,7 +22,7 @@ from tollway.store.open import open_sealer
 from tollway.webhooks import delivering
 from tollway.webhooks.addresses import Addresses
 from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
-from tollway.webhooks.endpoints import add_endpoint
+from tollway.webhooks.endpoints import add_endpoint, rotate_secret
 from tollway.webhooks.events import Event, record_event
 from tollway.webhooks.log import deliver_again
 
@@ -156,6 +156,20 @@ def test_what_a_node_that_is_ahead_records_is_due_at_once(
     own_store.do(lambda database: database.write(lambda tx: record_event(tx, ahead, event)))
     worker.deliver()
     assert own_store.run("SELECT state FROM webhook_delivery") == [("delivered",)]
+
+
+@pytest.mark.postgresql
+def test_both_secrets_sign_after_a_node_that_is_a_day_behind_has_rotated(
+    own_store: Store, receiver: Receiver
+) -> None:
+    worker, account_id = Worker(own_store, receiver), new_caller(own_store).account_id
+    worker.record(account_id)
+    ((endpoint_id,),) = own_store.run("SELECT id FROM webhook_endpoint")
+    own = (Runtime(now_s=lambda: time.time() - 86_400), account_id, endpoint_id)
+    own_store.do(lambda database: rotate_secret(database, worker.sealer, *own, _TODAY_S))
+    worker.deliver()
+    (received,) = receiver.received
+    assert len(received.headers["webhook-signature"].split()) == 2
 
 
 def test_to_an_account_that_is_closed_nothing_more_is_sent(

@@ -1,10 +1,10 @@
-"""Endpoints whose secrets are rotated at once, or are broken."""
+"""Endpoints: secrets that are rotated at once or by a wrong clock, or are broken, and their end."""
 
 import asyncio
 import base64
+import time
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -61,6 +61,37 @@ def test_of_secrets_that_are_rotated_at_once_none_is_lost(
     store.do(work)
 
 
+@pytest.mark.postgresql
+@pytest.mark.parametrize("ahead_s", [-40 * 86_400, 40 * 86_400])
+def test_the_times_of_an_endpoint_are_of_the_clock_of_all_nodes(store: Store, ahead_s: int) -> None:
+    sealer, account_id = open_sealer(store.url, store.key_file), new_caller(store).account_id
+    wrong = Runtime(now_s=lambda: time.time() + ahead_s)
+
+    async def work(database: Database) -> None:
+        made = await add_endpoint(database, sealer, wrong, account_id, _URL, _TODAY_S)
+        own = (account_id, made.endpoint.id)
+        assert await rotate_secret(database, sealer, wrong, *own, _TODAY_S)
+        # The old secret signs for a day more, also on a node whose clock is right.
+        for passed_s, keys in ((0, 2), (86_400 - 60, 2), (86_400 + 60, 1)):
+            target = await find_target(database, sealer, *own, RUNTIME.at_s() + passed_s)
+            assert target is not None and len(target.keys) == keys
+        assert await end_endpoint(database, wrong, *own)
+        # One that has ended just now is still shown when another is made.
+        await add_endpoint(database, sealer, RUNTIME, account_id, _URL, _TODAY_S)
+        ended = next(
+            each for each in await list_endpoints(database, account_id) if each.id == own[1]
+        )
+        for at_s in (
+            made.endpoint.made_at_s,
+            ended.made_at_s,
+            ended.rotated_at_s,
+            ended.ended_at_s,
+        ):
+            assert at_s is not None and abs(at_s - RUNTIME.at_s()) < 60
+
+    store.do(work)
+
+
 def test_endpoints_that_ended_long_ago_go_when_the_account_makes_another(store: Store) -> None:
     sealer = open_sealer(store.url, store.key_file)
     account_id, other_id = (new_caller(store).account_id for _ in range(2))
@@ -69,20 +100,19 @@ def test_endpoints_that_ended_long_ago_go_when_the_account_makes_another(store: 
         made = await add_endpoint(database, sealer, RUNTIME, of_account, _URL, _TODAY_S)
         return made.endpoint.id
 
-    async def work(database: Database) -> None:
-        active, lately, long_ago = [await make(database) for _ in range(3)]
-        of_other = await make(database, other_id)
-        for days, endpoint_id in ((29, lately), (31, long_ago)):
-            past = SimpleNamespace(at_s=lambda days=days: RUNTIME.at_s() - days * 86_400)
-            assert await end_endpoint(database, cast(Runtime, past), account_id, endpoint_id)
-        past = SimpleNamespace(at_s=lambda: RUNTIME.at_s() - 31 * 86_400)
-        assert await end_endpoint(database, cast(Runtime, past), other_id, of_other)
-        last = await make(database)
-        left = {each.id for each in await list_endpoints(database, account_id)}
-        assert left == {active, lately, last}
-        assert [each.id for each in await list_endpoints(database, other_id)] == [of_other]
+    async def listed(database: Database, of_account: str = account_id) -> set[str]:
+        return {each.id for each in await list_endpoints(database, of_account)}
 
-    store.do(work)
+    active, lately, long_ago = (store.do(make) for _ in range(3))
+    of_other = store.do(lambda database: make(database, other_id))
+    for days, endpoint_id in ((29, lately), (31, long_ago), (31, of_other)):
+        ended_at_s = RUNTIME.at_s() - days * 86_400
+        store.run(
+            f"UPDATE webhook_endpoint SET ended_at_s = {ended_at_s} WHERE id = '{endpoint_id}'"
+        )
+    last = store.do(make)
+    assert store.do(listed) == {active, lately, last}
+    assert store.do(lambda database: listed(database, other_id)) == {of_other}
 
 
 def test_a_delivery_that_fails_unexpectedly_is_tried_later_and_given_up_in_the_end(

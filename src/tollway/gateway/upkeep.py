@@ -16,7 +16,7 @@ from tollway.identity.sign_in_limits import sweep_attempts
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
-from tollway.ledger.runtime import CautiousClock, Runtime
+from tollway.ledger.runtime import Runtime, cautious_clock
 from tollway.ledger.tokens import record_use
 from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
@@ -36,6 +36,8 @@ logger = logging.getLogger("tollway.gateway")
 
 _ERASE_AGAIN_S = 60
 _ERASE_PAUSE_FACTOR = 10
+_DAY_S = 86_400
+_WARN_AGAIN_S = 3600
 
 
 class Upkeep:
@@ -69,7 +71,8 @@ class Upkeep:
         self._erase_again_s: dict[tuple[str, int], float] = {}
         self._erase_failed: dict[tuple[str, int], bool] = {}
         self._began_s = time.time()
-        self._clock = CautiousClock()
+        self._clock = cautious_clock()
+        self._warn_again_s = 0.0
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(
             resources.database, resources.vault.sealer, addresses, Runtime()
@@ -100,6 +103,19 @@ class Upkeep:
         await self._try("sessions", "sweeping sessions", self._swept(sweep_sessions))
         what = "sweeping counts of sign-ins"
         await self._try("sign_in_attempts", what, self._swept(sweep_attempts))
+        self._warn_if_late()
+
+    def _warn_if_late(self) -> None:
+        """Says that what is old stays: each step succeeds, and only this tells that it does not
+        delete what it should."""
+        days, running_s = int(self._clock.behind_s // _DAY_S), time.monotonic()
+        if self._is_first and days > 0 and running_s >= self._warn_again_s:
+            self._warn_again_s = running_s + _WARN_AGAIN_S
+            logger.warning(
+                "what is old is deleted %d days late, because the clock was set ahead: "
+                "once it is right, restart the gateway",
+                days,
+            )
 
     async def _swept(self, sweep: Callable[[Database, int], Awaitable[int]]) -> None:
         """Sweeps what has ended by the clock of all nodes too: one that is ahead would let people

@@ -6,6 +6,9 @@ then gets it again for nothing; another request with that key is refused.
 A request that waits for a carrier reserves its key in the commit that holds its price, with an
 empty answer. From then on another request with that key is refused. The same one passes as if
 nothing were stored, and finds what the first has begun.
+
+A key ends after a day by the clock of a shared database. In an embedded one it ends when it is
+swept, soon after its day: only the sweep's clock is not misled by a machine's that jumps ahead.
 """
 
 import msgspec
@@ -13,6 +16,7 @@ from sqlalchemy import Integer, String, and_, bindparam, func, or_, select, tupl
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.ledger.request_log import time_of
+from tollway.ledger.runtime import cautious_clock
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
@@ -98,12 +102,24 @@ _DROP_OLDEST = Query(
 )
 
 
+def _older_ms(reader: Reader, now_ms: int) -> int:
+    """What was stored until then has expired, swept or not. Where the time of a call is that of
+    this machine, it may have jumped ahead: a repetition would be charged."""
+    if not reader.is_shared:
+        now_ms = min(now_ms, cautious_clock().at_ms())
+    return now_ms - KEPT_MS
+
+
 async def find_kept(
     reader: Reader, account_id: str, key: str, now_ms: int, shop_id: str | None = None
 ) -> KeptAnswer | None:
     """The answer under a key; `shop_id` is the shop whose data the call reads, if it does."""
     row = await reader.fetch_one(
-        _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS, of_shop=shop_id
+        _FIND,
+        of_account=account_id,
+        of_key=key,
+        older_ms=_older_ms(reader, now_ms),
+        of_shop=shop_id,
     )
     if row is None:
         return None
@@ -123,7 +139,7 @@ async def kept_keys(
         of_account=account_id,
         first=prefix,
         end=prefix + "\x7f",
-        older_ms=now_ms - KEPT_MS,
+        older_ms=_older_ms(reader, now_ms),
         most=most,
     )
     return [(key, request_id, int(at_ms)) for key, request_id, at_ms in rows]
@@ -149,7 +165,7 @@ async def keep(
         at_ms=charge.at_ms,
         fingerprint=idempotency_key.fingerprint,
         sealed=idempotency_key.seal(result.data) if result.is_success else _NOT_YET,
-        older_ms=charge.at_ms - KEPT_MS,
+        older_ms=_older_ms(transaction, charge.at_ms),
         reserved_by=reserved_by,
     )
     return kept == 1

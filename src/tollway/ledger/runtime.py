@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from threading import Lock
 from zoneinfo import ZoneInfo
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -53,21 +54,35 @@ class CautiousClock:
     that is wrong for an hour makes it an hour wrong at most, whatever it says."""
 
     def __init__(self) -> None:
+        # The event loop and the thread that writes ask it.
+        self._lock = Lock()
         self._ran_s = _ran_s()
         self._believed_s = Runtime().now_s()
+        # How far it is behind the machine's clock: long, if it began before that was set.
+        self.behind_s = 0.0
 
     def at_ms(self) -> int:
-        now_s, ran_s = Runtime().now_s(), _ran_s()
-        passed_s, self._ran_s = ran_s - self._ran_s, ran_s
-        least_s = self._believed_s + passed_s
-        # It goes on while the machine's clock is behind: what that is set to later is no jump.
-        self._believed_s = max(least_s, min(now_s, least_s + passed_s))
-        return int(min(now_s, self._believed_s) * 1000)
+        with self._lock:
+            now_s, ran_s = Runtime().now_s(), _ran_s()
+            passed_s, self._ran_s = ran_s - self._ran_s, ran_s
+            least_s = self._believed_s + passed_s
+            # It goes on while the machine's clock is behind: what that is set to later is no jump.
+            self._believed_s = max(least_s, min(now_s, least_s + passed_s))
+            self.behind_s = max(0.0, now_s - self._believed_s)
+            return int(min(now_s, self._believed_s) * 1000)
 
 
 def _ran_s() -> float:
     """How long the machine runs, asleep or not; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+_cautious_clock = CautiousClock()
+
+
+def cautious_clock() -> CautiousClock:
+    """That of this process."""
+    return _cautious_clock
 
 
 class Calendar:

@@ -1,5 +1,6 @@
-// Makes pages nicer; none needs it. `/` searches, `?` lists the keys, a press copies or prints, live pages
-// refresh themselves, the arrows move in a chart, and an act that cannot be undone is asked for once more.
+// Makes pages nicer; none needs it. `/` searches, `?` lists the keys, Escape closes the menu, a press copies
+// or prints, live pages refresh themselves, the arrows move in a chart, and an act that cannot be undone is
+// asked for once more.
 "use strict";
 
 const inField = (target) => target.closest("input, select, textarea, [contenteditable]");
@@ -16,6 +17,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "?" && keys) {
     if (keys.open) keys.close();
     else keys.showModal();
+  }
+  if (event.key === "Escape" && document.querySelector(".rail:target")) {
+    location.hash = "top";
+    document.querySelector(".menu").focus();
   }
 });
 

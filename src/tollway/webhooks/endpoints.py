@@ -1,4 +1,8 @@
-"""An account's endpoints: where its events go, and the secrets that they are signed with."""
+"""An account's endpoints: where its events go, and the secrets that they are signed with.
+
+Their times are of the clock of all nodes: by its own, a node that is behind would end the old
+secret of an endpoint as soon as it makes a new one.
+"""
 
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, exists, select
@@ -6,6 +10,7 @@ from sqlalchemy import BigInteger, and_, bindparam, exists, select
 from tollway.contract.language import Phrase
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account
@@ -103,14 +108,15 @@ async def add_endpoint(
     day_start_s: int,
 ) -> EndpointSecret:
     """A new endpoint; it counts in the day that began then."""
-    made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
+    made_at_s = await common_ms(database, runtime.at_ms()) // 1000
+    made = WebhookEndpoint(runtime.new_id("whk_"), url, made_at_s, None, None)
     secret = new_secret()
 
     async def work(transaction: Transaction) -> None:
         # Locks the account's webhooks: of two that are added at once, the other one is seen.
         await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
         # Here, and not in a sweep over all accounts: an account that makes none has none to drop.
-        before_s = made.made_at_s - _ENDED_KEPT_S
+        before_s = made_at_s - _ENDED_KEPT_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
         others = await list_endpoints(transaction, account_id)
         if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
@@ -125,7 +131,7 @@ async def add_endpoint(
             sealed_secrets=sealed_secrets(sealer, secrets_context(made.id), [secret]),
             rotated_at_s=None,
             last_number=0,
-            made_at_s=made.made_at_s,
+            made_at_s=made_at_s,
             ended_at_s=None,
         )
 
@@ -143,7 +149,7 @@ async def rotate_secret(
 ) -> str | None:
     """The new secret; None if there is no such endpoint. The old one signs for a day more. It
     counts in the day that began then."""
-    secret, at_s = new_secret(), runtime.at_s()
+    secret = new_secret()
 
     async def work(transaction: Transaction) -> bool:
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
@@ -153,6 +159,7 @@ async def rotate_secret(
         context = secrets_context(endpoint_id)
         active = [secret, *opened_secrets(sealer, context, row[1])][:ACTIVE_SECRETS]
         sealed = sealed_secrets(sealer, context, active)
+        at_s = await common_ms(transaction, runtime.at_ms()) // 1000
         values = {"of_account": account_id, "wanted": endpoint_id}
         return bool(await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s))
 
@@ -163,7 +170,8 @@ async def end_endpoint(
     database: Database, runtime: Runtime, account_id: str, endpoint_id: str
 ) -> bool:
     """Nothing more goes there; False if nothing did."""
-    values = {"of_account": account_id, "wanted": endpoint_id, "at_s": runtime.at_s()}
+    at_s = await common_ms(database, runtime.at_ms()) // 1000
+    values = {"of_account": account_id, "wanted": endpoint_id, "at_s": at_s}
     return bool(await database.write(lambda tx: tx.execute(_END, **values)))
 
 
