@@ -14,6 +14,7 @@ from tests.cli.moves import fill, in_source
 from tests.support import forks
 from tests.support.engines import Engine
 from tests.support.migrations import become_next_version
+from tests.support.orders import order, put_orders
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
 from tollway.__main__ import main
@@ -146,3 +147,30 @@ def ruin_a_page(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096 * 9 : 4096 * 10] = bytes(range(256)) * 16
     path.write_bytes(content)
+
+
+@pytest.fixture
+def backup(tollway: Command, ledger_store: Store, workplace: Path) -> Path:
+    """A backup of a ledger with charges, with its keys."""
+    account_id = tollway("account", "open", "acme", "--json").json["id"]
+    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
+    charge_calls(ledger_store, account_id, 10)
+    put_orders(ledger_store, [order(f"{number:06d}") for number in range(300)])
+    tollway("source", "add", "market", "--shop", "*")
+    assert tollway("backup", "copy.db", "--with-keys").status == 0
+    return workplace / "copy.db"
+
+
+def files(workplace: Path) -> dict[str, bytes]:
+    return {
+        each.name: each.read_bytes()
+        for each in workplace.iterdir()
+        if not each.name.endswith(".lock")
+    }
+
+
+def assert_refused(answer: Answer, *parts: str) -> None:
+    assert (answer.status, answer.out) == (1, ""), answer
+    assert answer.err.count("\n") == 1, answer.err
+    for part in parts:
+        assert part in answer.err

@@ -1,21 +1,16 @@
 """A backup becomes the database again only if nothing is wrong with it; else nothing changes."""
 
-import errno
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from shutil import disk_usage
-from typing import NoReturn
 
 import apsw
 import pytest
 
-from tests.cli.conftest import Answer, Command, charge_calls, ruin_a_page
-from tests.faults.disk import FULL, Fault, FaultyDisk
+from tests.cli.conftest import Command, assert_refused, files, ruin_a_page
 from tests.support.migrations import NEXT
-from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.store.key_check import SECRET_FILE, CheckedKeyFile, use_files
 from tollway.store.migrate import newest_revision
@@ -28,37 +23,10 @@ INTO = ("--database", "sqlite:///again.db")
 
 
 @pytest.fixture
-def backup(tollway: Command, ledger_store: Store, workplace: Path) -> Path:
-    """A backup of a ledger with charges, with its keys."""
-    account_id = tollway("account", "open", "acme", "--json").json["id"]
-    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(ledger_store, account_id, 10)
-    put_orders(ledger_store, [order(f"{number:06d}") for number in range(300)])
-    tollway("source", "add", "market", "--shop", "*")
-    assert tollway("backup", "copy.db", "--with-keys").status == 0
-    return workplace / "copy.db"
-
-
-@pytest.fixture
 def unsigned(backup: Path) -> Path:
     """The same without its digest, so that only what is in it can tell."""
     backup.with_name("copy.db.sha256").unlink()
     return backup
-
-
-def files(workplace: Path) -> dict[str, bytes]:
-    return {
-        each.name: each.read_bytes()
-        for each in workplace.iterdir()
-        if not each.name.endswith(".lock")
-    }
-
-
-def assert_refused(answer: Answer, *parts: str) -> None:
-    assert (answer.status, answer.out) == (1, ""), answer
-    assert answer.err.count("\n") == 1, answer.err
-    for part in parts:
-        assert part in answer.err
 
 
 def test_what_is_restored_is_what_was_backed_up(
@@ -126,54 +94,6 @@ def test_a_database_behind_a_link_is_replaced_where_it_is(
     for database in ((), behind):
         names = [each["name"] for each in tollway("account", "list", "--json", *database).json]
         assert names == ["acme"]
-
-
-def test_a_disk_that_gets_full_leaves_no_part_of_a_database(
-    tollway: Command, backup: Path, workplace: Path
-) -> None:
-    disk, restored = FaultyDisk(workplace / "again.db.restoring"), workplace / "again.db"
-    # Within the commit, within its writing back after the last connection is closed, and never.
-    for at, status in ((1, 1), (9, 1), (13, 1), (1000, 0)):
-        with disk.in_use(), disk.failing(Fault(at, FULL, times=1000, name="xWrite")):
-            answer = tollway("restore", "copy.db", *INTO)
-        assert answer.status == status
-        assert ("Nothing was changed." in answer.err) == (status != 0), answer.err
-        assert (restored.exists(), bool(disk.failed)) == (status == 0, status != 0)
-        # Nor anything else that would have belonged to it.
-        assert bool(list(workplace.glob("again.db*"))) == (status == 0)
-    assert list(workplace.glob("*.restoring*")) == []
-
-
-def test_a_full_disk_is_named_with_what_is_needed(
-    tollway: Command, backup: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size, before = backup.stat().st_size, files(workplace)
-    (workplace / "elsewhere").mkdir()
-    full = (
-        f"The disk of {workplace.resolve() / 'elsewhere'} is full: to restore copy.db takes "
-        f"{size:,} bytes and a little more, "
-    )
-    others = "Free some space on it, or name a database on another disk. Nothing was changed."
-    into = ("--database", "sqlite:///elsewhere/again.db")
-    with monkeypatch.context() as patched:
-        # Known before anything is copied.
-        patched.setattr(
-            "tollway.cli.restore.disk_usage", lambda _: disk_usage("/")._replace(free=7)
-        )
-        assert_refused(tollway("restore", "copy.db", *into), full, "7 are free.", others)
-    with monkeypatch.context() as patched:
-        # Filled by another program while it is copied.
-        patched.setattr("tollway.cli.restore.chunks_of", _no_space)
-        assert_refused(tollway("restore", "copy.db", *into), full, others)
-    disk = FaultyDisk(workplace / "elsewhere/again.db.restoring")
-    with disk.in_use(), disk.failing(Fault(1, FULL, times=1000, name="xWrite")):
-        assert_refused(tollway("restore", "copy.db", *into), full, others)
-    (workplace / "elsewhere").rmdir()
-    assert files(workplace) == before
-
-
-def _no_space(*_: object) -> NoReturn:
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(

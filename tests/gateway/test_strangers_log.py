@@ -2,18 +2,28 @@
 others are counted. Those of known accounts all have theirs."""
 
 import json
+import re
+import secrets
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import new_caller
+from tests.support.ledger import RUNTIME, new_caller
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tests.support.wire import Wire
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.ledger.token_format import SECRET, mint
 
 MANY = 300
+# More than have a line if they are of strangers.
+FAILURES = 100
+# A kind in the line that counts, and how many of it.
+KIND = re.compile(r"([\w.]+) (\d+)(?=[,)])")
 # Of a second; how long this takes is not known.
 _SECONDS_MAX = 8
 _LINES_MAX = 20 * _SECONDS_MAX
@@ -33,18 +43,41 @@ def _lines(gateway: Gateway) -> list[dict[str, Any]]:
 @pytest.mark.sqlite
 @pytest.mark.parametrize("path", [ANALYSIS, "/nowhere", "/oauth/token", "/push/orders"])
 def test_of_many_strangers_some_are_logged_and_all_are_counted(served: Gateway, path: str) -> None:
+    _flood(served, path)
+    # No other one comes.
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert len(lines) <= _LINES_MAX
+
+
+@pytest.mark.sqlite
+def test_those_before_a_stop_are_counted_by_kind(own_store: Store) -> None:
+    gateway = Gateway(own_store)
+    _flood(gateway, "/nowhere")
+    _flood(gateway, ANALYSIS)
+    assert gateway.stop() == 0
+    assert _counted(gateway) == 2 * MANY
+    named = [KIND.findall(each["message"]) for each in _left_out(gateway)]
+    by_kind = Counter(each["reason"] for each in _lines(gateway) if each.get("request_id"))
+    for kind, number in chain.from_iterable(named):
+        by_kind[kind] += int(number)
+    assert by_kind == {"PATH_UNKNOWN": MANY, "CREDENTIAL_INVALID": MANY}
+
+
+def _flood(gateway: Gateway, path: str) -> None:
+    method = "GET" if path == ANALYSIS else "POST"
     for _ in range(MANY):
-        served.client.post(path, headers={"Authorization": "Bearer x"})
+        gateway.client.request(method, path, headers={"Authorization": "Bearer x"})
 
-    def counted() -> int:
-        # The next one tells how many of the second before have no line.
-        served.client.post(path)
-        lines = [each for each in _lines(served) if each.get("request_id")]
-        assert len(lines) < _LINES_MAX + 20
-        left_out = [each for each in _lines(served) if "have no line" in each.get("message", "")]
-        return len(lines) + sum(int(each["message"].split()[0]) for each in left_out)
 
-    eventually(counted, lambda number: number >= MANY)
+def _left_out(gateway: Gateway) -> list[dict[str, Any]]:
+    return [each for each in _lines(gateway) if "have no line" in each.get("message", "")]
+
+
+def _counted(gateway: Gateway) -> int:
+    """How many have a line, and how many are said to have none."""
+    lines = [each for each in _lines(gateway) if each.get("request_id")]
+    return len(lines) + sum(int(each["message"].split()[0]) for each in _left_out(gateway))
 
 
 @pytest.mark.sqlite
@@ -56,3 +89,26 @@ def test_every_failure_of_a_known_account_is_logged(served: Gateway) -> None:
         lambda: Counter(each.get("account") for each in _lines(served)),
         lambda found: found[caller.account_id] == MANY,
     )
+
+
+@pytest.mark.postgresql
+def test_failures_of_the_gateway_are_none_of_strangers(own_store: Store) -> None:
+    caller = new_caller(own_store, rate_limit=1000)
+    wire, direct = Wire(own_store.url), own_store.url
+    own_store.url = wire.url
+    gateway = Gateway(own_store)
+    own_store.url = direct
+    form = {
+        "grant_type": GRANT_TYPE,
+        "client_id": RUNTIME.new_id("cli_"),
+        "client_secret": mint(SECRET, secrets.choice),
+    }
+    wire.close()
+    for _ in range(FAILURES):
+        assert gateway.get(token=caller.token).code == 202
+        assert gateway.client.post(TOKEN_PATH, data=form).status_code == 503
+    gateway.stop()
+    # One that a stage logged for a call has no time that it took.
+    events = Counter(each["event"] for each in _lines(gateway) if "msec" in each)
+    assert (events["tollway.call"], events["tollway.token"]) == (FAILURES, FAILURES)
+    assert _left_out(gateway) == []

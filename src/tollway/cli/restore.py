@@ -145,7 +145,7 @@ def _copied(backup: Path, path: Path) -> Iterator[Path]:
     copy = ending_with(path, ".restoring")
     _remove(copy)
     try:
-        if disk_usage(path.parent).free < backup.stat().st_size:
+        if disk_usage(path.parent).free < _needed_bytes(backup, path):
             raise OSError(errno.ENOSPC, "")
         _copy(backup, copy)
         yield copy
@@ -158,9 +158,15 @@ def _copied(backup: Path, path: Path) -> Iterator[Path]:
         _remove(copy)
 
 
+def _needed_bytes(backup: Path, path: Path) -> int:
+    """For the copy, and for one of the commits that lie beside the database it replaces."""
+    commits = ending_with(path, "-wal")
+    return backup.stat().st_size + (commits.stat().st_size if commits.exists() else 0)
+
+
 def _disk_full(backup: Path, path: Path) -> CommandError:
     folder = path.parent.resolve()
-    size, free = backup.stat().st_size, disk_usage(folder).free
+    size, free = _needed_bytes(backup, path), disk_usage(folder).free
     return CommandError(
         f"The disk of {folder} is full: to restore {backup} takes {size:,} bytes and a little "
         f"more, {free:,} are free. Free some space on it, or name a database on another disk. "

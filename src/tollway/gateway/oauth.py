@@ -115,8 +115,9 @@ class TokenEndpoint:
             "tollway.token",
             context,
             is_failure=answer != "issued",
-            # What is wrong with it may be known, but not who sent it.
-            is_strange=answer != "issued",
+            # What is wrong with it may be known, but not who sent it. A failure of the gateway is
+            # none of a stranger.
+            is_strange=400 <= response.status_code < 500,
             client=client_id,
             answer=answer,
             status=response.status_code,

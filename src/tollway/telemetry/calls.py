@@ -10,12 +10,24 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from tollway.contract.reasons import Reason
 from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import NO_IDS, CallRecord, ClientIds
 
 _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
+# The reasons that are found before a token is looked up, or by it. All others without an account
+# are failures of the gateway, which known callers meet too.
+_OF_STRANGERS = frozenset(
+    each.name
+    for each in (
+        Reason.CREDENTIAL_INVALID,
+        Reason.PATH_UNKNOWN,
+        Reason.METHOD_WRONG,
+        Reason.BODY_UNREADABLE,
+    )
+)
 
 
 class CallRecorder:
@@ -68,7 +80,7 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     began_s, beginning = -1.0, ""
     origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
-        if account_id is None and not log.takes_strange(reason):
+        if account_id is None and reason in _OF_STRANGERS and not log.takes_strange(reason):
             continue
         # Calls that came together have the same time.
         if at_s != began_s:

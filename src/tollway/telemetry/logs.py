@@ -27,6 +27,7 @@ _FLUSH_MAX_S = 2.0
 # Of a kind. A stranger needs no token to be refused thousands of times a second: with a line for
 # each, the log would grow by 300 GB a day.
 _STRANGE_A_SECOND = 20
+_STRANGE_INTERVAL_S = 1.0
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,21 +66,35 @@ class LogWriter:
         self.write(self._line(event, **fields))
 
     def takes_strange(self, kind: str) -> bool:
-        """Counts a refused request of whom the sender is not known; whether it gets a line. How
-        many got none is written with the first one of another second."""
-        now_s = monotonic()
-        if now_s - self._strange_since_s >= 1:
-            left_out = sum(max(0, each - _STRANGE_A_SECOND) for each in self._strange.values())
-            self._strange.clear()
-            self._strange_since_s = now_s
-            if left_out:
-                message = f"{left_out} more refused requests of strangers have no line of their own"
-                self.write_entry("tollway.log", level="warning", message=message)
+        """Counts a refused request of whom the sender is not known; whether it gets a line."""
+        if monotonic() - self._strange_since_s >= _STRANGE_INTERVAL_S:
+            self.report_strange()
         self._strange[kind] += 1
         return self._strange[kind] <= _STRANGE_A_SECOND
 
+    def report_strange(self, after_s: float = _STRANGE_INTERVAL_S) -> None:
+        """Writes how many of a second got no line, once it is over. For the thread that counts
+        them, and to be called regularly: after a flood no other stranger may come."""
+        now_s = monotonic()
+        if now_s - self._strange_since_s < after_s:
+            return
+        strange, self._strange, self._strange_since_s = self._strange, Counter(), now_s
+        left_out = {
+            kind: number - _STRANGE_A_SECOND
+            for kind, number in strange.items()
+            if number > _STRANGE_A_SECOND
+        }
+        if left_out:
+            kinds = ", ".join(f"{kind} {number}" for kind, number in left_out.items())
+            message = (
+                f"{sum(left_out.values())} more refused requests of strangers have no line of "
+                f"their own ({kinds})"
+            )
+            self.write_entry("tollway.log", level="warning", message=message)
+
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
-        """Waits until everything queued is written, for a bounded time."""
+        """Waits until everything is written, for a bounded time."""
+        self.report_strange(after_s=0)
         with self._changed:
             self._changed.wait_for(lambda: self._size == 0, timeout_s)
 

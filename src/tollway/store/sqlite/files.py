@@ -61,10 +61,10 @@ def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
         os.link(new, path)
         return
     commits, kept = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
-    if commits.exists():
-        # Opening a database may throw them away, if it is ruined.
-        shutil.copyfile(commits, kept)
     try:
+        if commits.exists():
+            # Opening a database may throw them away, if it is ruined.
+            shutil.copyfile(commits, kept)
         is_whole = _close(path)
     except BaseException:
         kept.unlink(missing_ok=True)
