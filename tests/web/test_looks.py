@@ -41,8 +41,8 @@ _SHOW = """async ([url, shown]) => {
 # for, and the fourth is the first at which tables are no cards.
 _WIDTHS = (320, 375, 768, 901, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
-# and as if everything had happened a while ago, which is the longest that a table says of a time, and
-# every charge had been large.
+# and as if everything had happened a while ago, which is the longest that a table says of a time,
+# and every charge had been large.
 _TOO_WIDE = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
   for (const each of document.querySelectorAll('td.time > [title^="2"]'))
