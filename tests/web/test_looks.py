@@ -41,11 +41,14 @@ _SHOW = """async ([url, shown]) => {
 # for, and the fourth is the first at which tables are no cards.
 _WIDTHS = (320, 375, 768, 901, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
-# and as if everything had happened a while ago, which is the longest that a table says of a time.
+# and as if everything had happened a while ago, which is the longest that a table says of a time,
+# and every charge had been large.
 _TOO_WIDE = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
   for (const each of document.querySelectorAll('td.time > [title^="2"]'))
     each.textContent = "59 min ago";
+  for (const each of document.querySelectorAll('table.log td.number:not(:empty)'))
+    each.textContent = "1,000 credits";
   return [document.documentElement, ...document.querySelectorAll(".card")]
     .filter(each => each.scrollWidth > each.clientWidth + 1)
     .map(each => `${each.tagName} ${each.className} ${each.scrollWidth - each.clientWidth} px`);
