@@ -7,9 +7,20 @@ long as the counts are: the next page, and the same page again, begin there.
 
 from array import array
 from bisect import bisect_right
+from typing import NamedTuple
 
 # A position is kept only where a page would otherwise skip more orders than this.
 SKIPPED_MAX = 32
+
+
+class Start(NamedTuple):
+    """Where a page begins: in an hour that comes after a negated time, after so many of the orders
+    that the hour has; of how many in all."""
+
+    total: int
+    after: int
+    skip: int
+    in_hour: int
 
 
 class KnownPositions:

@@ -26,7 +26,7 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.operations.orders.known_positions import SKIPPED_MAX, KnownPositions
+from tollway.operations.orders.known_positions import SKIPPED_MAX, KnownPositions, Start
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     DAY_MS,
@@ -59,20 +59,23 @@ VERSION_SHARED = select(cast(func.sum(order_version.c.version), BigInteger)).whe
     order_version.c.owner_id.in_([bindparam("owner"), literal_column(f"'{EVERY_OWNER}'")])
 )
 _VERSION = Query(VERSION)
-_first, _last = (bindparam(name, type_=BigInteger) for name in ("first_bucket", "last_bucket"))
+_of_facet = (
+    order_count.c.owner_id == bindparam("owner"),
+    order_count.c.facet == bindparam("of_facet"),
+)
+_of_days = order_count.c.hours == DAY_HOURS
+_of_hours = (
+    order_count.c.hours == 1,
+    order_count.c.bucket >= bindparam("first_bucket", type_=BigInteger),
+    order_count.c.bucket < bindparam("last_bucket", type_=BigInteger),
+)
 _counts = (
     select(order_count.c.bucket, order_count.c.orders)
-    .where(
-        order_count.c.owner_id == bindparam("owner"), order_count.c.facet == bindparam("of_facet")
-    )
+    .where(*_of_facet)
     .order_by(order_count.c.bucket.desc())
 )
-_DAYS = Query(lambda: _counts.where(order_count.c.hours == DAY_HOURS))
-_HOURS = Query(
-    lambda: _counts.where(
-        order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
-    )
-)
+_DAYS = Query(lambda: _counts.where(_of_days))
+_HOURS = Query(lambda: _counts.where(*_of_hours))
 
 # Three are too many: a shop may have loaded all its orders with the same time.
 _AT_TIMES = Query(
@@ -92,23 +95,15 @@ def _counts_beside(*asked: ColumnElement[bool]) -> Select[Any]:
     """The same counts, beside the version that they have at that moment; it is there without any,
     too."""
     version = VERSION_SHARED.subquery("its_version")
-    of_facet = (
-        order_count.c.owner_id == bindparam("owner"),
-        order_count.c.facet == bindparam("of_facet"),
-    )
     return (
         select(*version.c, order_count.c.bucket, order_count.c.orders)
-        .join_from(version, order_count, and_(*of_facet, *asked), isouter=True)
+        .join_from(version, order_count, and_(*_of_facet, *asked), isouter=True)
         .order_by(order_count.c.bucket.desc())
     )
 
 
-_DAYS_BESIDE = Query(lambda: _counts_beside(order_count.c.hours == DAY_HOURS))
-_HOURS_BESIDE = Query(
-    lambda: _counts_beside(
-        order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
-    )
-)
+_DAYS_BESIDE = Query(lambda: _counts_beside(_of_days))
+_HOURS_BESIDE = Query(lambda: _counts_beside(*_of_hours))
 
 
 class Filter(NamedTuple):
@@ -174,16 +169,6 @@ class DayCounts(RunningCounts):
         for day, its_hours in hours.items():
             self.keep_hours(day, its_hours)
         return True
-
-
-class Start(NamedTuple):
-    """Where a page begins: in an hour that comes after a negated time, after so many of the orders
-    that the hour has; of how many in all."""
-
-    total: int
-    after: int
-    skip: int
-    in_hour: int
 
 
 class Guess(NamedTuple):
