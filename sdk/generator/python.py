@@ -248,9 +248,9 @@ def _typed(each: Parameter, kind: str) -> str:
 
 
 def _docstring(title: str, parameters: Sequence[Parameter]) -> str:
-    lines = [*textwrap.wrap(title, 88), ""]
+    lines = [*textwrap.wrap(title, 88, break_on_hyphens=False), ""]
     for each in parameters:
         text = f"{each.name}: {each.meaning.rstrip('.')}. Send {each.expected}."
-        lines += textwrap.wrap(text, 88, subsequent_indent="    ")
+        lines += textwrap.wrap(text, 88, subsequent_indent="    ", break_on_hyphens=False)
     body = "\n".join(f"        {line}".rstrip() for line in lines)
     return f'        """{body.strip()}\n        """\n'

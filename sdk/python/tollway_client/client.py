@@ -453,8 +453,8 @@ class Client(SyncDriver):
         owner_id: Shop owner id. Send a text of 1 to 64 characters.
         start_time: Only orders confirmed at this time or later. Send seconds, milliseconds,
             yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
-        end_time: Only orders confirmed before this time. Send seconds, milliseconds, yyyy-MM-
-            dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+        end_time: Only orders confirmed before this time. Send seconds, milliseconds,
+            yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         """
         return self._run(
             self._core.call(
