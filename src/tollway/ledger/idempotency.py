@@ -7,8 +7,8 @@ A request that waits for a carrier reserves its key in the commit that holds its
 empty answer. From then on another request with that key is refused. The same one passes as if
 nothing were stored, and finds what the first has begun.
 
-A key ends after a day by the clock of a shared database. In an embedded one it ends when it is
-swept, soon after its day: only the sweep's clock is not misled by a machine's that jumps ahead.
+A key ends after a day by the clock of a shared database. In an embedded one it ends by a clock that
+is not misled when the machine's jumps ahead.
 """
 
 import msgspec

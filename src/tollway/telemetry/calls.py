@@ -17,6 +17,8 @@ from tollway.telemetry.requests import NO_IDS, CallRecord, ClientIds
 
 _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
+# Where a record has its code, which is 0 if the call succeeded.
+_CODE = 4
 # The reasons that are found before a token is looked up, or by it. All others without an account
 # are failures of the gateway, which known callers meet too.
 _OF_STRANGERS = frozenset(
@@ -68,7 +70,7 @@ class CallRecorder:
         waiting, self._waiting = self._waiting, []
         self._metrics.answered(waiting)
         if self._which == "failures":
-            waiting = [record for record in waiting if record[4]]
+            waiting = [record for record in waiting if record[_CODE]]
         if self._which != "none":
             self._lines += _lines(waiting, self._log)
 
