@@ -15,6 +15,7 @@ from tollway.ledger.account_pages import (
     AccountFilter,
     ListedAccount,
     accounts_page,
+    position_in,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
@@ -58,11 +59,12 @@ _SAID = {
 
 
 async def show_accounts(context: Context) -> Response:
-    say, after = context.say, context.query("after")
+    say = context.say
     chosen = {name: context.query(name) for name in ("q", "state", "order")}
     wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
+    after = position_in(wanted.order, context.query("after"))
     found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
-    part = page_part(context, found, PATH, lambda last: last.position(wanted.order), **chosen)
+    part = page_part(found, after, PATH, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
         [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
