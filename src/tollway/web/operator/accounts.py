@@ -33,12 +33,15 @@ from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, 
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.member_parts import (
+    CHANGED,
     REMOVED,
+    give_role,
     given_link,
     invite_form,
     invited,
     members_table,
     remove,
+    role_page,
 )
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import given_reason, known_account, reason_field
@@ -55,6 +58,7 @@ _SAID = {
     "revoked": sentence("The token is revoked: it is refused from the next call on."),
     "closed": sentence("The account is closed."),
     "removed": REMOVED,
+    "role": CHANGED,
 }
 
 
@@ -295,6 +299,18 @@ async def invite_act(context: Context) -> Response:
 async def link_act(context: Context) -> Response:
     account = await find_wanted(context)
     return await account_page(context, account, await given_link(context, account.id))
+
+
+async def show_role(context: Context) -> Response:
+    account = await find_wanted(context)
+    named, crumbs = {"account": account.id}, _crumbs(context, account)
+    return await role_page(context, account.id, f"{MEMBER}/role", named, crumbs)
+
+
+async def role_act(context: Context) -> Response:
+    account = await find_wanted(context)
+    await give_role(context, account.id)
+    return context.go(ONE, id=account.id, said="role")
 
 
 async def remove_act(context: Context) -> Response:

@@ -23,7 +23,7 @@ ACTS = sentences(
     *("client add", "client revoke", "consent grant", "consent revoke", "credit add"),
     *("import begin", "import", "keys accept", "keys rotate", "migrate", "move", "restore"),
     *("operator invite", "operator link", "operator remove"),
-    *("member invite", "member link", "member remove"),
+    *("member invite", "member link", "member remove", "member role"),
     *("operation open", "operation close", "permission add", "permission revoke"),
     *("pool add", "price set", "reconcile", "records remake begin", "records remake"),
     *("record drop", "record export", "record mend", "record show"),
