@@ -173,6 +173,7 @@ ACTS = {
     "/operator/account/invite": "member invite",
     "/operator/account/member/link": "member link",
     "/operator/account/member/remove": "member remove",
+    "/operator/account/member/role": "member role",
     "/operator/account/close": "account close",
     "/operator/account/clients/add": "client add",
     "/operator/account/clients/revoke": "client revoke",
@@ -216,6 +217,7 @@ ACTS = {
     "/account/members/invite": "member invite",
     "/account/members/link": "member link",
     "/account/members/remove": "member remove",
+    "/account/members/role": "member role",
 }
 
 

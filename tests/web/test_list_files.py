@@ -30,7 +30,7 @@ def caller(own_store: Store) -> Caller:
         f"WITH RECURSIVE numbers(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM numbers "
         f"WHERE i <= {CSV_ROWS_MAX + MORE}) "
         f"SELECT '{made.account_id}', '{UNIT}', i, 'charge', -1, 0, 1760000000000 + i, "
-        "'product_analysis', 'many' || (100000 + i) FROM numbers"
+        "'product_analysis', 'cafe' || (100000 + i) FROM numbers"
     )
     return made
 
@@ -64,7 +64,7 @@ def test_a_time_in_a_file_is_exact_also_where_its_zone_is_not_known(
 
 @pytest.mark.parametrize(
     ("path", "first", "rest"),
-    [("/account/ledger.csv", "10008", MORE + 1), ("/account/requests.csv", "many110008", MORE)],
+    [("/account/ledger.csv", "10008", MORE + 1), ("/account/requests.csv", "cafe110008", MORE)],
 )
 def test_a_file_that_is_cut_ends_with_the_address_of_the_rest(
     member: Browser, path: str, first: str, rest: int

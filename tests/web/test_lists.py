@@ -113,7 +113,7 @@ def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(
     "path",
     [
         "/operator/accounts?after=~~",
-        "/operator/shops?after=~:~",
+        "/operator/shops?after=user:~",
         "/operator/operators?row=99999",
         "/operator/data?row=99999",
         "/operator/requests?before=0",
@@ -129,6 +129,29 @@ def test_an_address_behind_the_end_of_a_list_says_so(
     assert re.search(r">(First page|Newest)</a>", page.text)
     for untrue in ("There are no accounts yet", "No shop or user is known", "No source is known"):
         assert untrue not in page.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/operator/accounts?order=newest&after=x",
+        "/operator/accounts?order=credits&after=x:y",
+        "/operator/account?id={account}&after=x",
+        "/operator/account/ledger?id={account}&before=x",
+        "/operator/shops?after=~",
+        "/operator/consents?after=x",
+        "/operator/data?after=x",
+        "/operator/carriers?before=x",
+        "/operator/requests?before=x",
+        "/operator/trail?before=x",
+    ],
+)
+def test_an_address_that_cannot_be_read_shows_the_first_page_of_every_list(
+    operator: Browser, caller: Caller, path: str
+) -> None:
+    page = operator.open(path.format(account=caller.account_id))
+    assert page.status_code == 200 and "There are no more." not in page.text
+    assert not re.search(r">(First page|Newest)</a>", page.text)
 
 
 def test_an_address_behind_the_end_of_an_owners_list_says_so(

@@ -141,6 +141,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     # A name and a reason as long as any.
     caller = aside(lambda: new_caller(store, name="longname" * 12))
     member = aside(lambda: new_member(store, caller.account_id))
+    colleague = aside(lambda: new_member(store, caller.account_id)).person
     request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
     aside(lambda: _fill_with_long_values(store, caller.account_id))
@@ -181,7 +182,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         f"/operator/account/clients?id={caller.account_id}",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
-        "/account/members",
+        *("/account/members", f"/account/members/role?member={colleague.id}"),
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     )
     for path in paths:

@@ -1,17 +1,22 @@
-"""Members of an account who lost their link or password get a new one, and are removed."""
+"""Members of an account who lost their link or password get a new one, get another role, and are
+removed."""
+
+import asyncio
 
 import pytest
 
 from tests.support.browsers import Browser, shown_secret
 from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import entered, new_member
 from tests.support.stores import Store
 from tests.web.test_operator_commands import confirmed
 from tests.web.test_second_factor import WRONG, Someone, is_in, send_code, send_password, set_up
-from tollway.identity.people import Role, set_person_password
+from tollway.identity.people import Role, change_role, set_person_password
+from tollway.ledger import LedgerError
 from tollway.ledger.trail import newest_acts
+from tollway.store.database import Database
 
 ANOTHER = "another long password"
 
@@ -137,6 +142,101 @@ def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
     assert _acts_on(store, who.login)[:2] == ["member remove", "member link"]
     assert store.do(lambda database: newest_acts(database, 1))[0].by.startswith("operator ")
     other.client.close()
+
+
+def _role_of(store: Store, person_id: str) -> str:
+    return str(store.run(f"SELECT role FROM person WHERE id = '{person_id}'")[0][0])
+
+
+def test_an_owner_gives_a_member_another_role_which_holds_at_once(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    who, other = _forgetful(store, caller.account_id), Browser(gateway)
+    send_password(other, who)
+    assert 'action="/account/tokens/issue"' in other.open("/account/tokens").text
+    form = f"/account/members/role?member={who.id}"
+    assert f'href="{form}"' in owner.open("/account/members").text
+    assert '<option value="developer" selected>' in owner.open(form).text
+    changed = owner.send("/account/members/role", role="reader")
+    assert changed.url.path == "/account/members" and "Done. The role holds" in changed.text
+    assert is_in(other, who)
+    assert 'action="/account/tokens/issue"' not in other.open("/account/tokens").text
+    (act, *_) = store.do(lambda database: newest_acts(database, 1, of=f"member {who.login}"))
+    assert act.act == "member role" and act.by.startswith("member ")
+    assert '"developer"' in (act.before or "") and '"reader"' in (act.after or "")
+    # The same role once more changes nothing, and is not recorded.
+    owner.open(form)
+    owner.send("/account/members/role", role="reader")
+    assert _acts_on(store, who.login).count("member role") == 1
+    other.client.close()
+
+
+def test_only_an_owner_changes_roles_and_none_of_another_account_or_their_own(
+    store: Store, owner: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    stranger = new_member(store, new_caller(store).account_id).person
+    own = store.run(
+        f"SELECT id FROM person WHERE account_id = '{caller.account_id}' AND role = 'owner'"
+    )[0][0]
+    for wanted in (stranger.id, "per_none", own):
+        assert owner.open(f"/account/members/role?member={wanted}").status_code == 404
+        owner.open("/account/members")
+        refused = owner.send("/account/members/role", member=wanted, role="reader")
+        assert refused.status_code == 404
+    assert _role_of(store, stranger.id) == _role_of(store, own) == "owner"
+    member = new_member(store, caller.account_id, Role.READER).person
+    for role in ("operator", "", "OWNER"):
+        owner.open(f"/account/members/role?member={member.id}")
+        refused = owner.send("/account/members/role", role=role)
+        assert refused.status_code == 400 and "There is no such role" in refused.text
+    developer = entered(store, Browser(gateway), caller, Role.DEVELOPER)
+    assert "Change role" not in developer.open("/account/members").text
+    refused = developer.send("/account/members/role", member=member.id, role="owner")
+    assert refused.status_code == 403
+    assert _role_of(store, member.id) == "reader"
+    developer.client.close()
+
+
+def test_an_operator_changes_roles_but_not_that_of_the_last_owner(
+    store: Store, operator: Browser, caller: Caller
+) -> None:
+    last = new_member(store, caller.account_id).person
+    member = new_member(store, caller.account_id, Role.READER).person
+    page, path = f"/operator/account?id={caller.account_id}", "/operator/account/member/role"
+    named = f"{path}?account={caller.account_id}&amp;member={last.id}"
+    assert f'href="{named}"' in operator.open(page).text
+    for language, text in (
+        ("en", "The last owner stays one"),
+        ("zh", "最后一名所有者不能更改角色"),
+    ):
+        operator.client.headers["Accept-Language"] = language
+        operator.open(f"{path}?account={caller.account_id}&member={last.id}")
+        refused = operator.send(path, role="developer")
+        assert refused.status_code == 409 and text in refused.text
+        # What was chosen stays.
+        assert '<option value="developer" selected>' in refused.text
+    assert _role_of(store, last.id) == "owner"
+    for who, role in ((member, "owner"), (last, "developer")):
+        operator.open(f"{path}?account={caller.account_id}&member={who.id}")
+        assert "said=role" in str(operator.send(path, role=role).url)
+        assert _role_of(store, who.id) == role
+        assert _acts_on(store, who.login)[0] == "member role"
+
+
+def test_two_owners_who_take_the_role_from_each_other_leave_one(
+    store: Store, caller: Caller
+) -> None:
+    owners = [new_member(store, caller.account_id).person.id for _ in range(2)]
+
+    async def work(database: Database) -> list[BaseException | None]:
+        changes = (
+            change_role(database, RUNTIME, caller.account_id, each, Role.READER) for each in owners
+        )
+        return await asyncio.gather(*changes, return_exceptions=True)
+
+    results = store.do(work)
+    assert [type(each) for each in results if each is not None] == [LedgerError]
+    assert sorted(_role_of(store, each) for each in owners) == ["owner", "reader"]
 
 
 def test_who_invites_reads_what_a_role_may_do(

@@ -22,7 +22,7 @@ from tollway.ledger.request_log import CallFilter, LogPage
 from tollway.ledger.request_search import search_page
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
-from tollway.web.area import Context
+from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.call_log import _moment_ms
 
 
@@ -168,10 +168,23 @@ def test_calls_are_found_by_what_was_charged(
     paid = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     path = f"/operator/requests?account={caller.account_id}&amount="
     assert _found(operator, f"{path}1") == [paid]
-    assert "Each page searches up to 2,000 charged and 2,000 refused calls" in operator.page
     assert _found(operator, f"{path}2") == []
     # What cannot be meant filters nothing.
     assert _found(operator, f"{path}x") == [paid]
+
+
+def test_how_far_a_search_looks_is_said_where_older_calls_are_left_to_search(
+    operator: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, rate_limit=1000)
+    for _ in range(PAGE_ROWS + 1):
+        assert gateway.get(token=caller.token, query=question).code == 0
+    path, reach = f"/operator/requests?account={caller.account_id}&amount=", "To search further"
+    first = operator.open(f"{path}1").text
+    assert "Each page searches up to 2,000 charged and 2,000 refused calls" in first
+    assert reach in first and 'rel="next"' in first
+    last = operator.open(f"{path}2").text
+    assert "No call matches." in last and reach not in last and 'rel="next"' not in last
 
 
 @pytest.mark.sqlite

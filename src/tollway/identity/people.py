@@ -1,4 +1,4 @@
-"""Operators and the members of accounts: found, listed, removed, given a password.
+"""Operators and the members of accounts: found, listed, removed, given a password or another role.
 
 Of passwords only hashes are stored.
 """
@@ -91,6 +91,13 @@ _REMOVE = Query(
         .values(removed_at_s=bindparam("now_s"))
     )
 )
+_SET_ROLE = Query(
+    lambda: (
+        person.update()
+        .where(person.c.id == bindparam("wanted"), IS_PRESENT)
+        .values(role=bindparam("new_role"))
+    )
+)
 _HAS_PASSWORD = Query(
     lambda: (
         select(func.count())
@@ -140,6 +147,33 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
         return found
 
     return await database.write(work)
+
+
+async def change_role(
+    database: Database, runtime: Runtime, account_id: str, person_id: str, role: Role
+) -> None:
+    """Gives a member of an account another role, from their next page on. The last owner stays
+    one."""
+
+    async def work(transaction: Transaction) -> None:
+        # Two owners may take the role from each other at this moment.
+        await transaction.lock_names([f"owners {account_id}"])
+        members = [e for e in await list_members(transaction, account_id) if not e.removed_at_s]
+        found = next((each for each in members if each.id == person_id), None)
+        if found is None:
+            raise LedgerError("There is no such person.")
+        if found.role is role:
+            return
+        if [each.id for each in members if each.role is Role.OWNER] == [found.id]:
+            raise LedgerError("The last owner stays one: make another member an owner first.")
+        await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value)
+        changed = msgspec.structs.replace(found, role=role)
+        subject = f"{found.kind} {found.login}"
+        await record_act(
+            transaction, runtime, f"{found.kind} role", subject, before=found, after=changed
+        )
+
+    await database.write(work)
 
 
 async def an_operator_has_a_password(reader: Reader) -> bool:

@@ -48,6 +48,13 @@ class ListedAccount(msgspec.Struct, frozen=True):
         return self.account.name
 
 
+def position_in(order: str, text: str) -> str:
+    """The text, if it is a position in this order; or else that of the first page."""
+    number = text.partition(":")[0]
+    is_number = number.isascii() and number.isdecimal() and len(number) < 19
+    return text if is_number or order not in (NEWEST, FEWEST_CREDITS) else ""
+
+
 _number = bindparam("after_number", type_=BigInteger)
 _text = bindparam("after_text", type_=String)
 _credits = func.coalesce(balance.c.amount, 0)
@@ -101,13 +108,9 @@ async def accounts_page(
     order = wanted.order if wanted.order in _PAGES else BY_NAME
     values: dict[str, str | int] = {"after_text": after}
     if order != BY_NAME:
-        number, _, account_id = after.partition(":")
-        is_number = number.isascii() and number.isdecimal() and len(number) < 19
+        number, _, account_id = position_in(order, after).partition(":")
         first = _NUMBER_MAX if order == NEWEST else -1
-        values = {
-            "after_number": int(number) if is_number else first,
-            "after_text": account_id if is_number else "",
-        }
+        values = {"after_number": int(number or first), "after_text": account_id}
     rows = await reader.fetch_all(
         _PAGES[order],
         pattern=contains_pattern(wanted.text),

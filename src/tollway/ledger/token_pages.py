@@ -48,6 +48,11 @@ def position_of(listed: Token, now_s: float) -> str:
     return f"{rank}-{listed.issued_at_s}-{listed.id}"
 
 
+def position_in(text: str) -> str:
+    """The text, if it is such a position; or else that of the first page."""
+    return text if _POSITION.fullmatch(text) else ""
+
+
 async def tokens_page(
     reader: Reader, account_id: str, most: int, now_s: float, after: str = ""
 ) -> list[Token]:

@@ -10,7 +10,7 @@ from tollway.contract.operation import ConsentNeed
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
-from tollway.ledger.token_pages import position_of, tokens_page
+from tollway.ledger.token_pages import position_in, position_of, tokens_page
 from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
@@ -138,7 +138,7 @@ async def tokens_table(
 ) -> Table:
     """The tokens of an account, page by page; `kept` is what names the account to an operator. No
     token of a closed account is accepted, and who may change nothing sees no acts."""
-    say, now_s, after = context.say, context.now_s, context.query("after")
+    say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
     tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
     named = {"account": account_id} if kept else {}
     acts: list[_TokenAct] = []
@@ -148,7 +148,7 @@ async def tokens_table(
     if may_change:
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
-    part = page_part(context, tokens, path, lambda last: position_of(last, now_s), **kept)
+    part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
     titles = sentences(
         "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
     )

@@ -18,6 +18,7 @@ from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Filters, Link, Table
+from tollway.web.lists import before_request
 from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, sentences
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
@@ -114,7 +115,8 @@ async def call_log(
 ) -> Table:
     """The calls of an account, or of all."""
     say, wanted = context.say, wanted_calls(context, account_id)
-    page = await wanted_page(context, wanted, units, PAGE_ROWS, context.query("before"))
+    before = before_request(context)
+    page = await wanted_page(context, wanted, units, PAGE_ROWS, before)
     names: Mapping[str, str] = {}
     if not account_id:
         names = await names_of(context.database, (each.account_id for each in page.calls))
@@ -130,21 +132,21 @@ async def call_log(
         _nothing(context, page, is_filtered=any(chosen.values())),
         filters=_filters(context, path, chosen, kept),
         links=links,
-        note=_reach(context, wanted),
+        note=_reach(context, wanted, has_older=bool(page.before)),
         older=older,
-        newest=address(path, **kept, **chosen) if context.query("before") else "",
+        newest=address(path, **kept, **chosen) if before else "",
         is_log=True,
     )
 
 
-def _reach(context: Context, wanted: CallFilter) -> str:
+def _reach(context: Context, wanted: CallFilter, *, has_older: bool) -> str:
     """How far a search looks, where it is bounded."""
     say = context.say
     if wanted.order_sn:
         return say("By order number: the calls that issued its waybills.")
     if wanted.shop:
         return say("By shop: calls answered under its consents, not those that were refused.")
-    if wanted.leaves_out:
+    if wanted.leaves_out and has_older:
         return say(
             "Each page searches up to {count} charged and {count} refused calls. To search "
             "further, show older ones.",
@@ -157,7 +159,7 @@ def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
     say = context.say
     if page.before:
         return Empty(say("Nothing in this part of the log. Look at older calls."))
-    if is_filtered or context.query("before"):
+    if is_filtered:
         return Empty(say("No call matches."))
     # Operators make no calls of their own, and readers send none.
     where = "/account/try" if context.person.account_id else "/docs"

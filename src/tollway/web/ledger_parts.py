@@ -14,7 +14,7 @@ from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
-from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
+from tollway.web.lists import AFTER_ALL, CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
 
@@ -69,7 +69,7 @@ async def ledger_page(
             Link("CSV", address(f"{path}.csv", **named, unit=unit)),
         ],
         older=older,
-        newest=address(path, **named, unit=unit) if context.query("before") else "",
+        newest=address(path, **named, unit=unit) if before != AFTER_ALL else "",
         is_log=True,
     )
     return context.page(say("Ledger"), [table], crumbs=crumbs)

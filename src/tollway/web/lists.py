@@ -1,6 +1,7 @@
 """Lists of rows: one page of a list, and a list as CSV, to be opened with a spreadsheet."""
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -15,6 +16,9 @@ from tollway.web.wording import exact_time, grouped, plain_number
 T = TypeVar("T")
 # The row that a page begins with, in its address.
 BEGIN = "row"
+# More than the number of any entry or act: the list begins with the newest.
+AFTER_ALL = 2**62
+_REQUEST_ID = re.compile(r"[0-9a-f]{1,26}")
 # One file; older rows are in the next, which begins where this one ends.
 CSV_ROWS_MAX = 10_000
 CSV_STEP = 1000
@@ -49,19 +53,20 @@ def list_part(
 
 
 def page_part(
-    context: Context,
     found: Sequence[T],
+    begin: object,
     path: str,
     position: Callable[[T], object],
     name: str = "after",
     **kept: object,
 ) -> ListPart[T]:
     """Of a list that is read page by page, with one row more than a page has: the next page begins
-    at the position of the last row, which its address has under this name."""
+    at the position of the last row, which its address has under this name. `begin` is where this
+    one begins: nothing for the first, which an address that cannot be read shows too."""
     rows = found[:PAGE_ROWS]
     return ListPart(
         rows,
-        address(path, **kept) if context.query(name) else "",
+        address(path, **kept) if begin not in ("", None) else "",
         address(path, **kept, **{name: position(rows[-1])}) if len(found) > PAGE_ROWS else "",
     )
 
@@ -69,7 +74,13 @@ def page_part(
 def before_number(context: Context) -> int:
     """The entry or act before which a page or file begins."""
     number = plain_number(context.query("before"))
-    return 2**62 if number is None else number
+    return AFTER_ALL if number is None else number
+
+
+def before_request(context: Context) -> str:
+    """The call before which a page or file begins; nothing for the newest."""
+    text = context.query("before")
+    return text if _REQUEST_ID.fullmatch(text) else ""
 
 
 def csv_file(

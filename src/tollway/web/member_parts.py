@@ -1,24 +1,28 @@
 """The members of an account as operators and its owners see them: the list, who is invited, gets a
-new link, or is removed."""
+new link or another role, or is removed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from starlette.responses import Response
 
 from tollway.identity.people import (
     MEMBER_ROLES,
     Person,
     Role,
+    change_role,
     find_person,
     list_members,
     remove_person,
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
 from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Empty, Field, Form, Secret, Table
+from tollway.web.blocks import Cell, Empty, Field, Form, Link, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences
 
 REMOVED = sentence("The member was removed and is signed out.")
+CHANGED = sentence("Done. The role holds from the member's next page on.")
 _ROLES = {
     Role.OWNER: sentence("owner"),
     Role.DEVELOPER: sentence("developer"),
@@ -53,7 +57,7 @@ async def members_table(
     ]
     titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*map(say, titles), "", ""],
+        [*map(say, titles), "", "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",
@@ -65,44 +69,58 @@ async def members_table(
 
 def _acts(context: Context, member: Person, acts: str, named: Mapping[str, str]) -> list[Cell]:
     if not context.person.may_invite or member.id == context.person.id:
-        return [Cell(""), Cell("")]
-    texts = {"link": context.say("New link"), "remove": context.say("Remove")}
+        return [Cell(""), Cell(""), Cell("")]
+    say, named = context.say, {**named, "member": member.id}
     return [
-        Cell(text, "time", context.question(f"{acts}/{act}", **named, member=member.id))
-        for act, text in texts.items()
+        Cell(say("Change role"), "time", address(f"{acts}/role", **named)),
+        Cell(say("New link"), "time", context.question(f"{acts}/link", **named)),
+        Cell(say("Remove"), "time", context.question(f"{acts}/remove", **named)),
     ]
 
 
 def invite_form(context: Context, action: str, role: Role, hidden: Mapping[str, str]) -> Form:
     say = context.say
-    roles = [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES]
     return Form(
         action,
         say("Make a link"),
         [
             Field("name", say("Name"), is_required=True, length_max=100),
             Field("login", say("Login"), is_required=True, length_max=100),
-            Field("role", say("Role"), "select", role, roles),
+            _role_field(context, role),
         ],
         hidden=dict(hidden),
         title=say("Invite a member"),
-        note=say(
-            "A reader only looks, a developer also issues tokens and makes calls, and an owner "
-            "also invites members. To give someone another role, remove and invite them again."
-        ),
+        note=_roles_note(context),
         is_line=True,
     )
 
 
-async def invited(context: Context, account_id: str) -> Secret:
-    """Invites whom the form names."""
+def _role_field(context: Context, role: Role) -> Field:
+    say = context.say
+    roles = [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES]
+    return Field("role", say("Role"), "select", role, roles)
+
+
+def _roles_note(context: Context) -> str:
+    return context.say(
+        "A reader only looks, a developer also issues tokens and makes calls, and an owner also "
+        "invites members."
+    )
+
+
+def _chosen_role(context: Context) -> Role:
     role = context.form.get("role", "")
     if role not in MEMBER_ROLES:
-        raise PageError(400, "There is no such role", "Choose one of the list.")
+        raise PageError(400, "There is no such role", "Choose one of the list.").at("role")
+    return Role(role)
+
+
+async def invited(context: Context, account_id: str) -> Secret:
+    """Invites whom the form names."""
     made = await invite(
         context.database,
         context.runtime,
-        role=Role(role),
+        role=_chosen_role(context),
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),
         account_wanted=account_id,
@@ -124,6 +142,28 @@ async def given_link(context: Context, account_id: str) -> Secret:
     )
     made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
     return _sent(context, made)
+
+
+async def role_page(
+    context: Context, account_id: str, action: str, named: Mapping[str, str], crumbs: Sequence[Link]
+) -> Response:
+    """The form that gives a member another role; `named` is what names the account to an
+    operator."""
+    say, member = context.say, await _other(context, account_id)
+    form = Form(
+        action,
+        say("Change role"),
+        [_role_field(context, member.role)],
+        hidden={**named, "member": member.id},
+        note=_roles_note(context),
+    )
+    return context.page(say("Role of {name}", name=member.name), [form], crumbs=crumbs)
+
+
+async def give_role(context: Context, account_id: str) -> None:
+    """Gives a member the role that the form names."""
+    member, role = await _other(context, account_id), _chosen_role(context)
+    await change_role(context.database, context.runtime, account_id, member.id, role)
 
 
 async def remove(context: Context, account_id: str) -> None:

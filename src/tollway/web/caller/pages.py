@@ -48,5 +48,6 @@ PAGES = (
     PageSpec(tokens.MEMBERS, tokens.show_members),
     PageSpec(f"{tokens.MEMBERS}/invite", act=tokens.invite_act, needs_owner=True),
     PageSpec(f"{tokens.MEMBERS}/link", tokens.link_act, tokens.link_act, needs_owner=True),
+    PageSpec(f"{tokens.MEMBERS}/role", tokens.show_role, tokens.role_act, needs_owner=True),
     PageSpec(f"{tokens.MEMBERS}/remove", tokens.remove_act, tokens.remove_act, needs_owner=True),
 )

@@ -16,7 +16,7 @@ from tollway.web.call_log import (
 )
 from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
-from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, csv_file
+from tollway.web.lists import CSV_ROWS_MAX, CSV_STEP, before_request, csv_file
 from tollway.web.receipts import receipt_blocks, wanted_receipt
 
 REQUESTS = f"{PATH}/requests"
@@ -51,7 +51,7 @@ async def requests_csv(context: Context) -> Response:
         return refused
     wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
     found: list[LoggedCall] = []
-    before = context.query("before")
+    before = before_request(context)
     for _ in range(_CSV_STEPS_MAX):
         page = await wanted_page(context, wanted, units, CSV_STEP, before)
         found += page.calls

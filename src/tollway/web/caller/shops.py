@@ -23,7 +23,7 @@ async def show_shops(context: Context, *first: Block) -> Response:
     say, own, text = context.say, account_id(context.person), context.query("q")
     after = grants_after(context)
     found = await grants_of_account_page(context.database, own, text, after, PAGE_ROWS + 1)
-    part = page_part(context, found, SHOPS, position_of_grant, q=text)
+    part = page_part(found, after, SHOPS, position_of_grant, q=text)
     account = await own_account(context)
     may_ask = context.person.may_change and account.closed_at_s is None
     none = say("No shop has authorized this account yet.")

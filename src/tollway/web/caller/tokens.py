@@ -9,12 +9,15 @@ from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.member_parts import (
+    CHANGED,
     REMOVED,
+    give_role,
     given_link,
     invite_form,
     invited,
     members_table,
     remove,
+    role_page,
 )
 from tollway.web.new_tokens import issued_token, new_token, revoke
 from tollway.web.page_errors import PageError
@@ -23,6 +26,7 @@ from tollway.web.wording import exact_time, sentence
 TOKENS = f"{PATH}/tokens"
 MEMBERS = f"{PATH}/members"
 _GRACE_HOURS = (1, 24, 72, 168)
+_MEMBER_SAID = {"removed": REMOVED, "role": CHANGED}
 _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the next call on.")}
 
 
@@ -125,7 +129,7 @@ async def revoke_act(context: Context) -> Response:
 async def show_members(context: Context, *first: Block) -> Response:
     """The page; `first` is what an act has to show."""
     say, account = context.say, await own_account(context)
-    blocks = [*closed_notice(context, account), *context.reported({"removed": REMOVED}, *first)]
+    blocks = [*closed_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
     blocks.append(table)
     if context.person.may_invite and account.closed_at_s is None:
@@ -139,6 +143,16 @@ async def invite_act(context: Context) -> Response:
 
 async def link_act(context: Context) -> Response:
     return await show_members(context, await given_link(context, account_id(context.person)))
+
+
+async def show_role(context: Context) -> Response:
+    crumbs = [Link(context.say("Members"), MEMBERS)]
+    return await role_page(context, account_id(context.person), f"{MEMBERS}/role", {}, crumbs)
+
+
+async def role_act(context: Context) -> Response:
+    await give_role(context, account_id(context.person))
+    return context.go(MEMBERS, said="role")
 
 
 async def remove_act(context: Context) -> Response:

@@ -15,6 +15,7 @@ from tollway.ledger.account_pages import (
     AccountFilter,
     ListedAccount,
     accounts_page,
+    position_in,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
@@ -32,12 +33,15 @@ from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, 
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.member_parts import (
+    CHANGED,
     REMOVED,
+    give_role,
     given_link,
     invite_form,
     invited,
     members_table,
     remove,
+    role_page,
 )
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import given_reason, known_account, reason_field
@@ -54,15 +58,17 @@ _SAID = {
     "revoked": sentence("The token is revoked: it is refused from the next call on."),
     "closed": sentence("The account is closed."),
     "removed": REMOVED,
+    "role": CHANGED,
 }
 
 
 async def show_accounts(context: Context) -> Response:
-    say, after = context.say, context.query("after")
+    say = context.say
     chosen = {name: context.query(name) for name in ("q", "state", "order")}
     wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
+    after = position_in(wanted.order, context.query("after"))
     found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
-    part = page_part(context, found, PATH, lambda last: last.position(wanted.order), **chosen)
+    part = page_part(found, after, PATH, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
         [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
@@ -293,6 +299,18 @@ async def invite_act(context: Context) -> Response:
 async def link_act(context: Context) -> Response:
     account = await find_wanted(context)
     return await account_page(context, account, await given_link(context, account.id))
+
+
+async def show_role(context: Context) -> Response:
+    account = await find_wanted(context)
+    named, crumbs = {"account": account.id}, _crumbs(context, account)
+    return await role_page(context, account.id, f"{MEMBER}/role", named, crumbs)
+
+
+async def role_act(context: Context) -> Response:
+    account = await find_wanted(context)
+    await give_role(context, account.id)
+    return context.go(ONE, id=account.id, said="role")
 
 
 async def remove_act(context: Context) -> Response:

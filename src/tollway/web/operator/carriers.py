@@ -63,7 +63,11 @@ async def _waybills(context: Context) -> Block:
     found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
     none = say("No waybill is issued yet: a call of waybill issuing takes a number from a pool.")
     part = page_part(
-        context, found, PATH, lambda last: f"{last.asked_at_s}:{last.object_id}", "before"
+        found,
+        place.get("before"),
+        PATH,
+        lambda last: f"{last.asked_at_s}:{last.object_id}",
+        "before",
     )
     table = waybills_table(context, part.rows, none)
     return replace(table, older=part.next, newest=part.first)

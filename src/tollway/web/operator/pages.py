@@ -63,6 +63,7 @@ PAGES = (
     PageSpec(f"{accounts.ONE}/token/revoke", tokens.revoke_act, tokens.revoke_act),
     PageSpec(f"{accounts.ONE}/invite", act=accounts.invite_act),
     PageSpec(f"{accounts.MEMBER}/link", accounts.link_act, accounts.link_act),
+    PageSpec(f"{accounts.MEMBER}/role", accounts.show_role, accounts.role_act),
     PageSpec(f"{accounts.MEMBER}/remove", accounts.remove_act, accounts.remove_act),
     PageSpec(tokens.CLIENTS, tokens.show_clients),
     PageSpec(f"{tokens.CLIENTS}/add", act=tokens.add_client_act),

@@ -38,7 +38,7 @@ async def rejects_table(context: Context) -> Table:
     say = context.say
     source, _, record_id = context.query("after").rpartition(":")
     found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
-    part = page_part(context, found, PATH, lambda last: f"{last.source}:{last.id}")
+    part = page_part(found, source, PATH, lambda last: f"{last.source}:{last.id}")
     titles = sentences("Received", "Data source", "Kind", "Reason", "Record")
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))

@@ -59,9 +59,10 @@ KINDS = {OwnerKind.SHOP: sentence("shop"), OwnerKind.USER: sentence("user")}
 
 async def show_shops(context: Context) -> Response:
     say, text = context.say, context.query("q")
-    after = context.query("after").partition(":")
-    found = await owners_page(context.database, text, (after[0], after[2]), PAGE_ROWS + 1)
-    part = page_part(context, found, PATH, lambda last: f"{last.kind}:{last.id}", q=text)
+    kind, _, owner_id = context.query("after").partition(":")
+    after = (kind, owner_id) if kind in KINDS else None
+    found = await owners_page(context.database, text, after or ("", ""), PAGE_ROWS + 1)
+    part = page_part(found, after, PATH, lambda last: f"{last.kind}:{last.id}", q=text)
     rows = [
         [
             Cell(each.name, href=address(SHOP, kind=each.kind, shop=each.id)),
@@ -304,8 +305,9 @@ async def erase_act(context: Context) -> Response:
 
 async def show_consents(context: Context) -> Response:
     say, text = context.say, context.query("q")
-    found = await grants_page(context.database, text, grants_after(context), PAGE_ROWS + 1)
-    part = page_part(context, found, CONSENTS, position_of_grant, q=text)
+    after = grants_after(context)
+    found = await grants_page(context.database, text, after, PAGE_ROWS + 1)
+    part = page_part(found, after, CONSENTS, position_of_grant, q=text)
     none = say("No shop or account matches.") if text else say("No shop has given consent.")
     table = consents_table(
         context,

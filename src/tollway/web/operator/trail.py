@@ -10,7 +10,7 @@ from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Link, Table
-from tollway.web.lists import before_number, page_part
+from tollway.web.lists import AFTER_ALL, before_number, page_part
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
@@ -23,7 +23,7 @@ ACTS = sentences(
     *("client add", "client revoke", "consent grant", "consent revoke", "credit add"),
     *("import begin", "import", "keys accept", "keys rotate", "migrate", "move", "restore"),
     *("operator invite", "operator link", "operator remove"),
-    *("member invite", "member link", "member remove"),
+    *("member invite", "member link", "member remove", "member role"),
     *("operation open", "operation close", "permission add", "permission revoke"),
     *("pool add", "price set", "reconcile", "records remake begin", "records remake"),
     *("record drop", "record export", "record mend", "record show"),
@@ -79,7 +79,8 @@ _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 async def show_trail(context: Context) -> Response:
     say, of, before = context.say, context.query("of"), before_number(context)
     found = await newest_acts(context.database, PAGE_ROWS + 1, of=of, before_number=before)
-    part = page_part(context, found, TRAIL, lambda last: last.number, "before", of=of)
+    begin = None if before == AFTER_ALL else before
+    part = page_part(found, begin, TRAIL, lambda last: last.number, "before", of=of)
     names = await names_of(
         context.database,
         (
