@@ -234,17 +234,11 @@ async def _refunded_operation(
     """The operation whose call is refunded, if it can be. A top-up with an operation is a refund,
     also in the sums by day."""
     entries = await entries_of_request(reader, request_id)
-    own = {
-        each.kind: each for each in entries if (each.account_id, each.unit) == (account.id, unit)
-    }
+    of_account = [each for each in entries if each.account_id == account.id]
+    own = {each.kind: each for each in of_account if each.unit == unit}
     charge = own.get("charge")
     if charge is None:
-        raise LedgerError(
-            "Account {account} was charged no {unit} for request {request_id}.",
-            account=account.name,
-            unit=Sentence(unit),
-            request_id=request_id,
-        )
+        raise _not_paid_in(unit, account, of_account, request_id)
     if "top_up" in own:
         raise LedgerError("Request {request_id} was refunded already.", request_id=request_id)
     if not 0 < amount <= -charge.amount:
@@ -254,6 +248,31 @@ async def _refunded_operation(
             cost=-charge.amount,
         )
     return charge.operation
+
+
+def _not_paid_in(
+    unit: str, account: Account, entries: Sequence[Entry], request_id: str
+) -> LedgerError:
+    """Says what a call was paid in, if it was paid at all."""
+    paid = next((each for each in entries if each.kind == "charge"), None)
+    if paid is None:
+        return LedgerError(
+            "Account {account} was charged no {unit} for request {request_id}: "
+            "`tollway receipt {request_id}` shows what it cost.",
+            account=account.name,
+            unit=Sentence(unit),
+            request_id=request_id,
+        )
+    if paid.unit == "credits":
+        return LedgerError(
+            "Request {request_id} was paid in credits: leave out --calls to refund it.",
+            request_id=request_id,
+        )
+    return LedgerError(
+        "Request {request_id} was paid in calls: add --calls {operation} to refund it.",
+        request_id=request_id,
+        operation=paid.operation,
+    )
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:
