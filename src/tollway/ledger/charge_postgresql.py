@@ -32,7 +32,7 @@ from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
 from tollway.ledger.joint_acts import alone, post_joint
 from tollway.ledger.token_limits import lock_days
 from tollway.store.clock import SERVER_MS, common_ms
-from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
+from tollway.store.database import Database, Row, StoreLockedError, Transaction
 from tollway.store.query import Query
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
         asked_ns = monotonic_ns()
         try:
             rows = await ask(run)
-        except StoreError as error:
+        except Exception as error:
             if number == 0:
                 raise
             # The pieces before are committed: only this one and the rest have failed.

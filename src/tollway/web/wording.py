@@ -16,6 +16,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from tollway.contract.language import Phrase, preferred_language
+from tollway.web.cookies import cookie_of
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
@@ -114,10 +115,10 @@ def listed(say: Say, names: Iterable[str]) -> str:
 
 def view_of(request: Request) -> View:
     """What a browser asks for, unless the reader chose otherwise."""
-    language = request.cookies.get(LANGUAGE_COOKIE, "")
+    language = cookie_of(request, LANGUAGE_COOKIE)
     if language not in LANGUAGES:
         language = preferred_language(request.headers.get("accept-language", ""))
-    theme = request.cookies.get(THEME_COOKIE, "")
+    theme = cookie_of(request, THEME_COOKIE)
     scope = request.scope
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:
