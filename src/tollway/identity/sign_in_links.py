@@ -140,7 +140,8 @@ async def invite(
     """Adds a person, and makes the link by which they sign in first. One whom a member invites
     counts in the day that began then."""
     name, login = name.strip(), folded_login(login)
-    for what, text, least in (("name", name, 1), ("login", login, _LOGIN_MIN)):
+    # The login first: a name that was not given is the login.
+    for what, text, least in (("login", login, _LOGIN_MIN), ("name", name, 1)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
             raise LedgerError(
                 "The {what} must have {least} to {most} printable characters.",

@@ -16,6 +16,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from tollway.contract.language import Phrase, preferred_language
+from tollway.web.cookies import cookie_of
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
@@ -114,7 +115,7 @@ def listed(say: Say, names: Iterable[str]) -> str:
 
 def language_of(request: Request) -> str:
     """What a browser asks for, unless the reader chose otherwise."""
-    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    chosen = cookie_of(request, LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return chosen
     return preferred_language(request.headers.get("accept-language", ""))
@@ -123,7 +124,7 @@ def language_of(request: Request) -> str:
 def view_of(request: Request) -> View:
     """The language and colours that a reader wants, and the address that was asked for."""
     language = language_of(request)
-    theme = request.cookies.get(THEME_COOKIE, "")
+    theme = cookie_of(request, THEME_COOKIE)
     scope = request.scope
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:
