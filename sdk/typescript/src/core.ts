@@ -31,6 +31,8 @@ const IN_A_BROWSER = "window" in globalThis || "WorkerGlobalScope" in globalThis
 /** Where an operation is, and how its parameters travel. */
 export interface Operation {
   name: string;
+  /** What a caller calls. */
+  calledAs: string;
   method: string;
   path: string;
   encoding: "query" | "form" | "json";
@@ -125,11 +127,12 @@ export class Core {
   /** What makes the call of each page of a loop. */
   protected pages<P>(
     operation: Operation,
+    calledAs: string,
     filter: object,
     options: LoopOptions = {},
   ): (values: object) => Promise<Answer<P>> {
     // The loop sets some of those that a call needs.
-    checkParameters({ ...operation, needs: undefined }, filter);
+    checkParameters({ ...operation, calledAs, needs: undefined }, filter);
     // One key for all would be refused on the second page, which is another request.
     const { idempotencyKey = givenKey(options) }: CallOptions = options;
     if (idempotencyKey !== undefined) {
@@ -381,7 +384,7 @@ function checkParameters(operation: Operation | undefined, values: unknown): voi
   if (typeof values !== "object" || values === null) {
     const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
     throw new TypeError(
-      `Give the parameters of ${operation.name} as an object with their names${needed}.`,
+      `Give the parameters of ${operation.calledAs} as an object with their names${needed}.`,
     );
   }
 }
