@@ -189,7 +189,7 @@ class Pages:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        context = RequestContext(new_request_id(time()), client)
+        context = RequestContext(new_request_id(time()), client, address)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
