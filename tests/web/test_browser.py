@@ -47,6 +47,12 @@ def test_from_the_printed_link_to_the_receipt(
     printed = next(line for line in gateway.process.stdout if "enter?link=" in line)
     page.goto(printed.strip())
     page.get_by_role("button", name="Sign in").click()
+    # Each empty list says what fills it; numbers cannot be loaded for no carrier.
+    page.get_by_role("navigation").get_by_role("link", name="Shops").click()
+    page.get_by_text("No shop or user is known yet: add one above.").wait_for()
+    page.get_by_role("navigation").get_by_role("link", name="Carriers").click()
+    page.get_by_text("No carrier is known yet: add one below.").wait_for()
+    assert page.get_by_text("Load numbers").count() == 0
     page.get_by_role("navigation").get_by_role("link", name="Accounts").click()
     page.get_by_label("Name", exact=True).fill("Acme")
     page.get_by_role("button", name="Open account").click()
