@@ -17,7 +17,7 @@ from tests.support.engines import Engine
 from tests.support.kept_connections import forget_all, lend, run_kept
 from tests.support.migrations import become_next_version
 from tests.support.orders import order, put_orders
-from tests.support.postgresql import new_database
+from tests.support.postgresql import bare_database, new_database
 from tests.support.stores import Store
 from tollway.__main__ import main
 from tollway.cli import command
@@ -64,7 +64,7 @@ def workplace(
     if engine == "postgresql":
         # A test with a database of its own sets its URL itself.
         if "ledger_store" not in request.fixturenames:
-            monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
+            monkeypatch.setenv("TOLLWAY_DATABASE", bare_database())
         monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "ledger.db.keys"))
         monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "ledger.db.secret"))
     else:
