@@ -34,6 +34,7 @@ from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyChecksError, Visit
+from tollway.web.wording import LANGUAGE_COOKIE
 
 T = TypeVar("T")
 SIGN_IN = "/owner/sign-in"
@@ -250,5 +251,12 @@ def test_an_address_of_thousands_of_parameters_is_refused_before_they_are_read(
         assert (refused.status_code, refused.headers["cache-control"]) == (414, "no-store")
         assert refused.headers["x-request-id"]
         assert refused.headers["connection"] == "close"
+    for asked, said in (
+        ({}, "The address is too long"),
+        ({"Accept-Language": "zh-CN"}, "网址过长"),
+        ({"Accept-Language": "zh-CN", "Cookie": f"{LANGUAGE_COOKIE}=en"}, "The address is too"),
+    ):
+        refused = gateway.client.get(f"{path}?{query}", headers={**headers, **asked})
+        assert refused.text.startswith(said)
     usual = gateway.client.get(f"{path}?{'a=%41&' * 20}", headers=headers)
     assert usual.status_code in (200, 404)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from tollway.contract.addresses import Network, client_address
+from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_format import is_well_formed, token_hash
@@ -15,7 +15,8 @@ _INVALID = Reason.CREDENTIAL_INVALID
 # Shared by all calls of a flood: returned, never raised, which would lengthen its traceback.
 _REFUSED = Refusal(_INVALID)
 _KNOWN_MAX = 20_000
-# Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
+# Any client can invent tokens that must be looked up. Known callers do not wait for these slots,
+# and new ones at other addresses not for all tokens of one.
 _UNKNOWN_AT_ONCE = 2
 _UNKNOWN_WAIT_S = 3.0
 
@@ -62,7 +63,8 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            async with self._unknown.taken(_UNKNOWN_WAIT_S):
+            address = counted_address(self._address(call))
+            async with self._unknown.taken(_UNKNOWN_WAIT_S, by=address):
                 caller = await self._find(hashed)
         if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
@@ -87,12 +89,13 @@ class Authenticate:
         call.side = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:
-            address = client_address(
-                call.client[0], call.headers.get(b"x-forwarded-for"), self._proxies
-            )
+            address = self._address(call)
             if not caller.limits.allows_address(address):
                 raise Refusal(Reason.TOKEN_NOT_FROM_HERE, address=address)
         self._used_at_s[caller.token_id] = int(call.at_s)
+
+    def _address(self, call: Call) -> str:
+        return client_address(call.client[0], call.headers.get(b"x-forwarded-for"), self._proxies)
 
     def take_used(self) -> dict[str, int]:
         """When each token was last used, since the last time this was called."""
