@@ -1,5 +1,6 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
+import { checkParameters, checkedBaseUrl, checkedToken } from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -353,40 +354,6 @@ function eitherOf(
     each.addEventListener("abort", onAbort, { once: true });
   }
   return [both.signal, () => signal.removeEventListener("abort", onAbort)];
-}
-
-function checkedBaseUrl(baseUrl: string): string {
-  if (!/^https?:\/\//.test(baseUrl)) {
-    throw new TypeError(
-      "The address must begin with https://, such as https://gateway.example.",
-    );
-  }
-  const address = baseUrl.replace(/\/+$/, "");
-  if (/\/papi(\/tool)?$/.test(address)) {
-    throw new TypeError("The address is the gateway's alone, without /papi/tool.");
-  }
-  return address;
-}
-
-function checkedToken(token: string): string {
-  const text = String(token ?? "").trim();
-  if (!/^[!-~]+$/.test(text)) {
-    throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
-  }
-  return text;
-}
-
-/** TypeScript asks for them; in JavaScript they may have been forgotten. */
-function checkParameters(operation: Operation | undefined, values: unknown): void {
-  if (operation === undefined) {
-    throw new TypeError('Name a method that is paid for, such as "orders".');
-  }
-  if (typeof values !== "object" || values === null) {
-    const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
-    throw new TypeError(
-      `Give the parameters of ${operation.calledAs} as an object with their names${needed}.`,
-    );
-  }
 }
 
 /** Headers with those that were given, which replace ours however they are spelled. */
