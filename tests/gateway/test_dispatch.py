@@ -34,8 +34,8 @@ _PLAIN = {
 class Request:
     """One request, as the server hands it over."""
 
-    def __init__(self, number: int = 0) -> None:
-        self.scope: Scope = {"number": number}
+    def __init__(self, number: int = 0, address: str = "192.0.2.1") -> None:
+        self.scope: Scope = {"number": number, "client": (address, 9)}
         self.proto = self
         self.sent: list[Any] = []
         self.errors: list[BaseException] = []
@@ -189,6 +189,24 @@ def test_a_call_does_not_wait_for_a_crowd_that_asks_for_pages() -> None:
         assert [each.sent for each in requests[:-1]] == [["page"]] * CROWD
 
     run(begin, use, first_call=CROWD)
+
+
+@pytest.mark.parametrize("address", ["192.0.2.2", "2001:db8:0:1::1"])
+def test_a_request_that_is_no_call_waits_for_no_crowd_of_another_address(address: str) -> None:
+    """Such as the probe of a load balancer, which would take the gateway for dead."""
+
+    async def use(dispatcher: Dispatcher) -> None:
+        # One network of IPv6 counts as one address.
+        crowd = [Request(address=f"2001:db8::{number:x}") for number in range(CROWD)]
+        probe = Request(address=address)
+        for each in (*crowd, probe):
+            dispatcher.add(each)
+        await until(lambda: bool(probe.sent))
+        assert sum(bool(each.sent) for each in crowd) < CROWD / 4
+        await until(lambda: all(each.sent for each in crowd))
+        assert [each.sent for each in crowd] == [["page"]] * CROWD
+
+    run(lambda _: ANSWER, use, first_call=1)
 
 
 def test_a_call_that_failed_ends_alone() -> None:

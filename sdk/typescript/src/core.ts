@@ -1,5 +1,6 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
+import { checkParameters, checkedBaseUrl, checkedToken } from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -31,6 +32,8 @@ const IN_A_BROWSER = "window" in globalThis || "WorkerGlobalScope" in globalThis
 /** Where an operation is, and how its parameters travel. */
 export interface Operation {
   name: string;
+  /** What a caller calls. */
+  calledAs: string;
   method: string;
   path: string;
   encoding: "query" | "form" | "json";
@@ -125,11 +128,12 @@ export class Core {
   /** What makes the call of each page of a loop. */
   protected pages<P>(
     operation: Operation,
+    calledAs: string,
     filter: object,
     options: LoopOptions = {},
   ): (values: object) => Promise<Answer<P>> {
     // The loop sets some of those that a call needs.
-    checkParameters({ ...operation, needs: undefined }, filter);
+    checkParameters({ ...operation, calledAs, needs: undefined }, filter);
     // One key for all would be refused on the second page, which is another request.
     const { idempotencyKey = givenKey(options) }: CallOptions = options;
     if (idempotencyKey !== undefined) {
@@ -350,40 +354,6 @@ function eitherOf(
     each.addEventListener("abort", onAbort, { once: true });
   }
   return [both.signal, () => signal.removeEventListener("abort", onAbort)];
-}
-
-function checkedBaseUrl(baseUrl: string): string {
-  if (!/^https?:\/\//.test(baseUrl)) {
-    throw new TypeError(
-      "The address must begin with https://, such as https://gateway.example.",
-    );
-  }
-  const address = baseUrl.replace(/\/+$/, "");
-  if (/\/papi(\/tool)?$/.test(address)) {
-    throw new TypeError("The address is the gateway's alone, without /papi/tool.");
-  }
-  return address;
-}
-
-function checkedToken(token: string): string {
-  const text = String(token ?? "").trim();
-  if (!/^[!-~]+$/.test(text)) {
-    throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
-  }
-  return text;
-}
-
-/** TypeScript asks for them; in JavaScript they may have been forgotten. */
-function checkParameters(operation: Operation | undefined, values: unknown): void {
-  if (operation === undefined) {
-    throw new TypeError('Name a method that is paid for, such as "orders".');
-  }
-  if (typeof values !== "object" || values === null) {
-    const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
-    throw new TypeError(
-      `Give the parameters of ${operation.name} as an object with their names${needed}.`,
-    );
-  }
 }
 
 /** Headers with those that were given, which replace ours however they are spelled. */

@@ -5,7 +5,7 @@ need neither: those that are refused are answered at once. So this takes the pla
 own scheduler. A request waits in a queue, which one callback on the loop works through. Calls that
 came together begin together, and so do those go on whose bodies or charges came together. Only what
 must wait for something else becomes a task, and what is no call is left to the server's own
-callback.
+callback, in which addresses take turns.
 """
 
 import asyncio
@@ -17,10 +17,12 @@ from typing import Any, Protocol
 import granian.server.mp
 from granian._granian import CallbackScheduler
 
+from tollway.contract.addresses import counted_address
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer
 from tollway.pipeline.http import Request, messages
 from tollway.pipeline.steps import Progress, Waiting
+from tollway.store.concurrency import TurnQueue
 
 # Whether a request is a call.
 CallTest = Callable[[Scope], bool]
@@ -50,7 +52,8 @@ class Beginning(Protocol):
 # first of more would wait for the last.
 _TOGETHER_MAX = 32
 # So many requests that are no call begin in one turn of the loop. A flood of them would otherwise
-# take a turn for all at once, and a call waits for some turns until it is answered.
+# take a turn for all at once, and a call waits for some turns until it is answered. A probe from
+# elsewhere must not wait for the whole flood either: its sender would take the gateway for dead.
 _OTHERS_TOGETHER_MAX = 4
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
@@ -71,7 +74,8 @@ class Dispatcher:
         self._other = other
         self._waiting: deque[Watcher] = deque()
         self._is_due = False
-        self._others: deque[Watcher] = deque()
+        # By address.
+        self._others: TurnQueue[Watcher] = TurnQueue()
         # Those whose waiting is over.
         self._ready: list[tuple[Watcher, Waiting]] = []
 
@@ -111,15 +115,18 @@ class Dispatcher:
                 self._loop.call_soon(self._begin_all)
 
     def _add_other(self, watcher: Watcher) -> None:
+        address = counted_address(watcher.scope["client"][0])
         if not self._others:
             self._loop.call_soon(self._begin_others)
-        self._others.append(watcher)
+        self._others.add(address, watcher)
 
     def _begin_others(self) -> None:
         others = self._others
         try:
-            for _ in range(min(len(others), _OTHERS_TOGETHER_MAX)):
-                watcher = others.popleft()
+            for _ in range(_OTHERS_TOGETHER_MAX):
+                if not others:
+                    break
+                watcher = others.take()
                 try:
                     self._start(watcher, self._other(watcher))
                 except Exception as error:

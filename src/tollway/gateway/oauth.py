@@ -28,7 +28,7 @@ from tollway.ledger.clients import TooManyTokensError, is_client_id, obtain_toke
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, StoreBusyError, StoreError
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 
@@ -52,18 +52,21 @@ class Issuing:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._look_ups = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
 
-    async def token_for(self, credentials: Credentials) -> TokenAnswer:
+    async def token_for(self, credentials: Credentials, address: str) -> TokenAnswer:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._issue(credentials)
+                return await self._issue(credentials, address)
         except TooManyTokensError as error:
             raise UnobtainedError(Unobtained.TOO_MANY_TOKENS, error.retry_after_s) from None
         except (StoreError, TimeoutError):
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
-    async def _issue(self, credentials: Credentials) -> TokenAnswer:
-        async with self._look_ups.taken(_RECOGNISED_WAIT_S):
-            client = await recognise(self._database, *credentials)
+    async def _issue(self, credentials: Credentials, address: str) -> TokenAnswer:
+        try:
+            async with self._look_ups.taken(_RECOGNISED_WAIT_S, by=address):
+                client = await recognise(self._database, *credentials)
+        except StoreBusyError:
+            raise UnobtainedError(Unobtained.NOT_LOOKED_UP) from None
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
         async with self._slots:
@@ -94,17 +97,18 @@ class TokenEndpoint:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began_s, client_id = perf_counter(), None
+        began_s, client_id, is_strange = perf_counter(), None, False
         context: RequestContext = scope[CONTEXT]
         try:
             credentials = await self._credentials(Request(scope, receive))
             if is_client_id(credentials.client_id):
                 client_id = credentials.client_id
-            issued = await self._issuing.token_for(credentials)
+            issued = await self._issuing.token_for(credentials, context.address)
             response: Response = JSONResponse(msgspec.to_builtins(issued), headers=_HEADERS)
             answer = "issued"
         except UnobtainedError as error:
             response, answer = _error_response(error), error.reason.value.error
+            is_strange = error.reason.is_of_strangers
         except Exception as error:
             # Without the content of the request.
             extra = {"request_id": context.request_id}
@@ -115,9 +119,7 @@ class TokenEndpoint:
             "tollway.token",
             context,
             is_failure=answer != "issued",
-            # What is wrong with it may be known, but not who sent it. A failure of the gateway is
-            # none of a stranger.
-            is_strange=400 <= response.status_code < 500,
+            is_strange=is_strange,
             client=client_id,
             answer=answer,
             status=response.status_code,

@@ -12,10 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from time import time
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
 
 from tollway.contract.addresses import client_address, counted_address
-from tollway.contract.language import weight_of
+from tollway.contract.language import Phrase, weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
     BodyShare,
@@ -37,6 +38,7 @@ from tollway.telemetry.requests import (
     new_request_id,
     read_client_ids,
 )
+from tollway.web.wording import language_of
 
 # Of larger answers a few are begun at once, and one for each address, so that a stranger who asks
 # for thousands does not take the processor. After one of them the connection ends: a stranger that
@@ -47,12 +49,15 @@ _LARGE_ANSWER_S = 0.03
 # More requests of one address for such answers are refused: each that waits takes memory, and a
 # connection that others may need.
 LARGE_OF_ADDRESS_MAX = 32
-_CROWDED = b"Too many requests from this address at once: retry in a second.\n"
+_CROWDED = Phrase(
+    "Too many requests from this address at once: retry in a second.",
+    "来自此地址的并发请求过多：请稍后重试。",
+)
 _RETRY = (b"retry-after", b"1")
 # Thousands of parameters take as long to read as twenty pages; no address of ours has a hundred, or
 # leads back to one of over 2,000 characters, which may be escaped.
 _QUERY_MAX_BYTES, _PARAMETERS_MAX = 8192, 100
-_TOO_LONG = b"The address is too long, or has too many parameters.\n"
+_TOO_LONG = Phrase("The address is too long, or has too many parameters.", "网址过长，或参数过多。")
 # Unless an answer says otherwise, because it is the same for all.
 _NO_STORE = (b"cache-control", b"no-store")
 
@@ -139,14 +144,14 @@ class Pages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query: bytes = scope["query_string"]
         if len(query) > _QUERY_MAX_BYTES or query.count(b"&") >= _PARAMETERS_MAX:
-            await self._refuse(send, 414, _TOO_LONG)
+            await self._refuse(scope, send, 414, _TOO_LONG)
             return
         address = self._address(scope)
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send, address)
             return
         if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
-            await self._refuse(send, 503, _CROWDED, _RETRY)
+            await self._refuse(scope, send, 503, _CROWDED, _RETRY)
             return
         self._of_address[address] += 1
         try:
@@ -157,10 +162,11 @@ class Pages:
                 del self._of_address[address]
 
     async def _refuse(
-        self, send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]
+        self, scope: Scope, send: Send, status: int, phrase: Phrase, *more: tuple[bytes, bytes]
     ) -> None:
         """With as little work as possible: there may be thousands of them a second. A body is not
         read, so the connection ends."""
+        text = f"{phrase.said(language_of(Request(scope)))}\n".encode()
         headers = [
             _NO_STORE,
             (b"content-type", b"text/plain; charset=utf-8"),
@@ -183,7 +189,7 @@ class Pages:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        context = RequestContext(new_request_id(time()), client)
+        context = RequestContext(new_request_id(time()), client, address)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))

@@ -74,6 +74,13 @@ class Unobtained(Enum):
     )
     FAILED = Fault("server_error", 500, "It was not your fault: try again later.")
     STORE_AWAY = Fault("temporarily_unavailable", 503, "Try again in a moment.")
+    NOT_LOOKED_UP = Fault("temporarily_unavailable", 503, "Too many ask at once: try again soon.")
+
+    @property
+    def is_of_strangers(self) -> bool:
+        """Whether it is found before it is known who asks, or because that is not known, and is no
+        failure of the gateway."""
+        return self.value.status < 500 or self is Unobtained.NOT_LOOKED_UP
 
 
 class UnobtainedError(Exception):

@@ -138,9 +138,11 @@ async def invite(
     day_start_s: int | None = None,
 ) -> Invitation:
     """Adds a person, and makes the link by which they sign in first. One whom a member invites
-    counts in the day that began then."""
+    counts in the day that began then; one whose login is taken too, since that tells of the members
+    of other accounts."""
     name, login = name.strip(), folded_login(login)
-    for what, text, least in (("name", name, 1), ("login", login, _LOGIN_MIN)):
+    # The login first: a name that was not given is the login.
+    for what, text, least in (("login", login, _LOGIN_MIN), ("name", name, 1)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
             raise LedgerError(
                 "The {what} must have {least} to {most} printable characters.",
@@ -149,7 +151,7 @@ async def invite(
                 most=_NAME_MAX,
             )
 
-    async def work(transaction: Transaction) -> Invitation:
+    async def work(transaction: Transaction) -> Invitation | None:
         account_id = None
         if account_wanted is not None:
             found = await find_account(transaction, account_wanted)
@@ -162,7 +164,7 @@ async def invite(
                 await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
         kind = OPERATOR if account_id is None else MEMBER
         if await transaction.fetch_one(BY_LOGIN, of_kind=kind, wanted=login):
-            raise LedgerError("The login {login} is taken: choose another.", login=login)
+            return None
         added = Person(
             runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
         )
@@ -171,7 +173,11 @@ async def invite(
         await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
         return made
 
-    return await database.write(work)
+    made = await database.write(work)
+    if made is None:
+        # Not before: what was counted is committed.
+        raise LedgerError("The login {login} is taken: choose another.", login=login)
+    return made
 
 
 async def new_link(

@@ -19,8 +19,9 @@ _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
 # Where a record has its code, which is 0 if the call succeeded.
 _CODE = 4
-# The reasons that are found before a token is looked up, or by it. All others without an account
-# are failures of the gateway, which known callers meet too.
+# The reasons that are found before a token is looked up, or by it, and that of tokens for which
+# there was no time: any client can invent thousands. All others without an account are failures of
+# the gateway, which known callers meet too.
 _OF_STRANGERS = frozenset(
     each.name
     for each in (
@@ -28,6 +29,7 @@ _OF_STRANGERS = frozenset(
         Reason.PATH_UNKNOWN,
         Reason.METHOD_WRONG,
         Reason.BODY_UNREADABLE,
+        Reason.TIMED_OUT,
     )
 )
 

@@ -83,10 +83,12 @@ def _matching(pattern: re.Pattern[bytes], value: bytes | None) -> str:
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """What is known of a request before it is read: its id, and what the client names it by."""
+    """What is known of a request before it is read: its id, what the client names it by, and the
+    address that it is counted under."""
 
     request_id: str
     client: ClientIds
+    address: str
 
     @property
     def fields(self) -> dict[str, object]:
