@@ -38,7 +38,6 @@ from tollway.telemetry.requests import (
     new_request_id,
     read_client_ids,
 )
-from tollway.web.wording import language_of
 
 # Few larger answers start at once, and one per address, so that a stranger who asks for thousands
 # does not use up the processor. The connection is closed after one: so a stranger that pipelines a
@@ -175,6 +174,9 @@ class Pages:
     ) -> None:
         """As cheap as possible: there may be thousands a second. The body is not read, so the
         connection is closed."""
+        # Loaded with the pages, which most gateways need later than calls.
+        from tollway.web.wording import language_of  # noqa: PLC0415
+
         text = f"{phrase.said(language_of(Request(scope)))}\n".encode()
         headers = [
             _NO_STORE,
