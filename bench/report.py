@@ -127,7 +127,8 @@ def _goal(title: str, goal: float, rate: Ratio | None, cpu: Ratio | None) -> str
 def connections_table(found: Results, contestant: str) -> list[list[str]]:
     """Calls a second, p50 and p99 of one server, for each number of connections."""
     counts = sorted({count for row in found.rows for count in row.by_connections})
-    rows = [["calls/s, p50/p99 ms", *(f"{count} connections" for count in counts)]]
+    heads = (f"{count} connection{'s' * (count != 1)}" for count in counts)
+    rows = [["calls/s, p50/p99 ms", *heads]]
     for scenario, title in found.scenarios.items():
         row = found.find(scenario, contestant)
         cells = []

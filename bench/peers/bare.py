@@ -1,5 +1,4 @@
-"""The bare server: the gateway's own HTTP server, with the same options, that only sends bytes
-which it has in memory.
+"""The gateway's own HTTP server, with the same options, that sends bytes from its memory.
 
 Leaves out everything but HTTP: the body is not read, and no token, limit, data or charge is looked
 at. So the ratio of a paid call to it is the price of all of that. It is an ASGI application as the

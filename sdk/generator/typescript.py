@@ -190,13 +190,15 @@ def _endpoint(each: Described) -> str:
 def _constant(each: Described) -> str:
     it = each.operation
     repeats = needs = ""
+    called_as = _camel(each.method)
     if required := [one.name for one in each.parameters if one.required]:
         needs = _wrapped_list("needs", required)
     if isinstance(it, AccountOperation):
         repeats = f'  repeats: "{"always" if it.method == "GET" else "unsent"}",\n'
+        called_as = f"account.{called_as}"
     return (
         f"const {it.name.upper()}: Operation = {{\n"
-        f'  name: "{it.charged_as}",\n  method: "{it.method}",\n'
+        f'  name: "{it.charged_as}",\n  calledAs: "{called_as}",\n  method: "{it.method}",\n'
         f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n{repeats}{needs}}};\n'
     )
 
@@ -222,7 +224,7 @@ def _request_type(each: Described, *, is_loop: bool = False) -> str:
     lines = [f"\nexport interface {_type_name(each, is_loop=is_loop)} {{\n"]
     for one in parameters:
         text = f"{one.meaning.rstrip('.')}. Send {one.expected}."
-        lines += _comment(textwrap.wrap(text, 92), "  ")
+        lines += _comment(textwrap.wrap(text, 92, break_on_hyphens=False), "  ")
         lines.append(f"  {one.name}{'' if one.required else '?'}: {_SENT[one.kind]};\n")
     return "".join([*lines, "}\n"])
 
@@ -250,14 +252,14 @@ def _method(each: Described) -> str:
 
 def _loop(each: Described) -> str:
     assert each.loop is not None
-    name = each.operation.name.upper()
+    name, method = each.operation.name.upper(), _camel(each.loop.method)
     return "".join(
         [
             *_comment(textwrap.wrap(f"{each.title}: {_LOOP_NOTE}", 90), "  "),
-            f"  {_camel(each.loop.method)}(\n    filter: {_type_name(each, is_loop=True)},\n"
+            f"  {method}(\n    filter: {_type_name(each, is_loop=True)},\n"
             "    options?: LoopOptions,\n"
             f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
-            f"    const ask = this.pages<{each.payload}>({name}, filter, options);\n"
+            f'    const ask = this.pages<{each.payload}>({name}, "{method}", filter, options);\n'
             f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
         ]
     )

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import typer  # noqa: E402
 from typer.main import get_command  # noqa: E402
 
 from tollway.cli.main import app  # noqa: E402
+from tollway.cli.usage import usage_sentence  # noqa: E402
 
 signal.signal(signal.SIGINT, _interrupt)
 
@@ -26,11 +26,11 @@ _INTERRUPTED = 130
 _ADVICE = {
     errno.EACCES: " Change its rights or those of its folder, or run this as another user.",
     errno.EROFS: " Choose a place that can be written to.",
+    errno.ENOENT: " Check its name.",
+    errno.EISDIR: " Name a file.",
+    errno.ENAMETOOLONG: " Choose a shorter name.",
     errno.ENOSPC: " Free some space on this disk.",
 }
-
-# What the parser of values says of its own work, and not of the value.
-_PARSERS_OWN = re.compile(r"Value error, |, unable to parse string as an? \w+")
 
 
 @cache
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = _command()(arguments, standalone_mode=False, prog_name="tollway")
         sys.stdout.flush()
     except typer.TyperException as error:
-        _end(_usage_sentence(error), error.exit_code)
+        _end(usage_sentence(error), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         status = _INTERRUPTED
     except BrokenPipeError:
@@ -94,19 +94,12 @@ def _sentence(error: Exception) -> str:
     return str(error)
 
 
-def _usage_sentence(error: typer.TyperException) -> str:
-    """What is wrong with a command line, and where its help is."""
-    message = _PARSERS_OWN.sub("", error.format_message())
-    context = getattr(error, "ctx", None)
-    if not message or context is None or message.endswith("?"):
-        # One that ends so already says what may have been meant.
-        return message
-    return f"{message.rstrip('.')}: see `{context.command_path} --help`."
-
-
 def _end(sentence: str, status: int) -> NoReturn:
     if sentence:
-        typer.echo(sentence, err=True)
+        # Imported here: without an error, what prints tables need not be loaded.
+        from tollway.cli.output import printable  # noqa: PLC0415
+
+        typer.echo(printable(sentence), err=True)
     sys.exit(status)
 
 

@@ -28,6 +28,7 @@ from tollway.carriers.connectors.cainiao_link import (
     read_answer,
 )
 from tollway.carriers.connectors.connector import (
+    AnswerUnusableError,
     Cancelled,
     Declined,
     Issued,
@@ -224,6 +225,10 @@ def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.M
         b"null",
         b"[1]",
         b"{}",
+        b'{"success": null}',
+        b'{"success": 1}',
+        b'{"success": "1"}',
+        b"<r><success/></r>",
         b"<response>",
         b'<!DOCTYPE r [<!ENTITY a "b">]><r><success>true</success></r>',
         b"<r>" * 40 + b"</r>" * 40,
@@ -235,6 +240,22 @@ def test_branches_of_another_form_are_none(listed: object, monkeypatch: pytest.M
 def test_an_answer_of_another_form_is_no_answer(body: bytes) -> None:
     with pytest.raises(OutcomeUnknownError):
         read_answer(body)
+
+
+@without_store
+def test_a_refusal_that_has_a_number_all_the_same_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order = new_order()
+    given = {"objectId": order.ref.task_id, "waybillCode": "YT0000000000001"}
+
+    async def exchange(*_: object) -> bytes:
+        answer = {"success": "false", "waybillCloudPrintResponseList": [given]}
+        return json.dumps(answer).encode()
+
+    monkeypatch.setattr(cainiao_link, "exchange", exchange)
+    with pytest.raises(AnswerUnusableError):
+        ask(opened("https://link.example/"), lambda to: to.issue(order))
 
 
 def connected(store: Store, link: FakeLink) -> str:

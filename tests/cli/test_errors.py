@@ -59,7 +59,10 @@ WRONG_WISHES = (
     ("import product-figures .", "is neither .csv"),
     ("backup ledger.db", "ledger.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
-    ("restore nothing.db", "There is no file nothing.db"),
+    ("operator invite me", "The login must have 3 to 100 printable characters"),
+    (f"operator invite {'x' * 101}", "The login must have 3 to 100 printable characters"),
+    ("waybill label SF1 --out a.pdf --font other.db", "name a .ttf, .otf or .ttc file"),
+    ("restore nothing.db", "There is no file nothing.db: name the one that `tollway backup` made"),
     ("restore ledger.db", "ledger.db is the database itself"),
     ("restore other.db", "ledger.db exists already: name another database, or add --replace"),
     ("restore other.db --database sqlite:///none/b.db", "folder of none/b.db does not exist"),
@@ -85,34 +88,11 @@ def test_a_wish_that_cannot_be_granted_says_why(
     assert sorted(workplace.iterdir()) == before
 
 
-WRONG_USAGE = (
-    ("--nothing", "No such option: --nothing"),
-    ("accont", "Did you mean 'account'"),
-    ("credit add acme", "Missing argument 'AMOUNT': see `tollway credit add --help`"),
-    ("credit add acme ten", "'AMOUNT': Input should be a valid integer: see"),
-    ("second-factor reset person wang", "'WHO': 'person' is not one of 'operator', 'member', 'ow"),
-    ("credit add acme 1 --nothing", "No such option: --nothing"),
-    ("credit add acme 1 --operation orders", "No such option: --operation"),
-    ("credit add acme 1 --call orders", "(Possible options: --calls)"),
-    ("credit add acme -1 --nothing", "--nothing"),
-    ("permission add acme product_analysis --rate 0", "--rate"),
-    ("permission add acme product_analysis --price -1", "--price"),
-    ("price set product_analysis 99999999999999999999", "PRICE"),
-    ("price set product_analysis -1", "greater than or equal to 0"),
-    ("token issue acme --expires-days 0", "--expires-days"),
-    ("ledger show", "either an account or, with --request, one call"),
-    ("ledger show acme --request 1", "either an account or, with --request, one call"),
-    ("ledger show --request 1 --unit credits", "--unit goes with an account"),
-    ("ledger show acme --limit 0", "--limit"),
-    ("reconcile --carrier YTO", "--carrier goes with --decide"),
-    ("carrier routes YTO --replace", "--replace and --rejects go with a FILE"),
-    ("mcp http://127.0.0.1:1 --database sqlite:///a.db", "No such option: --database"),
-)
-
-
-@pytest.mark.parametrize(("line", "part"), WRONG_USAGE)
-def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) -> None:
-    assert_one_sentence(tollway(*line.split()), 2, part)
+def test_a_rejected_record_that_is_not_there_says_where_they_are_listed(
+    tollway: Command, ledger_store: Store
+) -> None:
+    answer = tollway("intake", "rejected", "replay", "r1")
+    assert_one_sentence(answer, 1, "no rejected record r1: `tollway intake rejected list` shows")
 
 
 @pytest.mark.sqlite
@@ -143,7 +123,6 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
         ("host=127.0.0.1 password=hush", "this one with something else"),
         ("sqlite:///", "names no file"),
         ("sqlite:///:memory:", "is stored in a file: write sqlite:///FILE"),
-        ("", "database"),
     ):
         answer = tollway("account", "list", "--database", url)
         assert_one_sentence(answer, 1, part)

@@ -107,8 +107,8 @@ def test_a_call_is_refunded_once_and_its_receipt_says_so(
     assert tollway("audit").status == 0
     for arguments, problem in (
         ((*refund, "r1"), "Request r1 was refunded already."),
-        ((*refund, "r9"), "was charged no calls:product_analysis for request r9."),
-        (("credit", "add", "acme", "1", "--refund", "r0"), "charged no credits for request r0."),
+        ((*refund, "r9"), "product_analysis for request r9: `tollway receipt r9` shows"),
+        (("credit", "add", "acme", "1", "--refund", "r0"), "add --calls product_analysis to"),
         (("credit", "add", "acme", "2", *refund[4:], "r0"), "a refund is 1 to 1."),
         (("credit", "add", "acme", "-1", *refund[4:], "r0"), "a refund is 1 to 1."),
     ):

@@ -91,6 +91,8 @@ def test_the_version_loads_no_command_and_no_library_but_the_parser() -> None:
     assert {each for each in loaded if each.startswith("tollway.cli.")} == {
         "tollway.cli.lazy",
         "tollway.cli.main",
+        "tollway.cli.usage",
+        "tollway.cli.values",
     }
 
 

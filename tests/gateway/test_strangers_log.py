@@ -4,15 +4,19 @@ others are counted. Those of known accounts all have theirs."""
 import json
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
+from tests.support.postgresql import locked
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
@@ -80,6 +84,54 @@ def _counted(gateway: Gateway) -> int:
     return len(lines) + sum(int(each["message"].split()[0]) for each in _left_out(gateway))
 
 
+def _invented_client() -> dict[str, str]:
+    return {
+        "grant_type": GRANT_TYPE,
+        "client_id": RUNTIME.new_id("cli_"),
+        "client_secret": mint(SECRET, secrets.choice),
+    }
+
+
+def _invented(path: str) -> dict[str, Any]:
+    """What must be looked up before it is refused."""
+    if path == ANALYSIS:
+        return {"headers": {"Authorization": f"Bearer {mint('live', secrets.choice)}"}}
+    if path == TOKEN_PATH:
+        return {"data": _invented_client()}
+    signed = {"webhook-source": "unknown", "webhook-id": "1", "webhook-signature": "v1,eA=="}
+    return {"headers": {**signed, "webhook-timestamp": str(int(time.time()))}, "content": b"{}"}
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [(ANALYSIS, "token"), (TOKEN_PATH, "client"), ("/push/orders", "push_source")],
+)
+def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
+    served: Gateway, path: str, table: str
+) -> None:
+    method = "GET" if path == ANALYSIS else "POST"
+    limits = httpx.Limits(max_connections=None)
+    with (
+        httpx.Client(base_url=served.base_url, timeout=60, limits=limits) as client,
+        ThreadPoolExecutor(FAILURES) as pool,
+    ):
+        with locked(served.store.url, table, mode="ACCESS EXCLUSIVE"):
+            sent = [
+                pool.submit(client.request, method, path, **_invented(path))
+                for _ in range(FAILURES)
+            ]
+            # The others are being looked up.
+            late = eventually(
+                lambda: [each.result() for each in sent if each.done()],
+                lambda found: len(found) >= FAILURES - 2,
+            )
+        assert {each.status_code for each in late} == {200 if path == ANALYSIS else 503}
+        wait(sent)
+    eventually(lambda: _counted(served), lambda number: number == FAILURES)
+    assert len([each for each in _lines(served) if each.get("request_id")]) < FAILURES - 2
+
+
 @pytest.mark.sqlite
 def test_every_failure_of_a_known_account_is_logged(served: Gateway) -> None:
     caller = new_caller(served.store, rate_limit=1000)
@@ -98,11 +150,7 @@ def test_failures_of_the_gateway_are_none_of_strangers(own_store: Store) -> None
     own_store.url = wire.url
     gateway = Gateway(own_store)
     own_store.url = direct
-    form = {
-        "grant_type": GRANT_TYPE,
-        "client_id": RUNTIME.new_id("cli_"),
-        "client_secret": mint(SECRET, secrets.choice),
-    }
+    form = _invented_client()
     wire.close()
     for _ in range(FAILURES):
         assert gateway.get(token=caller.token).code == 202

@@ -247,31 +247,33 @@ def test_a_function_that_does_it_wrong_turns_the_check_red(
 
 
 class CutOff:
-    """A database that cannot be reached after the first statement."""
+    """A database that fails after the first statement."""
 
-    def __init__(self, inner: Database) -> None:
+    def __init__(self, inner: Database, error: Exception) -> None:
         self._inner = inner
+        self._error = error
         self._times = count(1)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         if next(self._times) > 1:
-            raise StoreUnavailableError("cut off")
+            raise self._error
         return await self._inner.write_statement(query, **values)
 
 
-def test_what_was_committed_before_the_database_went_away_has_not_failed(store: Store) -> None:
+@pytest.mark.parametrize(
+    "error", [StoreUnavailableError("cut off"), RuntimeError("can't start new thread")]
+)
+def test_what_was_committed_before_the_rest_failed_has_not_failed(
+    store: Store, error: Exception
+) -> None:
     """A key that occurs twice splits a batch into two statements."""
     name = f"cut off {next(_runs)}"
     spec = ChargeSpec(name, "credits", 0, "k1", None)
     charges = [charge_of(spec, name, f"{name}.{number}") for number in range(3)]
     results = store.do(
-        lambda database: post_waiting_for_locks(CutOff(database), charges)  # type: ignore[arg-type]
+        lambda database: post_waiting_for_locks(CutOff(database, error), charges)  # type: ignore[arg-type]
     )
-    assert [type(results.get(position)) for position in range(3)] == [
-        type(None),
-        StoreUnavailableError,
-        StoreUnavailableError,
-    ]
+    assert [results.get(position) for position in range(3)] == [None, error, error]
     kept = store.run(f"SELECT request_id FROM idempotency_key WHERE account_id = '{name}'")
     assert kept == [(f"{name}.0",)]
 

@@ -38,6 +38,7 @@ class SlowDirectory:
 
     async def caller(self, hashed: bytes) -> Caller:
         self.looked_up.append(hashed)
+        await asyncio.sleep(0)
         return Caller("tok_x", "acc_x", False, None, {})
 
 
@@ -50,9 +51,9 @@ def new_token() -> str:
     return mint("live", secrets.choice)
 
 
-async def enter(stage: Authenticate, token: str) -> Call:
+async def enter(stage: Authenticate, token: str, address: str = "192.0.2.1") -> Call:
     headers = {b"authorization": b"Bearer " + token.encode()}
-    call = Call("", "POST", COUPON_CLAIMS.path, b"", headers, NO_BODY, 0.0)
+    call = Call("", "POST", COUPON_CLAIMS.path, b"", headers, NO_BODY, 0.0, (address, 9))
     waiting = stage(call)
     assert waiting is not None
     await waiting
@@ -88,3 +89,15 @@ def test_the_headers_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch)
 
     asyncio.run(work())
     assert kept == [1, 2, 3, 1, 2, 3, 1]
+
+
+def test_a_new_caller_waits_for_no_crowd_of_tokens_from_another_address() -> None:
+    directory, token = SlowDirectory(), new_token()
+    stage = stage_of(directory)
+
+    async def work() -> None:
+        crowd = (enter(stage, new_token(), f"2001:db8::{number:x}") for number in range(100))
+        await asyncio.gather(*crowd, enter(stage, token))
+
+    asyncio.run(work())
+    assert directory.looked_up.index(token_hash(token)) < 5

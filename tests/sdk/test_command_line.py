@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import stat
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -94,17 +95,25 @@ def test_options_may_be_written_with_dashes(signed_in: Caller, capsys: Any) -> N
     main(["download", "orders", "all.jsonl", f"--owner_id={SHOP.id}", *window, "--dry_run"])
     assert capsys.readouterr().out == dashed
     assert dashed == "It would cost 1 credit; 1,000 left.\n"
-    main(["orders", "--owner", SHOP.id, "--page-size=1"])
-    assert len(json.loads(capsys.readouterr().out)["content"]) == 1
+    for size in ("--page-size=1", "--page_size=1", "--pageSize=1", "--page-s=1", "--page_s=1"):
+        main(["orders", "--owner", SHOP.id, size])
+        assert len(json.loads(capsys.readouterr().out)["content"]) == 1
 
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("orders", "required: --owner_id"),
-        ("orders --owner-id=1 --page-sizes=1", "unrecognized arguments: --page-sizes=1"),
-        ("orders --owner-id", "argument --owner_id: expected one argument"),
+        ("orders", "required: --owner-id\n"),
+        ("orders --owner-id=1 --page-sizes=1", "no option --page-sizes: did you mean --page-size?"),
+        ("orders --owner_id=1 --nothing=1", "error: there is no option --nothing\n"),
+        ("orders --owner-id=1 --remark-t=1", "could match --remark-tag, --remark-tag-name\n"),
+        ("orders --owner-id=1 --remark_t=1", "could match --remark-tag, --remark-tag-name\n"),
+        ("orders --owner-id", "argument --owner-id: expected one argument"),
+        ("orders --owner-id=1 more", "tollway-call orders: error: nothing is expected at more\n"),
+        ("ordrs", "there is no command ordrs: did you mean orders?"),
+        ("export claim", "there is no command claim: did you mean claims?"),
+        ("balance --watch soon", "argument --watch: a number of seconds is expected, not soon"),
     ],
 )
 def test_what_an_option_lacks_is_said_by_its_name(line: str, sentence: str, capsys: Any) -> None:
@@ -278,8 +287,9 @@ def test_the_help_explains_each_parameter(command: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     printed = " ".join(capsys.readouterr().out.split())
-    assert "--owner_id TEXT Shop owner id. Send a text" in printed
+    assert "--owner-id TEXT Shop owner id. Send a text" in printed
     assert printed.count("Shop owner id.") == 1
+    assert not re.search(r"--\w*[A-Z_]", printed)
 
 
 @pytest.mark.sqlite

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import column, func, literal, select
 
 from tests.support.stores import Store
-from tollway.store.concurrency import BoundedSlots, NextFlights
+from tollway.store.concurrency import BoundedSlots, NextFlights, TurnSlots
 from tollway.store.database import StoreBusyError, StoreUnavailableError
 from tollway.store.query import Query
 from tollway.store.sqlite.database import SqliteDatabase
@@ -53,6 +53,49 @@ def test_no_slot_in_time_fails_and_leaves_nothing_behind() -> None:
                         raise AssertionError("there was no place")
         async with places.taken(0, by="a"), places.taken(0, by="b"):
             pass
+
+    asyncio.run(work())
+
+
+def test_users_of_slots_take_turns() -> None:
+    async def work() -> list[str]:
+        slots, had = TurnSlots(1, "full"), []
+
+        async def use(user: str) -> None:
+            await slots.take(None, user)
+            had.append(user)
+            await asyncio.sleep(0)
+            slots.leave()
+
+        await asyncio.gather(*map(use, "aaaabbc"))
+        return had
+
+    # One is had at once; from then on all wait.
+    assert asyncio.run(work()) == list("aabcaba")
+
+
+def test_a_slot_that_is_not_waited_for_any_more_is_given_to_the_next() -> None:
+    async def work() -> None:
+        slots = TurnSlots(1, "full")
+        await slots.take(None, "a")
+        with pytest.raises(StoreBusyError, match="full"):
+            await slots.take(0.01, "b")
+        first, second = (asyncio.create_task(slots.take(None, each)) for each in "bc")
+        await asyncio.sleep(0)
+        # It goes before the slot is given to it, and does not know of it yet.
+        first.cancel()
+        slots.leave()
+        await second
+        third, fourth = (asyncio.create_task(slots.take(None, each)) for each in "bc")
+        await asyncio.sleep(0)
+        # It goes when the slot has been given to it.
+        slots.leave()
+        third.cancel()
+        await fourth
+        slots.leave()
+        await slots.take(0, "a")
+        results = await asyncio.gather(first, third, return_exceptions=True)
+        assert [type(each) for each in results] == [asyncio.CancelledError] * 2
 
     asyncio.run(work())
 

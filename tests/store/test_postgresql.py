@@ -23,6 +23,9 @@ pytestmark = pytest.mark.postgresql
 
 SLEEP = Query(select(func.pg_sleep(30)))
 CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout")
+KNOWN = "SELECT 1 FROM pg_settings WHERE name = '{}'"
+PAST_THE_LIMIT = Query(select(func.pg_sleep(0.6)))
 NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
 
 
@@ -219,6 +222,32 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
         asyncio.run(work())
     finally:
         pair.remove()
+
+
+@pytest.mark.parametrize("call_timeout_s", [None, 30])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_no_limit_of_the_servers_own_ends_a_transaction(
+    limit: str, call_timeout_s: float | None
+) -> None:
+    url = new_database()
+    if not run_on(url, KNOWN.format(limit)):
+        pytest.skip(f"this server has no {limit}")
+    run_on(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET {limit} = '300ms'")
+
+    async def work() -> None:
+        database = opened(url, call_timeout_s)
+
+        async def take_time(transaction: Transaction) -> None:
+            await add(transaction)
+            await transaction.fetch_all(PAST_THE_LIMIT)
+            await asyncio.sleep(0.6)  # As work does that reads a file.
+            await add(transaction, "b")
+
+        await database.write(take_time)
+        assert await count(database) == 2
+        await database.close()
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize(

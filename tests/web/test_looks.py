@@ -45,8 +45,8 @@ _SHOW_AND_JUDGE = f"""async ([url, shown, looks]) => {{
 }}"""
 
 # Of phones, a tablet, half of a screen, and screens up to a large one; the first is what WCAG asks
-# for, and the fourth is the first at which tables are no cards.
-_WIDTHS = (320, 375, 768, 901, 1024, 1200, 1366, 1440)
+# for, the fourth is the first at which tables are no cards, and the fifth the first with the rail.
+_WIDTHS = (320, 375, 768, 901, 1001, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
 # and as if everything had happened a while ago, which is the longest that a table says of a time,
 # and every charge had been large.
@@ -55,7 +55,7 @@ _TOO_WIDE = """() => {
   for (const each of document.querySelectorAll('td.time > [title^="2"]'))
     each.textContent = "59 min ago";
   for (const each of document.querySelectorAll('table.log td.number:not(:empty)'))
-    each.textContent = "1,000 credits";
+    each.textContent = "1,000,000 credits";
   return [document.documentElement, ...document.querySelectorAll(".card")]
     .filter(each => each.scrollWidth > each.clientWidth + 1)
     .map(each => `${each.tagName} ${each.className} ${each.scrollWidth - each.clientWidth} px`);
@@ -279,6 +279,21 @@ def test_a_large_figure_is_on_one_line(
         f"widths => ({_AT_WIDTHS})(widths, document => [{lines}, ({_TOO_WIDE})()])", _WIDTHS
     )
     assert dict(zip(_WIDTHS, found, strict=True)) == {width: [[1] * 6, []] for width in _WIDTHS}
+
+
+def test_names_of_people_are_not_broken_beside_the_rail(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    runtime = Runtime(by="root@gate")
+    change = {"name": "a change of many words " * 6}
+    aside(lambda: store.do(lambda db: note_act(db, runtime, "source set", "source a", change)))
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto("/operator/trail")
+    lines = "each => each.getClientRects().length"
+    for width in _WIDTHS[3:]:
+        page.set_viewport_size({"width": width, "height": 844})
+        name = page.get_by_role("link", name="root@gate", exact=True).first
+        assert name.evaluate(lines) == 1, width
 
 
 def test_the_bar_is_whole_when_text_is_twice_as_large(

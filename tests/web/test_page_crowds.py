@@ -34,6 +34,7 @@ from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyChecksError, Visit
+from tollway.web.wording import LANGUAGE_COOKIE
 
 T = TypeVar("T")
 SIGN_IN = "/owner/sign-in"
@@ -133,6 +134,33 @@ def test_between_pages_it_is_the_turn_of_calls(own: Store) -> None:
     assert own.do(work) <= 2, "pages in one turn of the event loop"
 
 
+@pytest.mark.sqlite
+def test_readers_at_other_addresses_wait_for_no_crowd(own: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        web, made = Web(Sessions(database, OWNERS, bytes(32), is_secure=False), ZoneInfo("UTC")), []
+
+        async def page(request: Request, _: Visit[Owner]) -> Response:
+            assert request.client is not None
+            async with web.aside():
+                await asyncio.sleep(0)
+            made.append(request.client.host)
+            return Response()
+
+        answer = web.endpoint(page)
+        crowd = [f"2001:db8::{number:x}" for number in range(PAGES)]
+        asked = [
+            asyncio.ensure_future(answer(Request({**SCOPE, "client": (address, 9)})))
+            for address in (*crowd, "192.0.2.1")
+        ]
+        await asyncio.gather(*asked)
+        return made
+
+    made = own.do(work)
+    assert len(made) == PAGES + 1
+    # Two have begun before it came, and of the crowd, those and one more may have a turn.
+    assert made.index("192.0.2.1") <= 6
+
+
 class _Beside:
     """Takes the place of the threads, and counts what runs there at once."""
 
@@ -223,5 +251,12 @@ def test_an_address_of_thousands_of_parameters_is_refused_before_they_are_read(
         assert (refused.status_code, refused.headers["cache-control"]) == (414, "no-store")
         assert refused.headers["x-request-id"]
         assert refused.headers["connection"] == "close"
+    for asked, said in (
+        ({}, "The address is too long"),
+        ({"Accept-Language": "zh-CN"}, "网址过长"),
+        ({"Accept-Language": "zh-CN", "Cookie": f"{LANGUAGE_COOKIE}=en"}, "The address is too"),
+    ):
+        refused = gateway.client.get(f"{path}?{query}", headers={**headers, **asked})
+        assert refused.text.startswith(said)
     usual = gateway.client.get(f"{path}?{'a=%41&' * 20}", headers=headers)
     assert usual.status_code in (200, 404)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 from tollway_client import __version__
-from tollway_client._options import Parser, add_options
+from tollway_client._options import Parser, add_options, seconds
 from tollway_client.client import Client
 from tollway_client.errors import (
     NotAuthorizedError,
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "tollway-call",
         description="Call a Tollway gateway.",
         epilog="Begin with: tollway-call sign-in https://gateway.example. "
-        "What a command takes: tollway-call COMMAND --help. Options may have dashes: --owner-id.",
+        "What a command takes: tollway-call COMMAND --help.",
     )
     parser.add_argument("--version", action="version", version=f"tollway-call {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -89,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         help="remember a gateway and a token",
         description="Asks for a token, or reads it from standard input, and remembers it.",
     )
-    sign_in.add_argument("url", help="where the gateway is, such as https://gateway.example")
+    sign_in.add_argument(
+        "url", metavar="URL", help="where the gateway is, such as https://gateway.example"
+    )
     sign_in.set_defaults(run=_sign_in)
     commands.add_parser("sign-out", help="forget them").set_defaults(run=_sign_out)
     for name in _OPERATIONS:
@@ -97,17 +99,26 @@ def _parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_download(commands)
     label = commands.add_parser("label", help="save the labels of waybills, free of charge")
-    label.add_argument("file", type=Path, help="a file that ends in .pdf, .png or .zpl")
     label.add_argument(
-        "object_id", nargs="+", help="the objectId of a waybill; several make one PDF"
+        "file", type=Path, metavar="FILE", help="a file that ends in .pdf, .png or .zpl"
+    )
+    label.add_argument(
+        "object_id",
+        nargs="+",
+        metavar="OBJECT_ID",
+        help="the objectId of a waybill; several make one PDF",
     )
     _add_replace(label)
     label.set_defaults(run=_label)
     balance = commands.add_parser("balance", help="what is left, and what calls cost")
-    balance.add_argument("--watch", type=float, metavar="SECONDS", help="print it again and again")
+    balance.add_argument(
+        "--watch", type=seconds, metavar="SECONDS", help="print it again and again"
+    )
     balance.set_defaults(run=_balance)
     receipt = commands.add_parser("receipt", help="what one call cost, and why")
-    receipt.add_argument("request_id", help="the X-Request-Id of the call's answer")
+    receipt.add_argument(
+        "request_id", metavar="REQUEST_ID", help="the X-Request-Id of the call's answer"
+    )
     receipt.set_defaults(run=_receipt)
     return parser
 
@@ -126,7 +137,9 @@ def _add_export(commands: Any) -> None:
     for name, (method, kind) in _LISTS.items():
         one = lists.add_parser(name, help=f"all {name}, each once, also while others arrive")
         kinds = ", ".join(KINDS)
-        one.add_argument("file", type=Path, help=f"a file that ends in one of {kinds}")
+        one.add_argument(
+            "file", type=Path, metavar="FILE", help=f"a file that ends in one of {kinds}"
+        )
         _add_replace(one)
         add_options(one, getattr(Client, method))
         one.set_defaults(run=lambda given, of=(method, kind): _export(given, *of))
@@ -139,7 +152,7 @@ def _add_download(commands: Any) -> None:
     lists = parser.add_subparsers(required=True, metavar="LIST")
     for name, (method, _, _) in _EXPORTS.items():
         one = lists.add_parser(name, help=f"all {name} of a window, paid by started hundreds")
-        one.add_argument("file", type=Path, help="a file that ends in .jsonl")
+        one.add_argument("file", type=Path, metavar="FILE", help="a file that ends in .jsonl")
         one.add_argument("--dry-run", action="store_true", help="only print what it would cost")
         _add_replace(one)
         add_options(one, getattr(Client, method))

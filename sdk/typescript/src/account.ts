@@ -37,6 +37,7 @@ type Call = <P>(
 
 const ACCOUNT_BALANCE: Operation = {
   name: "account_balance",
+  calledAs: "account.balance",
   method: "GET",
   path: "/account/v1/balance",
   encoding: "query",
@@ -44,6 +45,7 @@ const ACCOUNT_BALANCE: Operation = {
 };
 const ACCOUNT_LIMITS: Operation = {
   name: "account_limits",
+  calledAs: "account.limits",
   method: "GET",
   path: "/account/v1/limits",
   encoding: "query",
@@ -51,6 +53,7 @@ const ACCOUNT_LIMITS: Operation = {
 };
 const ACCOUNT_USAGE: Operation = {
   name: "account_usage",
+  calledAs: "account.usage",
   method: "GET",
   path: "/account/v1/usage",
   encoding: "query",
@@ -59,6 +62,7 @@ const ACCOUNT_USAGE: Operation = {
 };
 const ACCOUNT_ENTRIES: Operation = {
   name: "account_entries",
+  calledAs: "account.entries",
   method: "GET",
   path: "/account/v1/entries",
   encoding: "query",
@@ -66,6 +70,7 @@ const ACCOUNT_ENTRIES: Operation = {
 };
 const ACCOUNT_REQUESTS: Operation = {
   name: "account_requests",
+  calledAs: "account.requests",
   method: "GET",
   path: "/account/v1/requests",
   encoding: "query",
@@ -73,6 +78,7 @@ const ACCOUNT_REQUESTS: Operation = {
 };
 const ACCOUNT_RECEIPT: Operation = {
   name: "account_receipt",
+  calledAs: "account.receipt",
   method: "GET",
   path: "/account/v1/receipt",
   encoding: "query",
@@ -81,6 +87,7 @@ const ACCOUNT_RECEIPT: Operation = {
 };
 const ACCOUNT_TOKENS: Operation = {
   name: "account_tokens",
+  calledAs: "account.tokens",
   method: "GET",
   path: "/account/v1/tokens",
   encoding: "query",
@@ -88,6 +95,7 @@ const ACCOUNT_TOKENS: Operation = {
 };
 const ACCOUNT_TOKENS_MAKE: Operation = {
   name: "account_tokens_make",
+  calledAs: "account.tokensMake",
   method: "POST",
   path: "/account/v1/tokens/make",
   encoding: "json",
@@ -96,6 +104,7 @@ const ACCOUNT_TOKENS_MAKE: Operation = {
 };
 const ACCOUNT_TOKENS_ROTATE: Operation = {
   name: "account_tokens_rotate",
+  calledAs: "account.tokensRotate",
   method: "POST",
   path: "/account/v1/tokens/rotate",
   encoding: "json",
@@ -104,6 +113,7 @@ const ACCOUNT_TOKENS_ROTATE: Operation = {
 };
 const ACCOUNT_TOKENS_REVOKE: Operation = {
   name: "account_tokens_revoke",
+  calledAs: "account.tokensRevoke",
   method: "POST",
   path: "/account/v1/tokens/revoke",
   encoding: "json",
@@ -112,6 +122,7 @@ const ACCOUNT_TOKENS_REVOKE: Operation = {
 };
 const ACCOUNT_CONSENTS: Operation = {
   name: "account_consents",
+  calledAs: "account.consents",
   method: "GET",
   path: "/account/v1/consents",
   encoding: "query",
@@ -119,6 +130,7 @@ const ACCOUNT_CONSENTS: Operation = {
 };
 const ACCOUNT_CONSENTS_LINK: Operation = {
   name: "account_consents_link",
+  calledAs: "account.consentsLink",
   method: "POST",
   path: "/account/v1/consents/link",
   encoding: "json",
@@ -127,6 +139,7 @@ const ACCOUNT_CONSENTS_LINK: Operation = {
 };
 const ACCOUNT_WAYBILLS: Operation = {
   name: "account_waybills",
+  calledAs: "account.waybills",
   method: "GET",
   path: "/account/v1/waybills",
   encoding: "query",
@@ -135,6 +148,7 @@ const ACCOUNT_WAYBILLS: Operation = {
 };
 const ACCOUNT_WAYBILLS_LABEL: Operation = {
   name: "account_waybills_label",
+  calledAs: "account.waybillsLabel",
   method: "GET",
   path: "/account/v1/waybills/label",
   encoding: "query",
@@ -143,6 +157,7 @@ const ACCOUNT_WAYBILLS_LABEL: Operation = {
 };
 const ACCOUNT_WAYBILLS_LABELS: Operation = {
   name: "account_waybills_labels",
+  calledAs: "account.waybillsLabels",
   method: "POST",
   path: "/account/v1/waybills/labels",
   encoding: "json",
@@ -151,6 +166,7 @@ const ACCOUNT_WAYBILLS_LABELS: Operation = {
 };
 const ACCOUNT_WAYBILLS_CANCEL: Operation = {
   name: "account_waybills_cancel",
+  calledAs: "account.waybillsCancel",
   method: "POST",
   path: "/account/v1/waybills/cancel",
   encoding: "json",
@@ -159,6 +175,7 @@ const ACCOUNT_WAYBILLS_CANCEL: Operation = {
 };
 const ACCOUNT_WAYBILLS_RECEIVER: Operation = {
   name: "account_waybills_receiver",
+  calledAs: "account.waybillsReceiver",
   method: "POST",
   path: "/account/v1/waybills/receiver",
   encoding: "json",
@@ -175,6 +192,7 @@ const ACCOUNT_WAYBILLS_RECEIVER: Operation = {
 };
 const ACCOUNT_WEBHOOKS: Operation = {
   name: "account_webhooks",
+  calledAs: "account.webhooks",
   method: "GET",
   path: "/account/v1/webhooks",
   encoding: "query",
@@ -182,6 +200,7 @@ const ACCOUNT_WEBHOOKS: Operation = {
 };
 const ACCOUNT_WEBHOOKS_MAKE: Operation = {
   name: "account_webhooks_make",
+  calledAs: "account.webhooksMake",
   method: "POST",
   path: "/account/v1/webhooks/make",
   encoding: "json",
@@ -190,6 +209,7 @@ const ACCOUNT_WEBHOOKS_MAKE: Operation = {
 };
 const ACCOUNT_WEBHOOKS_ROTATE: Operation = {
   name: "account_webhooks_rotate",
+  calledAs: "account.webhooksRotate",
   method: "POST",
   path: "/account/v1/webhooks/rotate",
   encoding: "json",
@@ -198,6 +218,7 @@ const ACCOUNT_WEBHOOKS_ROTATE: Operation = {
 };
 const ACCOUNT_WEBHOOKS_END: Operation = {
   name: "account_webhooks_end",
+  calledAs: "account.webhooksEnd",
   method: "POST",
   path: "/account/v1/webhooks/end",
   encoding: "json",
@@ -206,6 +227,7 @@ const ACCOUNT_WEBHOOKS_END: Operation = {
 };
 const ACCOUNT_WEBHOOKS_TEST: Operation = {
   name: "account_webhooks_test",
+  calledAs: "account.webhooksTest",
   method: "POST",
   path: "/account/v1/webhooks/test",
   encoding: "json",
@@ -213,6 +235,7 @@ const ACCOUNT_WEBHOOKS_TEST: Operation = {
 };
 const ACCOUNT_WEBHOOKS_DELIVERIES: Operation = {
   name: "account_webhooks_deliveries",
+  calledAs: "account.webhooksDeliveries",
   method: "GET",
   path: "/account/v1/webhooks/deliveries",
   encoding: "query",
@@ -221,6 +244,7 @@ const ACCOUNT_WEBHOOKS_DELIVERIES: Operation = {
 };
 const ACCOUNT_WEBHOOKS_REDELIVER: Operation = {
   name: "account_webhooks_redeliver",
+  calledAs: "account.webhooksRedeliver",
   method: "POST",
   path: "/account/v1/webhooks/redeliver",
   encoding: "json",
@@ -229,6 +253,7 @@ const ACCOUNT_WEBHOOKS_REDELIVER: Operation = {
 };
 const ACCOUNT_ALERTS: Operation = {
   name: "account_alerts",
+  calledAs: "account.alerts",
   method: "GET",
   path: "/account/v1/alerts",
   encoding: "query",
@@ -236,6 +261,7 @@ const ACCOUNT_ALERTS: Operation = {
 };
 const ACCOUNT_ALERTS_SET: Operation = {
   name: "account_alerts_set",
+  calledAs: "account.alertsSet",
   method: "POST",
   path: "/account/v1/alerts/set",
   encoding: "json",

@@ -26,6 +26,7 @@ import type {
 
 const PRODUCT_ANALYSIS: Operation = {
   name: "product_analysis",
+  calledAs: "productAnalysis",
   method: "GET",
   path: "/papi/tool/accounts/goods-analysis",
   encoding: "query",
@@ -33,6 +34,7 @@ const PRODUCT_ANALYSIS: Operation = {
 };
 const COUPON_CLAIMS: Operation = {
   name: "coupon_claims",
+  calledAs: "couponClaims",
   method: "POST",
   path: "/papi/tool/waimai/partner_couponList",
   encoding: "form",
@@ -40,6 +42,7 @@ const COUPON_CLAIMS: Operation = {
 };
 const PROMOTION_MATERIAL: Operation = {
   name: "promotion_material",
+  calledAs: "promotionMaterial",
   method: "POST",
   path: "/papi/tool/affiliate/promotion",
   encoding: "json",
@@ -47,6 +50,7 @@ const PROMOTION_MATERIAL: Operation = {
 };
 const WAYBILLS: Operation = {
   name: "waybills",
+  calledAs: "issueWaybill",
   method: "POST",
   path: "/papi/tool/erps/getwaybillfreewn",
   encoding: "json",
@@ -71,6 +75,7 @@ const WAYBILLS: Operation = {
 };
 const ORDERS: Operation = {
   name: "orders",
+  calledAs: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders",
   encoding: "form",
@@ -78,6 +83,7 @@ const ORDERS: Operation = {
 };
 const COUPON_CLAIMS_EXPORT: Operation = {
   name: "coupon_claims",
+  calledAs: "couponClaimsExport",
   method: "POST",
   path: "/papi/tool/waimai/partner_couponList/export",
   encoding: "json",
@@ -85,6 +91,7 @@ const COUPON_CLAIMS_EXPORT: Operation = {
 };
 const WAYBILLS_BATCH: Operation = {
   name: "waybills",
+  calledAs: "issueWaybills",
   method: "POST",
   path: "/papi/tool/erps/getwaybillfreewn/batch",
   encoding: "json",
@@ -92,6 +99,7 @@ const WAYBILLS_BATCH: Operation = {
 };
 const ORDERS_BY_NUMBER: Operation = {
   name: "orders",
+  calledAs: "ordersByNumber",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/by-number",
   encoding: "json",
@@ -99,6 +107,7 @@ const ORDERS_BY_NUMBER: Operation = {
 };
 const ORDERS_CHANGED: Operation = {
   name: "orders",
+  calledAs: "ordersChanged",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/changed",
   encoding: "json",
@@ -106,6 +115,7 @@ const ORDERS_CHANGED: Operation = {
 };
 const ORDERS_EXPORT: Operation = {
   name: "orders",
+  calledAs: "ordersExport",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/export",
   encoding: "json",
@@ -113,6 +123,7 @@ const ORDERS_EXPORT: Operation = {
 };
 const COUPON_CLAIMS_EXPORT_FILE: Operation = {
   name: "coupon_claims",
+  calledAs: "iterCouponClaimsExport",
   method: "GET",
   path: "/papi/tool/waimai/partner_couponList/export/file",
   encoding: "query",
@@ -120,6 +131,7 @@ const COUPON_CLAIMS_EXPORT_FILE: Operation = {
 };
 const ORDERS_EXPORT_FILE: Operation = {
   name: "orders",
+  calledAs: "iterOrdersExport",
   method: "GET",
   path: "/papi/tool/erps/paging-orders/export/file",
   encoding: "query",
@@ -135,8 +147,8 @@ export interface ProductAnalysisRequest {
 
 export interface CouponClaimsRequest {
   /**
-   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
-   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   startTime: Moment;
   /**
@@ -247,8 +259,8 @@ export interface OrdersRequest {
    */
   start_time?: Moment;
   /**
-   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
-   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   end_time?: Moment;
   /**
@@ -267,8 +279,8 @@ export interface OrdersRequest {
 
 export interface CouponClaimsExportRequest {
   /**
-   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
-   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   startTime: Moment;
   /**
@@ -310,8 +322,8 @@ export interface OrdersExportRequest {
   /** Shop owner id. Send a text of 1 to 64 characters. */
   owner_id: string;
   /**
-   * Only orders confirmed at this time or later. Send seconds, milliseconds, yyyy-MM-dd, yyyy-
-   * MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Only orders confirmed at this time or later. Send seconds, milliseconds, yyyy-MM-dd,
+   * yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   start_time: Moment;
   /**
@@ -386,8 +398,8 @@ export interface OrdersFilter {
    */
   start_time?: Moment;
   /**
-   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
-   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   end_time?: Moment;
   /**
@@ -524,7 +536,7 @@ export class Client extends Core {
     filter: CouponClaimsFilter,
     options?: LoopOptions,
   ): AsyncGenerator<CouponRecord, void, undefined> {
-    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, filter, options);
+    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, "iterCouponClaims", filter, options);
     return this.each(claimPages(ask, filter));
   }
 
@@ -533,7 +545,7 @@ export class Client extends Core {
     filter: PromotionMaterialFilter,
     options?: LoopOptions,
   ): AsyncGenerator<Material, void, undefined> {
-    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, filter, options);
+    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, "iterPromotionMaterial", filter, options);
     return this.each(materialPages(ask, filter));
   }
 
@@ -542,7 +554,7 @@ export class Client extends Core {
     filter: OrdersFilter,
     options?: LoopOptions,
   ): AsyncGenerator<OrderEntry, void, undefined> {
-    const ask = this.pages<OrderPage>(ORDERS, filter, options);
+    const ask = this.pages<OrderPage>(ORDERS, "iterOrders", filter, options);
     return this.each(orderPages(ask, filter));
   }
 

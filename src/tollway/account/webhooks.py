@@ -172,7 +172,7 @@ async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) 
 
 @endpoint("webhooks/test", "Send a test event", Reason.ACCOUNT_LIMIT_REACHED, changes=True)
 async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
-    # Each is a subject of its own: one that failed must not hold up those after it.
+    # Each test is its own subject, so that a failed one does not hold up later ones.
     subject = parts.runtime.new_id("test:")
     event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
 

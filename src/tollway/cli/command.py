@@ -208,11 +208,7 @@ def add_group(commands: typer.Typer, name: str, meaning: str | None = None) -> t
 
 
 def command(
-    group: typer.Typer,
-    name: str,
-    *,
-    has_database: bool = True,
-    context_settings: dict[str, Any] | None = None,
+    group: typer.Typer, name: str, *, has_database: bool = True
 ) -> Callable[[Work[P]], Work[P]]:
     """Makes a function a command of a group; its docstring is the help.
 
@@ -231,7 +227,7 @@ def command(
 
         run_command.__doc__ = work.__doc__
         run_command.__signature__ = _signature(work, has_database)  # type: ignore[attr-defined]
-        group.command(name, cls=Command, context_settings=context_settings)(run_command)
+        group.command(name, cls=Command)(run_command)
         return work
 
     return declare

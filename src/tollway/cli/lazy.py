@@ -2,19 +2,25 @@
 and a command without the others."""
 
 import gc
-import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer._coercion import build_runtime_param
+from typer._click.exceptions import UsageError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-_PLAIN_NUMBER = re.compile(r"[0-9]{1,9}")
-_NEGATIVE = re.compile(r"-[0-9].*")
+from tollway.cli.usage import WrongUsageError, too_many, unknown
+from tollway.cli.values import (
+    Values,
+    kind_shown,
+    refuse_missing_values,
+    span_shown,
+    with_negatives,
+)
+
+_VALUES = Values()
 
 
 class Entry(NamedTuple):
@@ -24,60 +30,49 @@ class Entry(NamedTuple):
     help: str
 
 
-class _PlainNumber:
-    """Reads plain numbers; typer converts, or refuses, what is none."""
-
-    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        if value is None or isinstance(value, int):
-            return value
-        if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
-            return int(value)
-        return build_runtime_param(param.type_descriptor).coerce(value, param=param, ctx=ctx)
-
-
-class _PlainPath:
-    """A path as it was given: what can be done with its file is found out by who uses it."""
-
-    def coerce(self, value: Any, **_: Any) -> Any:
-        return Path(value) if isinstance(value, str) else value
-
-
-class _WithoutPydantic:
-    """Takes texts, flags and paths as they were given, and reads plain numbers itself.
-
-    Typer converts them with pydantic, to the same outcome, and pydantic alone takes longer to load
-    than typer. It still converts choices and numbers with limits.
-    """
+class _WithOurValues:
+    """A command or a group whose parameters are read by `Values`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for each in parameters:
-            kind, info = each.type_descriptor.annotation, each.type_descriptor.parameter_info
-            if kind in (str, bool):
-                each._runtime_param = self
-            elif kind is Path:
-                each._runtime_param = _PlainPath()
-            elif kind is int and info.min is None and info.max is None:
-                each._runtime_param = _PlainNumber()
+            each._runtime_param = _VALUES
+            each.display_type_rich = partial(kind_shown, each)
+            each._get_number_range_help_str = partial(span_shown, each)
         return parameters
 
-    def coerce(self, value: Any, *, param: Any, **_: Any) -> Any:
-        parser = param.type_descriptor.parameter_info.parser
-        return value if parser is None or value is None else parser(value)
 
-
-class Command(_WithoutPydantic, TyperCommand):
+class Command(_WithOurValues, TyperCommand):
     """A command that is loaded."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # Only what looks like a negative number may be no option: a mistyped one is called so.
-        if not any(map(_NEGATIVE.fullmatch, args)):
-            ctx.ignore_unknown_options = False
-        return super().parse_args(ctx, args)
+        parameters = self.get_params(ctx)
+        arguments = [each for each in parameters if each.param_type_name == "argument"]
+        options = [each for each in parameters if each.param_type_name == "option"]
+        if not ctx.resilient_parsing:
+            refuse_missing_values(args, options, ctx)
+        if any(each.type_descriptor.annotation is int for each in arguments):
+            args = with_negatives(args, options)
+        # What is too much is refused here, in our words.
+        ctx.allow_extra_args = True
+        try:
+            surplus = super().parse_args(ctx, args)
+        except UsageError as error:
+            # Of an option without its value the parser does not say of which command it is.
+            error.ctx = error.ctx or ctx
+            raise
+        if surplus and not ctx.resilient_parsing:
+            raise WrongUsageError(too_many(arguments, surplus), ctx)
+        return surplus
 
 
-class Group(_WithoutPydantic, TyperGroup):
+class Group(_WithOurValues, TyperGroup):
     """A group of commands that is loaded."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            raise WrongUsageError(unknown("command", args[0], self.commands), ctx)
+        return super().resolve_command(ctx, args)
 
 
 class LazyCommand(TyperCommand):

@@ -55,7 +55,7 @@ class Format(StrEnum):
 @command(ledger, "show")
 async def show(
     session: Session,
-    account: Annotated[str | None, argument("[ACCOUNT]", "The account's name or id.")] = None,
+    account: Annotated[str | None, argument("ACCOUNT", "The account's name or id.")] = None,
     request: Annotated[
         str | None, option("Show what the call with this X-Request-Id was charged.", metavar="ID")
     ] = None,
@@ -136,7 +136,7 @@ async def statement(
     session: Session,
     month: Annotated[str, option("The month, as 2026-01.", metavar="YYYY-MM")],
     account: Annotated[
-        str | None, argument("[ACCOUNT]", "The account's name or id; without it, all accounts.")
+        str | None, argument("ACCOUNT", "The account's name or id; without it, all accounts.")
     ] = None,
     out: Annotated[
         Path | None,

@@ -72,11 +72,11 @@ def local_time(at_s: float | None, zone: ZoneInfo) -> str | None:
 
 def _print_part(part: str | Table, zone: ZoneInfo) -> None:
     if isinstance(part, str):
-        typer.echo(_printable(part))
+        typer.echo(printable(part))
     elif part.rows:
         _print_table(part, zone)
     elif part.empty:
-        typer.echo(_printable(part.empty))
+        typer.echo(printable(part.empty))
 
 
 def _print_table(table: Table, zone: ZoneInfo) -> None:
@@ -153,10 +153,10 @@ def _shown(cell: Cell, zone: ZoneInfo) -> str:
         cell = local_time(cell.at_s, zone)
     if cell is None:
         return "-"
-    return f"{cell:,}" if isinstance(cell, int) else _printable(cell)
+    return f"{cell:,}" if isinstance(cell, int) else printable(cell)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without characters that would control the terminal: others may have written this text."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text

@@ -150,7 +150,7 @@ async def list_prices(session: Session) -> Output:
     return Output(rows, table)
 
 
-@command(prices, "set", context_settings={"ignore_unknown_options": True})
+@command(prices, "set")
 async def set_price_(
     session: Session,
     operation: OperationArgument,
@@ -167,8 +167,7 @@ async def set_price_(
     return Output(row, f"A call of {operation} now costs {cost}.")
 
 
-# An amount may begin with a minus sign, which must not be taken for an option.
-@command(credit, "add", context_settings={"ignore_unknown_options": True})
+@command(credit, "add")
 async def add_credit(
     session: Session,
     account: AccountArgument,

@@ -92,7 +92,7 @@ def restore(
 
 def _refuse_wrong_places(backup: Path, path: Path, replace: bool) -> None:
     if not backup.is_file():
-        raise CommandError(f"There is no file {backup}.")
+        raise CommandError(f"There is no file {backup}: name the one that `tollway backup` made.")
     check_path(path)
     if path.exists() and backup.samefile(path):
         raise CommandError(f"{backup} is the database itself: name a backup of it.")

@@ -37,6 +37,7 @@ from tollway.store.key_check import (
 from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_file, is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
+from tollway.store.sqlite.log_rewrite import rewrite_left_log
 from tollway.telemetry.logs import configure_logging
 
 logger = logging.getLogger("tollway.serving")
@@ -86,6 +87,8 @@ def serve(
     next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]
 
     async def prepare(session: Session) -> tuple[DemoWorld | None, str]:
+        if lock is not None:
+            rewrite_left_log(sqlite_path(settings.database))
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)

@@ -1,8 +1,8 @@
-"""The endpoint `POST /oauth/token`: from the id and secret of a client to a token.
+"""The endpoint `POST /oauth/token`: exchanges a client's id and secret for a token.
 
 A secret has 190 random bits and a checksum, like a token: a mistyped one is refused without a
-query, a wrong one costs one read by key. Wrong secrets do not lock a client out, or anyone who
-knows its id could do so. `token_request.py` reads the form.
+query, a wrong one costs one read by key. Wrong secrets do not lock a client out: otherwise anyone
+who knows its id could. `token_request.py` reads the form.
 """
 
 import asyncio
@@ -28,11 +28,12 @@ from tollway.ledger.clients import TooManyTokensError, is_client_id, obtain_toke
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, StoreBusyError, StoreError
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 
-# Each takes a commit: a client that asks a hundred times at once must not take every connection.
+# Each token takes a commit: a client that sends a hundred requests at once must not take every
+# database connection.
 _AT_ONCE = 2
 # Any client can invent secrets that must be looked up; calls must not wait for that.
 _RECOGNISED_AT_ONCE = 2
@@ -52,18 +53,21 @@ class Issuing:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._look_ups = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
 
-    async def token_for(self, credentials: Credentials) -> TokenAnswer:
+    async def token_for(self, credentials: Credentials, address: str) -> TokenAnswer:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._issue(credentials)
+                return await self._issue(credentials, address)
         except TooManyTokensError as error:
             raise UnobtainedError(Unobtained.TOO_MANY_TOKENS, error.retry_after_s) from None
         except (StoreError, TimeoutError):
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
-    async def _issue(self, credentials: Credentials) -> TokenAnswer:
-        async with self._look_ups.taken(_RECOGNISED_WAIT_S):
-            client = await recognise(self._database, *credentials)
+    async def _issue(self, credentials: Credentials, address: str) -> TokenAnswer:
+        try:
+            async with self._look_ups.taken(_RECOGNISED_WAIT_S, by=address):
+                client = await recognise(self._database, *credentials)
+        except StoreBusyError:
+            raise UnobtainedError(Unobtained.NOT_LOOKED_UP) from None
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
         async with self._slots:
@@ -83,7 +87,7 @@ logger = logging.getLogger("tollway.oauth")
 
 
 class TokenEndpoint:
-    """The ASGI application of the one path. It answers every method itself, in its own shape."""
+    """The ASGI application of this path. It answers every method itself, in the OAuth format."""
 
     def __init__(
         self, issuing: Issuing, body_timeout_s: float, metrics: Metrics, log: RequestLog
@@ -94,19 +98,20 @@ class TokenEndpoint:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began_s, client_id = perf_counter(), None
+        began_s, client_id, is_strange = perf_counter(), None, False
         context: RequestContext = scope[CONTEXT]
         try:
             credentials = await self._credentials(Request(scope, receive))
             if is_client_id(credentials.client_id):
                 client_id = credentials.client_id
-            issued = await self._issuing.token_for(credentials)
+            issued = await self._issuing.token_for(credentials, context.address)
             response: Response = JSONResponse(msgspec.to_builtins(issued), headers=_HEADERS)
             answer = "issued"
         except UnobtainedError as error:
             response, answer = _error_response(error), error.reason.value.error
+            is_strange = error.reason.is_of_strangers
         except Exception as error:
-            # Without the content of the request.
+            # The content of the request is not logged.
             extra = {"request_id": context.request_id}
             logger.error("a token request failed unexpectedly", exc_info=error, extra=extra)
             response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
@@ -115,9 +120,7 @@ class TokenEndpoint:
             "tollway.token",
             context,
             is_failure=answer != "issued",
-            # What is wrong with it may be known, but not who sent it. A failure of the gateway is
-            # none of a stranger.
-            is_strange=400 <= response.status_code < 500,
+            is_strange=is_strange,
             client=client_id,
             answer=answer,
             status=response.status_code,
@@ -129,7 +132,7 @@ class TokenEndpoint:
         if request.method != "POST":
             raise UnobtainedError(Unobtained.METHOD_WRONG)
         body = await self._body(request)
-        # Two headers are joined, which no single value matches.
+        # Two headers are joined, so that they match no valid value.
         sent = request.headers.getlist("authorization")
         return read_request(
             ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body

@@ -19,7 +19,7 @@ from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, StoreBusyError, StoreError
 from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
@@ -64,10 +64,11 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class _PushFacts:
-    """The source of a push, if it is a known one, and how many of its records were stored,
-    unchanged and rejected."""
+    """The source of a push, if it is a known one, whether there was no time to look it up, and how
+    many of its records were stored, unchanged and rejected."""
 
     source: str | None = None
+    is_not_looked_up: bool = False
     records: dict[str, int] = field(default_factory=dict)
 
 
@@ -105,8 +106,7 @@ class Pushes:
             # A push that is sent once more, or arrives late, is no newer than when it was signed;
             # and a sender gains nothing by a clock that is ahead.
             signed_s = min(int(claimed.timestamp), int(time()))
-            async with self.limits.look_up.taken(_PATIENCE_S):
-                known = await find_source(self.database, self.sealer, source)
+            known = await self._find(request, source, facts)
             if not known.keys:
                 raise SignatureError
             facts.source = source
@@ -129,6 +129,15 @@ class Pushes:
         facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
         problems = {"problems": pushed.problems} if pushed.problems else {}
         return JSONResponse({**facts.records, **problems})
+
+    async def _find(self, request: Request, source: str, facts: _PushFacts) -> KnownSource:
+        context: RequestContext = request.scope[CONTEXT]
+        try:
+            async with self.limits.look_up.taken(_PATIENCE_S, by=context.address):
+                return await find_source(self.database, self.sealer, source)
+        except StoreBusyError:
+            facts.is_not_looked_up = True
+            raise
 
     async def _note(self, source: str) -> None:
         """Notes that a source has pushed, now and then: one that falls silent is found by it."""
@@ -224,7 +233,7 @@ async def _recorded(
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
         # Without a signature, also the name of a source says nothing.
-        is_strange=response.status_code in (401, 404),
+        is_strange=response.status_code in (401, 404) or facts.is_not_looked_up,
         kind=kind,
         source=facts.source,
         outcome=outcome,

@@ -125,7 +125,7 @@ async def rejects_page(
 async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedReject:
     row = await reader.fetch_one(_WHOLE, wanted=record_id)
     if row is None:
-        raise IntakeError("There is no rejected record {record_id}.", record_id=record_id)
+        raise _no_reject(record_id)
     *facts, sealed = row
     rejected = Rejected(*facts)
     record = sealer.open(sealed, record_context(rejected.source, record_id))
@@ -171,12 +171,19 @@ async def mend_reject(
     return ""
 
 
+def _no_reject(record_id: str) -> IntakeError:
+    return IntakeError(
+        "There is no rejected record {record_id}: `tollway intake rejected list` shows them all.",
+        record_id=record_id,
+    )
+
+
 async def forget_reject(database: Database, record_id: str, runtime: Runtime) -> None:
     """Drops a rejected record that is not wanted any more."""
 
     async def work(transaction: Transaction) -> None:
         if not await transaction.execute(_FORGET, wanted=record_id):
-            raise IntakeError("There is no rejected record {record_id}.", record_id=record_id)
+            raise _no_reject(record_id)
         await record_act(transaction, runtime, "record drop", f"record {record_id}")
 
     await database.write(work)
@@ -206,7 +213,7 @@ async def replay(
     wanted = [each.id for each in await list_rejected(database)]
     if only_id is not None:
         if only_id not in wanted:
-            raise IntakeError("There is no rejected record {record_id}.", record_id=only_id)
+            raise _no_reject(only_id)
         wanted = [only_id]
     stored = unchanged = rejected = 0
     # One of each kind: it knows which months it has made.

@@ -1,4 +1,4 @@
-"""The list of accounts, page by page: filtered, and in the order that its reader wants."""
+"""The list of accounts, page by page: filtered, and in the order that the reader chose."""
 
 from typing import NamedTuple
 
@@ -25,8 +25,8 @@ _NUMBER_MAX = 2**62
 
 
 class AccountFilter(NamedTuple):
-    """Which accounts are wanted: those whose name contains a text or with this id, open or closed
-    ones or both."""
+    """Which accounts are wanted: those with this id, or whose name contains the text; open ones,
+    closed ones or both."""
 
     text: str = ""
     state: str = ""
@@ -40,7 +40,7 @@ class ListedAccount(msgspec.Struct, frozen=True):
     credits: int | None
 
     def position(self, order: str) -> str:
-        """Where the next page begins, if this account is the last of one."""
+        """Where the next page begins, if this account is the last of its page."""
         if order == NEWEST:
             return f"{self.account.opened_at_s}:{self.account.id}"
         if order == FEWEST_CREDITS:

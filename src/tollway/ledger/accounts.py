@@ -45,7 +45,7 @@ _SPELLED_OTHERWISE = Query(
     )
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
-# A list of accounts on a page, by one statement: what is left over of the places is empty.
+# One prepared statement finds up to this many names; unused parameters are empty.
 _LISTED_MAX = 50
 _listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(_LISTED_MAX)]
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
@@ -69,7 +69,7 @@ _END_WEBHOOKS = Query(
 
 
 async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
-    # Pages look names up, and go on behind them, without spaces around them.
+    # Pages strip the names that they look up or use as positions.
     name = name.strip()
     if not name or len(name) > _NAME_MAX or not name.isprintable():
         raise LedgerError("An account's name has 1 to {most} printable characters.", most=_NAME_MAX)
@@ -128,7 +128,7 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
         if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
             raise LedgerError("Account {account} is closed already.", account=wanted)
         await directory_changed(transaction)
-        # No token of the account could end them any more.
+        # The account has no valid token left to end them with.
         await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
         closed = await find_account(transaction, found.id)
         subject = f"account {found.id}"

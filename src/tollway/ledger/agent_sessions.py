@@ -1,8 +1,8 @@
 """Budgets of agents: a session spends no more calls and credits than its agent was allowed.
 
-The price of a call is reserved before the call, in one conditional statement, so that calls at once
-cannot overspend; what the call did not cost is given back. An account begins so many sessions a
-day: one takes a row also if no call of it ever succeeds.
+The price of a call is reserved before the call, in one conditional statement, so that concurrent
+calls cannot overspend; what the call did not cost is given back. Sessions per account and day are
+limited, because each takes a row even if none of its calls succeeds.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from tollway.store.database import Database, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import agent_session
 
-# A session that was not used for so long is forgotten.
+# A session that is unused for this long is deleted.
 _FORGET_S = 7 * 86_400
 
 _is_it = (
@@ -35,7 +35,7 @@ _BEGIN = Query(
     )
 )
 _before_s = bindparam("before_s", type_=BigInteger)
-# One that is to be forgotten counts as new, also if no other session has begun and dropped its row.
+# An expired session counts as new, even while its row exists: only a new session deletes old rows.
 _spent = case((agent_session.c.used_at_s < _before_s, 0), else_=agent_session.c.spent)
 _RESERVE = Query(
     lambda: (
@@ -69,8 +69,8 @@ class Reservation(NamedTuple):
 
 
 async def reserve(database: Database, wanted: Reservation, at_s: int, day_start_s: int) -> bool:
-    """Reserves the price of a call; False if the session cannot spend that much any more. A new
-    session counts in the day that began then."""
+    """Reserves the price of a call; False if that would exceed the session's budget. A new session
+    counts against the limit of the day that began at `day_start_s`."""
     return await database.write(partial(_reserve, wanted, at_s, day_start_s))
 
 

@@ -1,7 +1,7 @@
 """Dropping old entries: their sums stay as an archived balance, so the ledger still adds up.
 
-Entries are dropped from the oldest on and without a gap. A balance is then checked against the
-archived balance and the entries that are left.
+Entries are dropped oldest first and without a gap. The audit then checks a balance against the
+archived balance and the remaining entries.
 """
 
 from collections import Counter
@@ -85,7 +85,7 @@ def _added_up(statement: Insert) -> Insert:
         index_elements=["account_id", "unit"],
         set_={
             **{name: new[name] for name in ("number", "balance_after")},
-            # Entries are numbered as they are committed: a later one may be of an earlier time.
+            # Numbers follow the commits, so a higher number may have an earlier time.
             "at_ms": case((at_ms > new.at_ms, at_ms), else_=new.at_ms),
             **{name: archived_balance.c[name] + new[name] for name in _SUMS},
         },
@@ -159,8 +159,8 @@ _CARRY_MONTH = Query(
 
 
 async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
-    """Archives the sums of all entries of a month; returns how many there are, or None if the month
-    may not be dropped as a whole. The caller drops it in the same transaction."""
+    """Archives the sums of a month's entries; returns how many there are, or None if the month may
+    not be dropped as a whole. The caller drops it in the same transaction."""
     month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
     assert month is not None
     entries, is_next, is_open = month

@@ -1,8 +1,8 @@
 """How long each stage of a call took, for its receipt.
 
-Only a few calls of each second are timed: all calls of a quiet gateway, and some of a busy one,
-which costs the others nothing. The times are written in the background and kept for some days; a
-receipt without them lacks nothing else.
+Only a few calls per second are timed: all calls of a quiet gateway, and a sample on a busy one,
+which costs the other calls nothing. The times are written in the background and kept for some
+days; a receipt without them is otherwise complete.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import call_timing
 
 _IN_A_SECOND_MAX = 10
-# How long none is timed after a call without an account: of a crowd of them, few are then.
+# No call is timed for this long after one without an account, so that a flood of those times few.
 _PAUSE_S = 0.001
 _WRITE_AFTER_S = 1.0
 _KEPT_MS = 2 * 86_400_000
-# Rows that one write drops: more than it adds, so that they never grow beyond what is kept.
+# Rows that one write deletes: more than it adds, so that expired rows do not pile up.
 _DROPPED_MAX = 2 * _IN_A_SECOND_MAX
 
 logger = logging.getLogger("tollway.receipts")
@@ -67,7 +67,7 @@ class CallTimings:
         self._running: asyncio.Task[None] | None = None
 
     def is_due(self, at_s: float) -> bool:
-        """Whether the call that begins now is timed. Every call asks."""
+        """Whether to time the call that begins now; every call asks."""
         if self._left > 0:
             # Also after the clock was set back.
             if abs(at_s - self._given_back_s) < _PAUSE_S:
@@ -81,7 +81,7 @@ class CallTimings:
         return True
 
     def give_back(self, at_s: float) -> None:
-        """The call of that moment has no account, and so no receipt: a later one is timed."""
+        """Returns the slot of a call without an account, which has no receipt, to a later call."""
         self._left = min(self._left + 1, _IN_A_SECOND_MAX)
         self._given_back_s = at_s
 
@@ -95,7 +95,7 @@ class CallTimings:
 
     async def _write_later(self) -> None:
         try:
-            # Calls that are added during a write start no task of their own.
+            # Calls that are added during a write start no new task.
             while self._waiting:
                 await asyncio.sleep(_WRITE_AFTER_S)
                 await self._write()
@@ -115,7 +115,7 @@ class CallTimings:
         await self._database.write(work)
 
     async def finish(self) -> None:
-        """When the gateway stops: what still waits is dropped."""
+        """Drops what is not written yet, when the gateway stops."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)

@@ -2,7 +2,7 @@
 
 A function in the database (`tollway_charge`, in the baseline's `charging.sql`) does what
 `charge_transaction.py` does, and counts what all nodes have admitted, by the database's own clock.
-Acts need answers in between: they go through a transaction, which takes the same locks first.
+Acts need several round trips: they run in a transaction, which takes the same locks first.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
 from tollway.ledger.joint_acts import alone, post_joint
 from tollway.ledger.token_limits import lock_days
 from tollway.store.clock import SERVER_MS, common_ms
-from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
+from tollway.store.database import Database, Row, StoreLockedError, Transaction
 from tollway.store.query import Query
 
 T = TypeVar("T")
 Key = tuple[str, str]
 _PACKED_ON_LOOP_BYTES = 16 * 1024
-# Acts that are done alone hold the locks of the whole batch for several round trips each.
+# Each act that is done alone holds the locks of the whole batch for several more round trips.
 ALONE_MAX = 16
 # In the order of the functions' parameters.
 _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
@@ -73,9 +73,9 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
         try:
             return await database.write_statement(_CHARGE, **await _packed(run), waits=False)
         except StoreLockedError:
-            # Nothing was done. The only lock of a row that SKIP LOCKED cannot see is that of a key
-            # under which another transaction is storing an answer: so the charges without a key are
-            # tried again; those with a key come last. Without any, a whole table is locked.
+            # Nothing was done. The only row lock that SKIP LOCKED cannot skip is that of a key
+            # under which another transaction is storing an answer: so retry the charges without a
+            # key (those with one come last). If none has a key, a whole table is locked.
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
             rows = await ask(others) if others else ()
@@ -85,7 +85,7 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 
 
 async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
-    # As in `post_charges`: first those without a key.
+    # As in `post_charges`, charges without a key come first.
     order = sorted(
         range(len(charges)), key=lambda position: charges[position].idempotency_key is not None
     )
@@ -96,10 +96,10 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
         asked_ns = monotonic_ns()
         try:
             rows = await ask(run)
-        except StoreError as error:
+        except Exception as error:
             if number == 0:
                 raise
-            # The pieces before are committed: only this one and the rest have failed.
+            # The earlier pieces are committed: only this one and the later ones have failed.
             return results | {position: error for rest in pieces[number:] for position in rest}
         for nth, *outcome in rows:
             results[positions[nth - 1]] = _error_of(outcome, asked_ns)
@@ -109,8 +109,7 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
     """Posts charges that have acts or caps, after locking all that they need.
 
-    If too many are left to be done alone, the last of them get BusyError, and nothing is done for
-    them.
+    If too many must be done alone, the last of them get BusyError and are not tried.
     """
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
     await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
@@ -118,10 +117,10 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
         await post_joint(transaction, charges, partial(_pay, transaction))
     )
     rest = [position for position in range(len(charges)) if position not in results]
-    # As the function does: in the order of the keys, by the database's clock.
+    # Like the database function: in the order of the keys, by the database's clock.
     order = sorted(rest[:ALONE_MAX], key=lambda position: _key(charges[position]))
     if order and results:
-        # Later than those that the function has posted.
+        # Not earlier than the charges that the function has just posted.
         now_ms = await common_ms(transaction, now_ms)
     posted = [replace(_counted(alone(charges[position])), at_ms=now_ms) for position in order]
     found = await post_charges(transaction, posted)
@@ -130,17 +129,17 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
 
 
 async def _pay(transaction: Transaction, owed: Sequence[Charge]) -> ChargeResults:
-    """Takes what charges owe, counts them against their limits and records them for the owners of
-    grants, in one round trip."""
+    """Debits charges, counts them against their limits and records them for the owners of grants,
+    in one round trip."""
     asked_ns = monotonic_ns()
     rows = await transaction.fetch_all(_CHARGE, **_columns(owed), waits=True) if owed else ()
     return {nth - 1: _error_of(outcome, asked_ns) for nth, *outcome in rows}
 
 
 def _counted(charge: Charge) -> Charge:
-    """The charge, but its act first counts the call against its limit.
+    """The charge with an act that first counts the call against its limit.
 
-    If the act fails, the count is undone with it.
+    If the act fails, its rollback undoes the count too.
     """
     if charge.limit is None:
         return charge
@@ -178,7 +177,7 @@ def _key(charge: Charge) -> Key:
 
 
 def _balances(charges: Iterable[Charge]) -> list[Key]:
-    # An act may end a hold, which locks the balance first, also if nothing is owed.
+    # Even if nothing is owed, an act may end a hold, which locks the balance first.
     owing = (each for each in charges if each.amount or each.act is not None)
     return sorted({(each.account_id, each.unit) for each in owing})
 
@@ -198,8 +197,8 @@ def _locks(charges: Sequence[Charge]) -> dict[str, object]:
 
 
 async def _packed(charges: Sequence[Charge]) -> dict[str, object]:
-    """The columns of a batch. Large answers are packed and sealed in a thread: those of a whole
-    batch would hold up the event loop for a tenth of a second."""
+    """The columns of a batch. A thread packs and seals large answers: those of a whole batch would
+    block the event loop for a tenth of a second."""
     keys = [each.idempotency_key for each in charges if each.idempotency_key is not None]
     if sum(len(each.data or b"") for each in keys) > _PACKED_ON_LOOP_BYTES:
         return await asyncio.to_thread(_columns, charges)
@@ -240,7 +239,7 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
 
 
 def _if_any(given: Sequence[T | None], part: Callable[[T], object]) -> list[object] | None:
-    """A column of what some charges have; None if none has, which saves the database the work."""
+    """An optional column; None if no charge has a value, which saves the database the work."""
     column = [None if each is None else part(each) for each in given]
     return column if any(each is not None for each in given) else None
 

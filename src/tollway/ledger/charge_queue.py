@@ -1,15 +1,15 @@
-"""A queue of charges: the calls that arrive during one commit wait, and share the next one.
+"""A queue of charges (group commit): calls that arrive during one commit share the next one.
 
-No call is answered before the commit of its own charge, but none waits without an end:
+No call is answered before its own charge is committed, but none waits forever:
 
-- A call that is in the queue, or in a batch that has not begun, can be withdrawn: it has failed and
-  is not charged, for certain.
-- A batch that has begun may still be committed. A call in it waits a little longer than the
-  database gives its statements, since an error from there is certain too. Then it is answered as in
-  doubt, and its receipt says later what became of it.
+- A call that is in the queue, or in a batch that has not begun, can be withdrawn: it fails, and
+  certainly is not charged.
+- A batch that has begun may still commit. A call in it waits a little longer than the database's
+  statement timeout, because an error from there is certain too. After that it is answered as in
+  doubt, and its receipt later says whether it was charged.
 
-Where the cores are short, a small batch may wait a moment for the calls that come back after the
-last commit.
+Where CPU cores are short, a small batch may wait a moment for the callers that the last commit
+answered to call again.
 """
 
 import asyncio
@@ -27,14 +27,15 @@ from tollway.ledger.pending_charge import PendingCharge
 from tollway.store.database import StoreBusyError, StoreDoubtError
 from tollway.telemetry.metrics import Metrics
 
-# Of a batch that has so many calls, the commit is a small part of the work.
+# From this many calls on, the commit is a small part of a batch's work.
 _ENOUGH = 32
-# Calls that arrive evenly may be charged unevenly. One that is over the limit by so little waits.
+# Calls that arrive evenly may be charged unevenly, so one that is over the limit by this little
+# waits and is tried once more.
 _PATIENCE_S = 0.1
 
-# How often a queue looks for calls that have waited too long.
+# How often a queue checks for calls that have timed out.
 _LOOK_S = 0.25
-# How much longer than its timeout a call waits for a batch that has begun.
+# How much longer than its timeout a call waits if its batch has begun.
 _LAST_WAIT_S = 2.0
 
 # Begins a batch and posts its charges.
@@ -43,8 +44,8 @@ Post = Callable[[Begin], Awaitable[ChargeResults]]
 
 
 class _Batch:
-    """Calls whose charges are posted together. It begins in whichever thread writes, and may have
-    waited for others that write: then `more` are the calls that have come since."""
+    """Calls whose charges are posted together. The batch begins in the thread that writes, perhaps
+    after waiting for other writers: then `more` returns the calls that came meanwhile."""
 
     def __init__(
         self,
@@ -57,8 +58,7 @@ class _Batch:
         self._has_begun = False
 
     def begin(self) -> Sequence[Charge]:
-        """The charges to post; after that, none is withdrawn. Work that is tried again begins
-        again, with the same."""
+        """The charges to post; from here on, none can be withdrawn. A retry gets the same ones."""
         with self._lock:
             if not self._has_begun:
                 self.calls = [*self.calls, *self._more(self.calls)]
@@ -66,7 +66,7 @@ class _Batch:
             return [waiting.charge for waiting in self.calls]
 
     def let_go(self, oldest_s: float) -> None:
-        """Ends the waiting of calls that came earlier."""
+        """Times out calls that arrived before `oldest_s`."""
         with self._lock:
             if not self._has_begun:
                 self.calls = _in_time(self.calls, oldest_s)
@@ -81,15 +81,15 @@ def _in_time(calls: list[PendingCharge], oldest_s: float) -> list[PendingCharge]
     for waiting in calls:
         if waiting.since_s < oldest_s:
             waiting.end(StoreBusyError("waited too long to be charged"))
-    # A caller that has gone away (its charge is cancelled) is not charged either.
+    # A caller that has disconnected (its charge is cancelled) is not charged either.
     return [waiting for waiting in calls if not waiting.done()]
 
 
 class ChargeQueue:
-    """Charges that wait for each other's commits.
+    """Posts charges in batches, one batch at a time.
 
     `post` posts a batch of at most `batch_max` calls, of which at most `alone_max` are done alone.
-    `on_busy` gets those that it returns as busy; without it, they come back into this queue.
+    `on_busy` gets the charges that `post` reports as busy; by default they return to this queue.
     `wait_s` is the longest that a batch waits for more calls.
     """
 
@@ -112,12 +112,12 @@ class ChargeQueue:
         self._alone_max = batch_max if alone_max is None else alone_max
         self._on_busy = on_busy or self._put_back
         self._waiting: list[PendingCharge] = []
-        # The event loop adds to the end of the list; who takes from its beginning holds this.
+        # The event loop appends to the list without a lock; taking from its front needs this one.
         self._taking = threading.Lock()
         self._posting = _Batch([])
         self._wait_s = wait_s
         self._cores = CoreShortage()
-        # Until when a batch may wait for more, how many it wants, and whether it has them.
+        # Until when a batch may wait for more calls, how many it wants, and whether it has them.
         self._waits_until_s = 0.0
         self._wanted = 0
         self._has_enough: asyncio.Event | None = None
@@ -139,7 +139,7 @@ class ChargeQueue:
             self._watch = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     def _look(self) -> None:
-        """Lets go of calls that have waited too long, also while a batch is being posted."""
+        """Times out calls that have waited too long, even while a batch is being posted."""
         self._watch = None
         if self._running is None:
             return
@@ -161,7 +161,7 @@ class ChargeQueue:
             self._running = None
 
     async def _gather(self) -> None:
-        """Waits a moment for those that the last batch has answered, if that pays: not where calls
+        """Waits a moment for the callers that the last batch answered, if that pays: not if calls
         come one at a time, and not longer than that batch took."""
         last, now = len(self._posting.calls), len(self._waiting)
         left_s = self._waits_until_s - monotonic()
@@ -175,7 +175,7 @@ class ChargeQueue:
         self._has_enough = None
 
     def _take(self, taken: list[PendingCharge]) -> list[PendingCharge]:
-        """The calls that have waited longest, as many as a batch can have besides."""
+        """Takes the calls that have waited longest, as many as fit into a batch with `taken`."""
         with self._taking:
             calls = self._waiting[: self._batch_max - len(taken)]
             if self._alone_max < len(calls) + len(taken):
@@ -186,7 +186,7 @@ class ChargeQueue:
     def _with_few_alone(
         self, calls: list[PendingCharge], taken: list[PendingCharge]
     ) -> list[PendingCharge]:
-        """The first of them, up to where those that are done alone are too many."""
+        """The first of the calls, cut before there are too many that must be done alone."""
         left = self._alone_max - sum([not is_joint(waiting.charge) for waiting in taken])
         for position, waiting in enumerate(calls):
             if not is_joint(waiting.charge):
@@ -196,7 +196,7 @@ class ChargeQueue:
         return calls
 
     def _take_more(self, taken: list[PendingCharge]) -> list[PendingCharge]:
-        # Not in the event loop: a call that waits too long is found by the next look.
+        # Not in the event loop, so it times out no call: the next `_look` does.
         return [waiting for waiting in self._take(taken) if not waiting.done()]
 
     async def _post(self, calls: list[PendingCharge]) -> None:
@@ -217,13 +217,13 @@ class ChargeQueue:
         for position, waiting in enumerate(batch.calls):
             result = results.get(position) if results else None
             if result is None:
-                # Most of them: a plain charge that was posted.
+                # The usual case: a plain charge that was posted.
                 waiting.end(None)
             else:
                 self._finish(waiting, result)
 
     def _put_back(self, waiting: PendingCharge) -> None:
-        """One for which its batch had too much to do: it comes before those that came later."""
+        """Returns a call to the queue that its batch had no capacity for, in order of arrival."""
         waiting.charge = alone(waiting.charge)
         with self._taking:
             insort(self._waiting, waiting, key=lambda each: each.since_s)

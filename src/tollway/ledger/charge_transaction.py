@@ -1,8 +1,8 @@
 """Posting charges: debits, entries and acts, in one transaction.
 
-The condition and the change of a balance are one statement, so nothing is spent twice; an act and
-its charge are committed together or not at all. What a call did under an owner's grant is recorded
-for the owner in the same transaction.
+One statement checks and changes a balance, so nothing is spent twice; an act and its charge are
+committed together or not at all. The same transaction records, for the owner, what a call did under
+the owner's grant.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
         self.kept = kept
 
 
-# By position in a batch: the result of a charge's act, or why the charge was not posted. A plain
-# charge that was posted has none.
+# By position in a batch: the result of a charge's act, or why the charge was not posted. There is
+# none for a plain charge that was posted.
 ChargeResults = dict[int, ActResult | Exception]
 
 
@@ -64,8 +64,8 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
 def _done_under_grants(
     charges: Sequence[Charge], results: ChargeResults
 ) -> Iterator[tuple[GrantKey, Charge, str | None, int | None]]:
-    """The calls that have succeeded under a grant, what each repeats, and how many records it got.
-    One that waits for a carrier is recorded later."""
+    """The calls that succeeded under a grant, what each repeats, and how many records it got. A
+    call that waits for a carrier is recorded later."""
     for position, charge in enumerate(charges):
         grant = charge.grant
         if grant is None:
@@ -95,8 +95,8 @@ async def _post_plain(
             by_balance[charge.account_id, charge.unit].append(position)
     # A fixed lock order prevents deadlocks between nodes.
     for (account_id, unit), positions in sorted(by_balance.items()):
-        # Almost always the balance covers the whole group, and one debit does. When it does not,
-        # each call is tried alone, in the order of arrival.
+        # Almost always the balance covers the whole group, and one debit is enough. Otherwise each
+        # call is tried alone, in the order of arrival.
         group = [charges[position] for position in positions]
         if await _take(transaction, group, entries):
             continue
@@ -119,9 +119,9 @@ async def _post_alone(
                 async with transaction.savepoint():
                     result = await _act(transaction, charge, added, reserved_by)
             except _KeptMeanwhileError:
-                pass  # What the other has kept is found now.
+                pass  # The next round finds the other transaction's answer.
             except KnownRowError as error:
-                # If another transaction has stored the row meanwhile, the act finds it now.
+                # Another transaction may have stored the row meanwhile: the act finds it on retry.
                 if is_second:
                     raise KnownRowError(str(error)) from error
                 is_second = True
@@ -129,7 +129,7 @@ async def _post_alone(
                 entries.extend(added)
                 return result
     except SealError as error:
-        # The database is well: only a record of this one cannot be opened.
+        # The database is fine: only one record of this call cannot be decrypted.
         return error
     except StoreError:
         raise
@@ -138,11 +138,11 @@ async def _post_alone(
 
 
 class _KeptMeanwhileError(Exception):
-    """Another transaction kept an answer under the same key first: what was done is undone."""
+    """Another transaction stored an answer under the same key first: roll back and look again."""
 
 
 async def _look_for_kept(transaction: Transaction, charge: Charge) -> str | None:
-    """The request that has reserved the charge's key for the same thing, if there is one."""
+    """The request that has reserved the charge's key, if it is the same request repeated."""
     idempotency_key = charge.idempotency_key
     if idempotency_key is None:
         return None
@@ -179,7 +179,7 @@ async def _act(
 
 
 async def act_result(transaction: Transaction, charge: Charge) -> ActResult:
-    """The result of a charge's act; one without has only to be paid."""
+    """The result of a charge's act; a charge without one only has to be paid."""
     if charge.act is not None:
         return await charge.act(transaction, charge)
     key = charge.idempotency_key

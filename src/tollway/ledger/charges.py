@@ -43,9 +43,9 @@ class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
     """How the answer to a call with an Idempotency-Key is stored for its repetition.
 
     `data` is the answer if it is known before the charge; an act returns its own. `is_same` says
-    whether another fingerprint is of the same request. The second commit of an act that has held
-    its price and its key is `late`: it is made whatever happened to the key meanwhile, because the
-    work outside is done.
+    whether another fingerprint is of the same request. The second commit of an act that held its
+    price and reserved its key is `late`: it goes ahead whatever happened to the key meanwhile,
+    because the external work is done.
     """
 
     key: str
@@ -59,7 +59,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
 class Charge(msgspec.Struct, frozen=True, gc=False):
     """What one call owes, which may be nothing.
 
-    `limit` is how many such calls of its account may be admitted in a second over all nodes; None
+    `limit` is how many such calls of the account all nodes together may admit in a second; None
     where charging does not count them. `replay_of` is the request whose stored answer the call
     gets; such a call owes nothing.
     """
@@ -78,16 +78,16 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     replay_of: str | None = None
     # What its token may spend in a day, if that is limited.
     cap: DayCap | None = None
-    # How many records of the owner its answer has, if that is known; that of an act is counted.
+    # How many records of the owner the answer has, if known; for an act, `count_records` counts.
     records: int | None = None
     count_records: Callable[[bytes], int] | None = None
 
 
-# Work of an operation in the very transaction that charges for it: both are committed, or neither.
+# Work of an operation in the transaction that charges for it: both are committed, or neither.
 Act = Callable[[Transaction, Charge], Awaitable[ActResult]]
 
-# Does the acts of many charges, in few statements. Returns their results in the same order, and
-# None for one for which nothing was done: it is done alone.
+# Does the acts of many charges in few statements. Returns the results in the same order; None for
+# an act that it left undone, which is then done alone.
 Together = Callable[[Transaction, Sequence[Charge]], Awaitable[Sequence[ActResult | None]]]
 
 
@@ -111,7 +111,7 @@ class ShortageError(Exception):
 
 
 class OverLimitError(Exception):
-    """A charge was refused, because enough calls were admitted on all nodes in the last second.
+    """A charge was refused, because the nodes admitted enough calls in the last second.
 
     Another call can be admitted after `wait_s`, and certainly not before `until_ns` of this
     process's monotonic clock.
@@ -123,5 +123,5 @@ class OverLimitError(Exception):
 
 
 class BusyError(Exception):
-    """A charge was not tried: another transaction has locked its balance or its window, or its
-    batch had too much else to do."""
+    """A charge was not tried: another transaction holds the lock on its balance or window, or its
+    batch had no capacity left."""

@@ -1,9 +1,9 @@
-"""Charging calls, batch by batch: a whole batch needs one wait for the disk, and one debit per
-balance. That makes a durable charge cheap.
+"""Charging calls, batch by batch: a whole batch needs one disk sync, and one debit per balance.
+That makes a durable charge cheap.
 
-How calls wait for a batch, and for how long, is in `charge_queue.py`. Here is which queue a charge
-goes to, how large the batches are, and what posts them on which database. On a shared database a
-commit costs as much as the charges of a dozen calls: there a small batch may wait for more calls.
+`charge_queue.py` decides how, and how long, calls wait for a batch. This module decides which queue
+a charge goes to, how large batches are, and what posts them on which database. On a shared database
+a commit costs as much as charging a dozen calls, so a small batch may wait there for more.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,12 +45,12 @@ class ChargeBatcher:
         wait_s: float = 0.0,
     ) -> None:
         queue = partial(ChargeQueue, metrics, timeout_s, on_shortage)
-        # Whether the calls of all nodes, or of all workers of a file, are counted here: then each
+        # Whether charging counts the calls of all nodes, or of all workers of a file: then each
         # charge names its limit.
         self.counts_calls = database.is_shared or windows is not None
         if database.is_shared:
-            # Separate queues: charges of one round trip wait for no act. Only those whose rows an
-            # act or another node has locked at that moment go to the queue that waits for locks.
+            # Separate queues, so that one-round-trip charges wait for no act. Only those whose rows
+            # an act or another node has locked go on to the queue that waits for locks.
             waiting = queue(partial(_post, database, post_waiting_for_locks), _BATCH_MAX)
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
@@ -61,11 +61,11 @@ class ChargeBatcher:
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
 
     def settle(self, charge: Charge) -> PendingCharge:
-        """Done, with the result of its act, once the charge is durable.
+        """Completes with the result of the act once the charge is durable.
 
-        Raises ShortageError, DayCapError or OverLimitError if it was refused, AlreadyAnswered if
-        its key was used before, the act's own error if that failed, StoreError if it could not be
-        tried.
+        Raises ShortageError, DayCapError or OverLimitError if the charge was refused,
+        AlreadyAnswered if its key was used before, the act's own error if that failed, StoreError
+        if the charge could not be tried.
         """
         is_plain = charge.act is None and charge.cap is None
         return (self._plain if is_plain else self._acts).settle(charge)
@@ -84,5 +84,5 @@ async def _write(
     post: Callable[[Transaction, Sequence[Charge]], Awaitable[ChargeResults]],
     begin: Begin,
 ) -> ChargeResults:
-    # It begins with its transaction, and not while that waits for others.
+    # The batch begins with its transaction, not while that waits for other writers.
     return await database.write(lambda transaction: post(transaction, begin()))

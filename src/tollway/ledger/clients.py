@@ -23,7 +23,7 @@ from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
-# What a secret is compared with if the client does not exist: no text has this hash.
+# Compared with the secret if the client does not exist: no text has this hash.
 _NO_HASH = bytes(32)
 
 
@@ -76,7 +76,7 @@ _REVOKE = Query(
         .values(revoked_at_s=bindparam("now_s"))
     )
 )
-# Also those that have expired by this clock: where it is ahead, other nodes still accept them.
+# Even those that have expired by this node's clock: if it is ahead, other nodes still accept them.
 _REVOKE_TOKENS = Query(
     lambda: (
         token.update()
@@ -147,24 +147,24 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
 
 
 def is_client_id(text: str) -> bool:
-    """Whether it has the form of a client's id. What has not may be a secret in the wrong field."""
+    """Whether a text has the form of a client id; if not, it may be a misplaced secret."""
     return _CLIENT_ID.fullmatch(text) is not None
 
 
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
-    """The client that has this id and secret; None whatever is wrong with them. A malformed id or
+    """The client with this id and secret; None, whatever is wrong with them. A malformed id or
     secret is refused without a query."""
     if not (is_client_id(client_id) and is_well_formed(secret, [SECRET])):
         return None
     row = await reader.fetch_one(_IN_FORCE, wanted=client_id)
     hashed, *facts = row or (_NO_HASH,)
-    # The same work for an unknown client, in the same time for every wrong secret.
+    # Constant time: an unknown client and a wrong secret take equally long.
     is_right = hmac.compare_digest(hashed, token_hash(secret))
     return Client(*facts) if is_right else None
 
 
 async def is_in_force(reader: Reader, client_id: str) -> bool:
-    """Whether neither the client is revoked nor its account closed."""
+    """Whether the client is not revoked and its account not closed."""
     return await reader.fetch_one(_IN_FORCE, wanted=client_id) is not None
 
 
@@ -180,13 +180,13 @@ async def _find_client(reader: Reader, wanted: str) -> Client:
 
 TOKENS_MAX = 10
 WINDOW_S = 60
-# Longer than any node's clock is ahead of another's. Test tokens stay for audits, which prove that
-# none of them was charged.
+# Longer than any clock skew between nodes. Test tokens are kept for audits, which prove that none
+# of them was charged.
 _KEPT_S = {"live": 24 * 3600, "test": 30 * 24 * 3600}
-# Rows per commit: a call that is charged meanwhile waits for one such commit at most.
+# Pieces that one sweep deletes at most, each in a commit of its own.
 _SWEEP_PIECES_MAX = 20
 
-# Tokens of the future were issued while a clock was wrong, and must not lock a client out for long.
+# Tokens dated in the future come from a wrong clock, and must not lock a client out for long.
 _LATELY = Query(
     lambda: (
         select(token.c.issued_at_s)
@@ -199,7 +199,7 @@ _LATELY = Query(
         .limit(TOKENS_MAX)
     )
 )
-# The sweep skips locked rows: they go the next time.
+# Skips locked rows: the next sweep deletes them.
 _SWEEP = Query(
     lambda: token.delete().where(
         token.c.hash.in_(
@@ -229,7 +229,7 @@ async def obtain_token(
     database: Database, runtime: Runtime, client: Client, lifetime_s: int
 ) -> IssuedToken | None:
     """A token for a recognised client; None if the client was revoked at this moment."""
-    # Checked before anything is written, so that a client that asks without end costs one read.
+    # Checked before the transaction too, so that a client that asks endlessly costs only reads.
     await _check_limit(database, runtime, client.id)
 
     async def work(transaction: Transaction) -> IssuedToken | None:

@@ -48,7 +48,7 @@ _OLDEST = Query(
         select(
             consent_use.c.request_id,
             consent_use.c.at_ms,
-            # The refund of a call may stay longer.
+            # Only the charge: the refund of a call may stay longer.
             exists().where(
                 entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge"
             ),
@@ -62,7 +62,7 @@ _DROP = Query(
     lambda: consent_use.delete().where(
         *_of_grant,
         consent_use.c.request_id <= bindparam("last"),
-        # Repeated, so that the query skips months which are not old.
+        # Redundant, but lets the planner skip partitions of newer months.
         consent_use.c.at_ms < _before_ms,
     )
 )

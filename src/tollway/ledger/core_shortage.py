@@ -1,4 +1,4 @@
-"""Whether the cores are short: whether this thread is often ready to run and has no core.
+"""Whether CPU cores are short: whether this thread is often runnable but has no core to run on.
 
 Linux counts this for each thread. Elsewhere the cores count as free.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 _COUNTED = Path("/proc/thread-self/schedstat")
-# How often the count is read, and from which share of the time on the cores are short.
+# How often the count is read, and the share of time spent waiting from which cores are short.
 _READ_S = 0.25
 _SHORT = 0.1
 

@@ -1,9 +1,9 @@
-"""How much a caller may make in a day free of charge, so that free calls fill no table.
+"""How much a caller may create in a day free of charge, so that free calls fill no table.
 
-What an account made today is a row for each kind of thing, changed by one conditional statement in
-the transaction that makes the thing: so the limit is exact, however many nodes make one at once. A
-day begins at midnight in the gateway's time zone. What operators make, and what pages make for
-themselves, is not counted.
+Each account has one row per kind of thing, with today's count. One conditional statement changes it
+in the transaction that creates the thing, so the limit is exact, however many nodes do so at once.
+A day begins at midnight in the gateway's time zone. What operators create, and what pages create
+for themselves, is not counted.
 """
 
 from enum import Enum
@@ -17,8 +17,8 @@ from tollway.store.database import Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import account_day
 
-# A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
-# which clocks change is an hour longer.
+# A node whose clock is ahead may have begun the next day: all nodes then count in that day. A day
+# with a clock change is up to 25 hours long.
 _AHEAD_S = 25 * 3600
 _AT_A_TIME = Phrase("limit", "上限")
 _A_DAY = Phrase("daily limit", "每日上限")
@@ -31,8 +31,8 @@ class _Limit(NamedTuple):
 
 
 class Counted(Enum):
-    """What is counted, and how many of them a day may have. Rotating is apart: an account that
-    has made all its tokens can still replace one that leaked."""
+    """What is counted, and how many are allowed in a day. Rotations count separately: an account
+    that has made all its tokens can still replace a leaked one."""
 
     TOKENS = _Limit(200, Phrase("new tokens", "新建的令牌"))
     ROTATIONS = _Limit(200, Phrase("token rotations", "轮换的令牌"))
@@ -70,8 +70,8 @@ _COUNT = Query(
 async def count_today(
     transaction: Transaction, account_id: str, counted: Counted, day_start_s: int
 ) -> None:
-    """Counts one more in the day that began then, or refuses it. Locks what the account made of
-    these, until this work is committed."""
+    """Counts one more in the day that began at `day_start_s`, or refuses it. Locks this count of
+    the account until the transaction ends."""
     most, things = counted.value
     values = {"of_account": account_id, "what": counted.name.lower(), "of_day_s": day_start_s}
     if not await transaction.execute(_COUNT, **values, most=most):
@@ -81,7 +81,7 @@ async def count_today(
 def limit_reached(
     most: int, things: Phrase, advice: Phrase, *, which: Phrase = _AT_A_TIME
 ) -> Refusal:
-    """The refusal of one more, because of a limit for a day or, unless said, for all at a time."""
+    """The refusal of one more, by default because of a limit on how many may exist at a time."""
     return Refusal(
         Reason.ACCOUNT_LIMIT_REACHED, which=which, most=most, things=things, advice=advice
     )

@@ -1,11 +1,11 @@
 """Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
-It keeps what was looked up in memory until the directory's version changes, which any change by the
-command line or another process does. Every call checks that version; so a revoked token is refused,
-and a top-up seen, on the very next call.
+Lookups are cached until the directory's version changes, which any change by the command line or
+another process causes. Every call checks that version; so a revoked token is refused, and a top-up
+seen, on the very next call.
 
-A cache that is out of date is replaced, not emptied: a row that was read before a change and
-arrives after it goes to the old cache, which is no longer read.
+A stale cache is replaced, not emptied: a row that was read before a change and arrives after it
+goes into the old cache, which is no longer read.
 """
 
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ class Caller:
     permissions: dict[str, Permission]
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
-    # What the stages have worked out for each operation: it is valid for as long as all else here.
+    # What the stages worked out for each operation: valid as long as everything else here.
     prices: dict[str, int] = field(default_factory=dict, compare=False)
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
 
@@ -81,19 +81,19 @@ class Directory:
         self._version = -1
         self._reading = 0
         self._callers: dict[bytes, Caller] = {}
-        # Tokens that were revoked, or whose account is closed. An unknown one is not kept: it may
-        # be issued at any moment, which changes no version.
+        # Tokens that were revoked, or whose account is closed. Unknown tokens are not cached: one
+        # may be issued at any moment, without a change of the version.
         self._ended: set[bytes] = set()
         self._amounts: dict[tuple[str, str], int] = {}
-        # Balances that were read, and the mark of all commits before that.
+        # Balances that were read, and the change mark of the database before the read.
         self._read_amounts: dict[tuple[str, str], int] = {}
         self._read_mark: object = None
-        # The calls of a flood share their reads of a balance; an embedded database need not wait.
+        # In a flood, calls share their reads of a balance; an embedded database reads at once.
         self._read_amount = NextFlights(self._amount_of) if database.is_shared else self._amount_of
         self.operation_states: dict[str, OperationState] = {}
 
     async def refresh(self) -> None:
-        """Forgets what is out of date."""
+        """Drops the cache if it is stale."""
         await self._versions.refresh()
         version, reading = self._versions.directory, self._versions.reading
         if version == self._version:
@@ -106,25 +106,25 @@ class Directory:
             self._version, self._reading = version, reading
 
     def refresh_at_once(self) -> bool:
-        """The same without waiting, which only an embedded database can; whether it was done."""
+        """Refreshes without awaiting; False if the database is not embedded: nothing is done."""
         if self._database.is_shared:
             return False
         run_at_once(self.refresh())
         return True
 
     def known_caller(self, hashed: bytes) -> Caller | None:
-        """A caller kept in memory; out of date unless the versions are fresh."""
+        """A cached caller; stale unless the versions are fresh."""
         if self._versions.directory != self._version:
             return None
         return self._callers.get(hashed)
 
     def is_ended(self, hashed: bytes) -> bool:
-        """Whether a token is known to be revoked or of a closed account; out of date unless the
-        versions are fresh."""
+        """Whether a token is known to be revoked or of a closed account; stale unless the versions
+        are fresh."""
         return hashed in self._ended and self._versions.directory == self._version
 
     async def caller(self, hashed: bytes) -> Caller | None:
-        """The caller of a token that is neither unknown, revoked, nor of a closed account."""
+        """The caller of a token; None if it is unknown, revoked, or of a closed account."""
         kept, ended = self._callers, self._ended
         known = kept.get(hashed)
         if known is not None:
@@ -159,7 +159,7 @@ class Directory:
 
     async def amount_left(self, account_id: str, unit: str) -> int:
         """What a balance holds, read from the database."""
-        # Marked before the read: a commit in between is then noticed the next time.
+        # Taken before the read, so that a commit in between is noticed next time.
         mark = self._database.change_mark()
         left = await self._read_amount((account_id, unit))
         self.remember_amount(account_id, unit, left)
@@ -172,8 +172,8 @@ class Directory:
         return await amount_left(self._database, *key)
 
     def amount_at_once(self, account_id: str, unit: str) -> int | None:
-        """What a balance holds, without waiting; None if the database is not embedded. It is not
-        read again before something is committed. A server does not tell of every commit."""
+        """What a balance holds, without awaiting; None if the database is not embedded, because a
+        server does not report every commit. It is cached until the next commit."""
         if self._database.is_shared:
             return None
         if self._database.change_mark() == self._read_mark:
@@ -183,7 +183,7 @@ class Directory:
         return run_at_once(self.amount_left(account_id, unit))
 
     async def check_cap(self, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
-        """Raises DayCapError if a token has spent what it may spend in a day."""
+        """Raises DayCapError if the token's daily cap does not allow the call."""
         await check_cap(self._database, token_id, cap, unit, amount)
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:

@@ -1,7 +1,7 @@
 """The ledger: balances, and the entries that explain them.
 
-An entry is only ever added. Each carries the balance after it and a number without gaps, so that
-the whole of an account's history can be checked from its rows alone.
+Entries are append-only. Each carries the balance after it and a number without gaps, so that an
+account's whole history can be checked from its rows alone.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,19 @@ from tollway.store.query import Query, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
 
-# Far above any real purchase, and far below where a 64-bit sum could overflow.
+# Far above any real purchase. With one more of them than it may have, a balance still fits into 64
+# bits: beyond, an embedded database would go on with a number that is not exact.
 AMOUNT_MAX = 10**15
-# What a row of a list can show.
+BALANCE_MAX = 10**18
+# As much as a row of a list can show.
 NOTE_MAX = 200
 
 
 class Balance(msgspec.Struct, frozen=True):
     """What an account has of one unit: `credits`, or `calls:<operation>`.
 
-    `amount` is available; `held` is set aside for calls that are not decided yet; `posted` is what
-    was charged in all.
+    `amount` is available; `held` is set aside for calls that are still undecided; `posted` is the
+    total charged.
     """
 
     unit: str
@@ -78,7 +80,7 @@ _ADD = Query(
 def taking(**also: ColumnElement[int]) -> Query:
     """Takes `total` from what is available, in `count` entries, and changes other columns with it.
 
-    The condition and the change are one statement, so a balance cannot be spent twice.
+    One statement checks and changes the balance, so it cannot be spent twice.
     """
     return Query(
         balance.update()
@@ -126,7 +128,7 @@ _PAGE = Query(
 _OF_REQUEST = Query(lambda: select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
 
 
-# Of one account: more than are made while a form is sent twice.
+# More acts than one account sees between the two submissions of a form.
 _ACTS_SEEN = 20
 
 
@@ -149,9 +151,9 @@ async def top_up(
     once: str = "",
     refund_of: str | None = None,
 ) -> Entry:
-    """Adds to a balance; a negative amount corrects it, never below zero. The same `once` is taken
-    but once: a form that is sent twice is entered once. A refund names the request that it is for:
-    no more than that was charged, and one for each."""
+    """Adds to a balance; a negative amount corrects it, never below zero. `once` makes it
+    idempotent: a form that is submitted twice is entered once. A refund names its request: at most
+    what that was charged, and one refund for each."""
     if amount == 0:
         raise LedgerError("An amount is a whole number, and not 0.")
     if abs(amount) > AMOUNT_MAX:
@@ -164,15 +166,8 @@ async def top_up(
             raise LedgerError(
                 "Account {account} is closed: its ledger can only be read.", account=found.name
             )
-        row = await _change_balance(transaction, found.id, unit, amount)
-        if row is None:
-            raise LedgerError(
-                "Account {account} has fewer {unit} than {amount}.",
-                account=found.name,
-                amount=-amount,
-                unit=Sentence(unit),
-            )
-        # The row of the balance is locked by now, so that of two at once one sees the other.
+        row = await _change_balance(transaction, found, unit, amount)
+        # The balance row is locked by now, so that of two concurrent top-ups one sees the other.
         if once and await _is_entered(transaction, found.id, once):
             raise LedgerError("This was entered already: the ledger has it.")
         operation = None
@@ -218,33 +213,43 @@ async def _record_top_up(
 
 
 async def _change_balance(
-    transaction: Transaction, account_id: str, unit: str, amount: int
-) -> Row | None:
-    """The balance and the number of its new entry; None if it would be less than zero."""
+    transaction: Transaction, account: Account, unit: str, amount: int
+) -> Row:
+    """The balance and the number of its new entry."""
     if amount > 0:
-        return await transaction.fetch_one(_ADD, account_id=account_id, unit=unit, amount=amount)
-    return await transaction.fetch_one(
-        _TAKE_BACK, of_account=account_id, of_unit=unit, total=-amount, count=1
-    )
+        row = await transaction.fetch_one(_ADD, account_id=account.id, unit=unit, amount=amount)
+    else:
+        row = await transaction.fetch_one(
+            _TAKE_BACK, of_account=account.id, of_unit=unit, total=-amount, count=1
+        )
+    if row is None:
+        raise LedgerError(
+            "Account {account} has fewer {unit} than {amount}.",
+            account=account.name,
+            amount=-amount,
+            unit=Sentence(unit),
+        )
+    if row[0] > BALANCE_MAX:
+        raise LedgerError(
+            "Account {account} can have {most:,} {unit} at most.",
+            account=account.name,
+            most=BALANCE_MAX,
+            unit=Sentence(unit),
+        )
+    return row
 
 
 async def _refunded_operation(
     reader: Reader, account: Account, unit: str, amount: int, request_id: str
 ) -> str | None:
-    """The operation whose call is refunded, if it can be. A top-up with an operation is a refund,
-    also in the sums by day."""
+    """The operation of the refunded call; LedgerError if it cannot be refunded. A top-up with an
+    operation is a refund, in the sums by day too."""
     entries = await entries_of_request(reader, request_id)
-    own = {
-        each.kind: each for each in entries if (each.account_id, each.unit) == (account.id, unit)
-    }
+    of_account = [each for each in entries if each.account_id == account.id]
+    own = {each.kind: each for each in of_account if each.unit == unit}
     charge = own.get("charge")
     if charge is None:
-        raise LedgerError(
-            "Account {account} was charged no {unit} for request {request_id}.",
-            account=account.name,
-            unit=Sentence(unit),
-            request_id=request_id,
-        )
+        raise _not_paid_in(unit, account, of_account, request_id)
     if "top_up" in own:
         raise LedgerError("Request {request_id} was refunded already.", request_id=request_id)
     if not 0 < amount <= -charge.amount:
@@ -254,6 +259,31 @@ async def _refunded_operation(
             cost=-charge.amount,
         )
     return charge.operation
+
+
+def _not_paid_in(
+    unit: str, account: Account, entries: Sequence[Entry], request_id: str
+) -> LedgerError:
+    """Says what a call was paid in, if it was paid at all."""
+    paid = next((each for each in entries if each.kind == "charge"), None)
+    if paid is None:
+        return LedgerError(
+            "Account {account} was charged no {unit} for request {request_id}: "
+            "`tollway receipt {request_id}` shows what it cost.",
+            account=account.name,
+            unit=Sentence(unit),
+            request_id=request_id,
+        )
+    if paid.unit == "credits":
+        return LedgerError(
+            "Request {request_id} was paid in credits: leave out --calls to refund it.",
+            request_id=request_id,
+        )
+    return LedgerError(
+        "Request {request_id} was paid in calls: add --calls {operation} to refund it.",
+        request_id=request_id,
+        operation=paid.operation,
+    )
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:
@@ -268,7 +298,7 @@ async def add_entries(transaction: Transaction, entries: Sequence[tuple[object, 
     if transaction.is_shared:
         await transaction.execute_many(ADD_ENTRY, entries)
     else:
-        # In few statements: with each one the thread that writes waits for the one that serves.
+        # Few statements: for each one, the writing thread must wait for the serving thread.
         await transaction.insert_rows(entry, entries)
 
 

@@ -1,8 +1,8 @@
 """Sums of a balance's entries by day, kind and operation, made with the sums of usage.
 
-A statement reads them instead of all entries. Days are those of UTC, whatever the time zone; of a
-day that a statement cuts in two the entries are read, which are found by their numbers: entries are
-numbered as they are committed, which is nearly but not quite the order of their times.
+A statement reads them instead of all entries. Days are those of UTC, whatever the time zone. If a
+statement cuts a day in two, it reads that day's entries, found by number: numbers follow the
+commits, which is nearly but not quite the order of times.
 """
 
 from collections.abc import Iterable
@@ -54,8 +54,8 @@ _NUMBERS = Query(
 async def numbers_of_span(
     reader: Reader, account_id: str, unit: str, span_ms: range, newest: int
 ) -> list[range]:
-    """Where the entries of a span of time are, up to the newest number: among those of its days,
-    and among those that are in no sum yet. Not all of these are of the span."""
+    """The numbers among which the entries of a time span are, up to the newest: those of its days,
+    and those that are in no sum yet. Not all of these entries are within the span."""
     row = await reader.fetch_one(
         _NUMBERS,
         of_account=account_id,
@@ -69,7 +69,7 @@ async def numbers_of_span(
 
 
 class EntryDays:
-    """Sums of entries that are to be added to the stored ones."""
+    """Sums of entries, to be added to the stored sums."""
 
     def __init__(self) -> None:
         self._sums: dict[_Key, list[int]] = {}

@@ -119,8 +119,8 @@ async def reserve(
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
-    """Locks the balance that a hold was taken from. Every transaction that ends a hold does so
-    first, before it changes anything else."""
+    """Locks the balance that a hold was taken from. Every transaction that ends a hold does this
+    before it changes anything else."""
     await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
 
 
@@ -134,7 +134,7 @@ async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms
         await _enter(transaction, ended, "charge", -amount, number, left, at_ms)
     if ended.owner_kind is not None and ended.owner_id is not None and ended.consent_id is not None:
         grant = GrantKey(ended.owner_kind, ended.owner_id, ended.consent_id)
-        # What was held is for one waybill.
+        # A hold is always for one waybill.
         use = use_of(grant, ended.request_id, at_ms, ended.operation, records=1)
         await add_uses(transaction, [use])
     return ended
@@ -207,7 +207,7 @@ async def _enter(
     await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(entry))
 
 
-# Written out, and not a parameter: only then does the planner know that the index fits.
+# Written out instead of a parameter, so that the planner knows that the partial index fits.
 _is_held: ColumnElement[bool] = literal_column(IS_HELD)
 _OPEN = Query(
     lambda: (
@@ -233,7 +233,7 @@ class OpenHolds(msgspec.Struct, frozen=True):
 
 
 async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
-    """The holds that are not decided yet, those with the earliest deadline first."""
+    """The open holds, those with the earliest deadline first."""
     return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
 
 

@@ -1,14 +1,14 @@
-"""Answers stored for repetition: a request with an Idempotency-Key is done and paid once.
+"""Answers stored for replay: a request with an Idempotency-Key is done and paid once.
 
 The answer is stored, sealed, in the commit that charges for it. The same request with the same key
-then gets it again for nothing; another request with that key is refused.
+then gets it again for free; a different request with that key is refused.
 
 A request that waits for a carrier reserves its key in the commit that holds its price, with an
-empty answer. From then on another request with that key is refused. The same one passes as if
-nothing were stored, and finds what the first has begun.
+empty answer. From then on a different request with that key is refused. The same request passes as
+if nothing were stored, and finds what the first one began.
 
-A key ends after a day by the clock of a shared database. In an embedded one it ends by a clock that
-is not misled when the machine's jumps ahead.
+A key expires after a day, by the clock of a shared database. An embedded database uses a clock that
+a jump of the machine's clock does not mislead.
 """
 
 import msgspec
@@ -30,12 +30,12 @@ _NOT_YET = b""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True):
-    """An answer that was given before, and to which request; or a key that is reserved for one."""
+    """A stored answer and the request that got it, or a key that a request has reserved."""
 
     request_id: str
     fingerprint: bytes
     sealed: bytes
-    # Whether its call may have read receivers that its shop had erased since.
+    # Whether it may contain receivers that the shop has erased since.
     is_erased: bool = False
 
     def is_reserved_for(self, idempotency_key: IdempotencyKey) -> bool:
@@ -66,7 +66,7 @@ _KEEP = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=[*idempotency_key.primary_key],
         set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
-        # An expired answer that is not swept yet is replaced as well.
+        # Also replaces an expired answer that is not swept yet.
         where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
@@ -83,12 +83,13 @@ _KEYS = Query(
         .limit(bindparam("most", type_=Integer))
     )
 )
-# Begins headers of the gateway's own pages, such as their keys: none from outside has a line end.
+# Prefix of header values that the gateway's own pages send, such as keys: no header from outside
+# can contain a newline.
 OF_PAGES = "\n"
 _OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
-# The sweep skips locked rows: they go the next time.
+# Skips locked rows: the next sweep deletes them.
 _DROP_OLDEST = Query(
     lambda: idempotency_key.delete().where(
         _primary_key.in_(
@@ -103,8 +104,8 @@ _DROP_OLDEST = Query(
 
 
 def _older_ms(reader: Reader, now_ms: int) -> int:
-    """What was stored until then has expired, swept or not. Where the time of a call is that of
-    this machine, it may have jumped ahead: a repetition would be charged."""
+    """Answers stored up to this time have expired, swept or not. An embedded database uses this
+    machine's clock, which may have jumped ahead: then a repeated request would be charged."""
     if not reader.is_shared:
         now_ms = min(now_ms, cautious_clock().at_ms())
     return now_ms - KEPT_MS
@@ -113,7 +114,7 @@ def _older_ms(reader: Reader, now_ms: int) -> int:
 async def find_kept(
     reader: Reader, account_id: str, key: str, now_ms: int, shop_id: str | None = None
 ) -> KeptAnswer | None:
-    """The answer under a key; `shop_id` is the shop whose data the call reads, if it does."""
+    """The answer under a key; `shop_id` is the shop whose data the call reads, if any."""
     row = await reader.fetch_one(
         _FIND,
         of_account=account_id,
@@ -124,7 +125,7 @@ async def find_kept(
     if row is None:
         return None
     request_id, fingerprint, sealed, read_before_ms = row
-    # By when its call began, and not by when it was kept: it may have waited for a lock since.
+    # Decided by when the call began, not by when it was stored: it may have waited for a lock.
     is_erased = read_before_ms is not None and time_of(request_id) <= read_before_ms
     return KeptAnswer(request_id, fingerprint, sealed, is_erased)
 
@@ -132,8 +133,8 @@ async def find_kept(
 async def kept_keys(
     reader: Reader, account_id: str, prefix: str, now_ms: int, most: int
 ) -> list[tuple[str, str, int]]:
-    """The last of an account's keys that begin so and whose answers are kept, each with the
-    request that paid and when."""
+    """The last of an account's keys with this prefix and a stored answer, each with the request
+    that paid and when."""
     rows = await reader.fetch_all(
         _KEYS,
         of_account=account_id,
@@ -153,9 +154,9 @@ async def keep(
     reserved_by: str | None,
 ) -> bool:
     """Stores an answer, unless another one was stored under the key meanwhile. For a call that
-    waits for a carrier, it only reserves the key, which only `reserved_by` may have reserved.
+    waits for a carrier, only reserves the key; a reservation by `reserved_by` is replaced.
 
-    It is stored as the answer of the request that paid, which may be an earlier one without a key.
+    The answer belongs to the request that paid, which may be an earlier one without a key.
     """
     kept = await transaction.execute(
         _KEEP,
@@ -177,14 +178,14 @@ async def free_key(transaction: Transaction, account_id: str, key: str, request_
 
 
 async def oldest_kept_s(reader: Reader, now_ms: int) -> float:
-    """How old the oldest kept answer is; more than a day and a few minutes, and the sweep does not
-    keep up."""
+    """The age of the oldest stored answer; much more than a day means that the sweep cannot keep
+    up."""
     ((at_ms,),) = await reader.fetch_all(_OLDEST)
     return 0 if at_ms is None else max(0, now_ms - int(at_ms)) / 1000
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:
-    """Drops the oldest answers that have expired by the node's and the database's clock, as many as
-    one run may; returns how many."""
+    """Deletes the oldest answers that have expired by both the node's and the database's clock, as
+    many as one run may; returns how many."""
     older_ms = await earlier_ms(database, now_ms) - KEPT_MS
     return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _DROP_OLDEST, older_ms=older_ms)

@@ -1,7 +1,7 @@
-"""Acts that are done together: those of a batch take few statements, and not a few each.
+"""Acts that are done together: a whole batch takes a few statements, instead of a few per act.
 
-If a call of the group cannot be paid, all that the group did is undone, and the others are done
-without it. A call that the group leaves out, because it is not like the others, is done alone.
+If a call of the group cannot be paid, the group is rolled back and retried without that call. A
+call that the group leaves out, because it differs from the others, is done alone.
 """
 
 import logging
@@ -16,19 +16,19 @@ from tollway.store.database import KnownRowError, StoreError, Transaction
 from tollway.store.sealing import SealError
 
 logger = logging.getLogger(__name__)
-# Takes what charges without acts owe; returns why those were refused that were, by their position.
+# Debits charges that have no act; returns why some were refused, by position.
 Pay = Callable[[Sequence[Charge]], Awaitable[Mapping[int, ActResult | Exception]]]
 
 
 class _RefusedError(Exception):
-    """Some calls of a group were refused: by their position in it."""
+    """Some calls of a group were refused; says why, by their position in it."""
 
     def __init__(self, refused: Mapping[int, ActResult | Exception]) -> None:
         self.refused = refused
 
 
 def is_joint(charge: Charge) -> bool:
-    """Whether it can be done with others. A key and a cap are looked at one by one."""
+    """Whether a charge can be done with others. Keys and caps are checked one by one."""
     has_own_rules = charge.idempotency_key is not None or charge.cap is not None
     return isinstance(charge.act, JointAct) and not has_own_rules
 
@@ -41,7 +41,7 @@ def alone(charge: Charge) -> Charge:
 async def post_joint(
     transaction: Transaction, charges: Sequence[Charge], pay: Pay
 ) -> dict[int, ActResult | Exception]:
-    """Acts and charges, for as many as can be done together; the others have no result."""
+    """Does and charges the acts that can be done together; the others get no result."""
     groups: defaultdict[Together, list[int]] = defaultdict(list)
     for position, charge in enumerate(charges):
         if is_joint(charge):
@@ -68,7 +68,7 @@ async def _post_group(
             results |= {left[nth]: why for nth, why in error.refused.items()}
             left = [nth for nth in left if nth not in results]
         except (Refusal, KnownRowError, SealError):
-            # Each is then done alone, and only the one whose fault it is fails.
+            # Each act is then done alone, so that only the faulty one fails.
             return results
         except StoreError:
             raise

@@ -1,4 +1,4 @@
-"""A charge on its way: what its call waits for."""
+"""A charge under way, which its call awaits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -12,8 +12,8 @@ from tollway.ledger.charges import ActResult, Charge
 
 
 class PendingCharge(msgspec.Struct, eq=False):
-    """A charge that waits to be posted: a future in all that is used of one, at a fifth of its
-    cost. Its callback, of which it has one, runs at once."""
+    """A charge that waits to be posted: has as much of a future as is needed, at a fifth of the
+    cost. It takes a single callback, which runs at once instead of on the loop."""
 
     charge: Charge
     since_s: float
@@ -31,17 +31,16 @@ class PendingCharge(msgspec.Struct, eq=False):
     def result(self) -> ActResult | None:
         assert self._is_done
         if isinstance(self._outcome, BaseException):
-            # All calls of a batch may share one error, and each would lengthen its trace.
+            # The calls of a batch may share one error, and each raise would lengthen its traceback.
             raise self._outcome.with_traceback(self._trace)
         return self._outcome
 
     def resume(self) -> Awaitable[None] | None:
-        """Goes on with the stage that waited for it; most do nothing more."""
+        """Continues the stage that waited; most stages do nothing more."""
         assert self._is_done
         outcome = self._outcome
         if isinstance(outcome, BaseException):
-            # Raises it.
-            self.result()
+            self.result()  # Raises.
         elif self.then is not None:
             return self.then(outcome)
         return None
@@ -54,7 +53,7 @@ class PendingCharge(msgspec.Struct, eq=False):
             self._callback = callback
 
     def end(self, outcome: ActResult | BaseException | None) -> None:
-        """Ends the wait, unless it has ended."""
+        """Ends the wait, unless it has already ended."""
         if self._is_done:
             return
         self._is_done, self._outcome = True, outcome
@@ -66,14 +65,14 @@ class PendingCharge(msgspec.Struct, eq=False):
             self._call_back(callback)
 
     def cancel(self) -> None:
-        """The caller has gone away: it is not charged, unless its batch has begun."""
+        """The caller has disconnected: it is not charged, unless its batch has begun."""
         self.end(asyncio.CancelledError())
 
     def _call_back(self, callback: Callable[["PendingCharge"], object]) -> None:
         try:
             callback(self)
         except Exception as error:
-            # The other calls of a batch have to be answered.
+            # An error here must not keep the rest of the batch from being answered.
             context = {"message": "an error after a charge", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
 

@@ -1,7 +1,7 @@
 """Which account may call which operation, at which price and rate; which operations are open.
 
-Each change raises the directory's version first: another change at the same moment waits there, and
-then sees this one, so that the trail has what was really before.
+Each change first raises the directory's version, which works as a lock: a concurrent change waits
+there and then sees this one, so that the trail records the true state before it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from tollway.store.query import Query, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
 from tollway.store.versions import directory_changed
 
-# Far above any real one, and small enough for the whole numbers of every engine.
+# Far above any real price, and small enough for the integers of every engine.
 PRICE_MAX = 10**12
 RATE_MAX = 10**6
 

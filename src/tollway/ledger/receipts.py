@@ -147,7 +147,7 @@ _notes = select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__
 _NOTE_OF_ACCOUNT = Query(lambda: _notes.where(refused_call.c.account_id == bindparam("of_account")))
 # Through the accounts, because the key of a refused call begins with one.
 _NOTE = Query(lambda: _notes.where(refused_call.c.account_id.in_(select(account.c.id))))
-# By its time, which its id begins with: of one moment there are few.
+# By time, which a request id begins with: a few seconds have few refused calls.
 _NOTE_OF_TIME = Query(
     lambda: _notes.where(
         refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.at_ms <= bindparam("until_ms")
@@ -192,7 +192,7 @@ async def find_receipt(
     found = await entries_of_request(database, request_id)
     entries = {each.kind: each for each in found if account_id in (None, each.account_id)}
     if not entries.keys() & {"charge", "hold"}:
-        # The refund of a call may stay longer than its charge, and says too little without it.
+        # A refund may outlive its charge, and says too little without it.
         entries = {}
     known = account_id or next((each.account_id for each in entries.values()), None)
     note = await _note(database, known, request_id)

@@ -36,12 +36,12 @@ _WAITING_MAX = 20_000
 _COUNT_AFTER_S = 2.0
 
 _MINUTE_MS = 60_000
-# How long before the end of this minute a call of it may have begun.
+# How long before the end of the current minute a call counted in it may have begun.
 _SLOW_MS = 10 * _MINUTE_MS
-# How many rows a kind has in a minute, and an account besides the first row of each kind.
+# Rows per minute: of one kind; and of one account, besides the first row of each kind.
 _OF_KIND_MAX = 10
 _OF_ACCOUNT_MAX = 240
-# Of calls that did what was wanted, more receipts are asked for.
+# Callers ask for receipts more often if the call succeeded.
 _OF_REASON_MAX = {
     FreeReason.FREE.value: 60,
     FreeReason.BATCH.value: 60,
@@ -50,7 +50,7 @@ _OF_REASON_MAX = {
     FreeReason.REPLAYED.value: 60,
     FreeReason.NOT_DONE.value: 60,
 }
-# A call that was refused for one of these may turn out to be charged, and each has a row.
+# A call that was refused for one of these may yet be charged, so each gets a row.
 MAY_BE_CHARGED = {
     Reason.CARRIER_SILENT.name,
     Reason.COMMIT_IN_DOUBT.name,
@@ -79,9 +79,9 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     replay_of: str | None
     client_request_id: str | None = None
     is_test: int = 0
-    # How many more of the same kind there were in its minute that have no row.
+    # How many more calls of this kind in the same minute have no row.
     more: int = 0
-    # Whose data it asked for, known or not, if it named a shop or user.
+    # The shop or user whose data it asked for, known or not, if it named one.
     owner_kind: str | None = None
     owner_id: str | None = None
 
@@ -108,7 +108,7 @@ _SWEEP = Query(
             .order_by(refused_call.c.at_ms)
             .limit(bindparam("most", type_=Integer))
         ),
-        # Repeated, so that the query skips months which are not old.
+        # Redundant, but lets the planner skip partitions of newer months.
         _is_old,
     )
 )
@@ -120,8 +120,8 @@ _KindKey = tuple[str, str, str, int]
 
 
 class _Kind:
-    """The calls of one kind in this minute: how many have rows, the last of these, and how many
-    more there were."""
+    """The calls of one kind in this minute: how many have rows, the last of those, and how many
+    have none."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -129,7 +129,8 @@ class _Kind:
         self.last: RefusedCall | None = None
 
     def values(self) -> dict[str, object]:
-        """Only this process counts on this row: so the count is set, and may be set again."""
+        """Sets the count instead of adding to it, so that a retry is harmless: no other process
+        writes to this row."""
         assert self.last is not None
         return {
             "of_account": self.last.account_id,
@@ -148,8 +149,8 @@ class _Minute:
         self._of_account: Counter[str] = Counter()
 
     def kind_of(self, at_ms: int, key: _KindKey) -> _Kind:
-        # A slow call of the minute before counts in this one: it must not begin the counts again.
-        # No call takes so long as to be older still: then the clock was set back.
+        # A slow call from an earlier minute counts in this one, instead of resetting the counts.
+        # No call is slower than `_SLOW_MS`: an older time means that the clock was set back.
         if not self._until_ms - _SLOW_MS <= at_ms < self._until_ms:
             self._until_ms = (at_ms // _MINUTE_MS + 1) * _MINUTE_MS
             self._kinds, self._of_account = {}, Counter()
@@ -195,7 +196,7 @@ class RefusedCallLog:
         self.add_made(call.at_ms, key, lambda: call)
 
     def add_made(self, at_ms: int, key: _KindKey, make: Callable[[], RefusedCall]) -> None:
-        """Adds a call, which is only made if it gets a row: of a flood, hardly any does."""
+        """Adds a call; `make` runs only if the call gets a row, which is rare in a flood."""
         if len(self._waiting) >= _WAITING_MAX:
             self._metrics.receipt_dropped("queue_full")
             return
@@ -252,9 +253,9 @@ class RefusedCallLog:
         return {kind: kind.values() for kind in islice(self._counted, _BATCH_MAX)}
 
     async def finish(self) -> None:
-        """Writes what still waits, when the gateway stops."""
+        """Writes what is still queued, when the gateway stops."""
         if self._running is not None:
-            # A commit that has begun goes on; its rows are then written twice, without effect.
+            # A commit that has begun goes on; writing its rows again has no effect.
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         try:

@@ -1,8 +1,8 @@
 """The calls of an account or of all, newest first: from entries and from refused calls.
 
-A page reads a bounded number of rows from each source, whatever it filters by, and says where the
-next one goes on: so a page costs the same with ten rows as with ten million. A rare reason may need
-several pages.
+A page reads a bounded number of rows from each source, whatever the filter, and says where the next
+page continues: so it costs the same with ten rows as with ten million. Finding a rare reason may
+take several pages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,25 +16,25 @@ from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
 
-# What a page looks through at most, when a filter leaves out most of it.
+# Rows that a page scans at most, when a filter excludes most of them.
 SCANNED_MAX = 2000
-# Every reason but success; none of them has this name.
+# Stands for every reason but success; no reason has this name.
 ANY_REFUSAL = "REFUSED"
-# After every request id, which is made of hexadecimal digits.
+# Sorts after every request id: those are hexadecimal.
 AFTER_ALL = "~"
 # An id begins with the time in microseconds.
 _TIME_DIGITS = 13
-# Calls overlap: how much of what is read says when the rest was made.
+# Calls overlap: the last eighth of what was read shows how far back the rest begins.
 _LAST_SHARE = 8
 _LAST_US = 16**_TIME_DIGITS - 1
-# Of a call with several rows the last of these counts: what was held is settled sooner or later,
-# and a call that was answered as refused, because the carrier was silent, may be charged then.
+# If a call has several rows, the later of these outcomes counts: a hold is settled sooner or later,
+# and a call that was refused because the carrier was silent may then be charged.
 _OUTCOMES = ("held", "free", "refused", "charged")
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
     """One call of the log. A charge has code 0; a hold has no code yet. The outcome is `unknown` if
-    what the call was charged is not stored any more."""
+    the amount charged is no longer stored."""
 
     request_id: str
     at_ms: int
@@ -54,7 +54,7 @@ class LoggedCall(msgspec.Struct, frozen=True):
 
 
 class CallFilter(NamedTuple):
-    """Which calls are wanted; what is empty or None matters not. Times are in milliseconds."""
+    """Which calls are wanted; empty and None match everything. Times are in milliseconds."""
 
     account_id: str = ""
     operation: str = ""
@@ -64,7 +64,7 @@ class CallFilter(NamedTuple):
     until_ms: int | None = None
     # What was charged or is held.
     amount: int | None = None
-    # The calls of these are found by an index of their own: see `request_search`.
+    # Calls of a shop or order are found through other tables: see `request_search`.
     shop: str = ""
     order_sn: str = ""
 
@@ -83,7 +83,7 @@ class CallFilter(NamedTuple):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether some of the calls that are read do not pass."""
+        """Whether the filter may exclude calls after they are read."""
         return self != CallFilter(
             self.account_id,
             since_ms=self.since_ms,
@@ -102,7 +102,7 @@ class CallFilter(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """The calls that were read of one source, and the id from which on these are all."""
+    """The calls read from one source, and the id down to which they are complete."""
 
     calls: Sequence[LoggedCall]
     whole_to: str
@@ -164,7 +164,7 @@ _REFUSED_OF_ACCOUNT = _newest(
     ),
     refused_call.c.request_id.desc(),
 )
-# The newest entries of each balance; the few balances of an account are read one by one.
+# The newest entries of one balance: an account's few balances are read one by one.
 _PAID_OF_BALANCE = _newest(
     _paid.where(
         entry.c.account_id == bindparam("of_account"), entry.c.unit == bindparam("of_unit")
@@ -178,11 +178,11 @@ async def log_page(
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
     before = no_later(before, wanted.until_ms)
-    # A call that was held has two rows, and some of what is read is left to the next page.
+    # More than `size`: a held call has two rows, and some calls are left to the next page.
     page = await _read_page(database, wanted, units, size, before, 3 * size + 1)
     if len(page.calls) == size or not page.before:
         return page
-    # Most of what was read is left out.
+    # The filter excluded most of what was read.
     return await _read_page(database, wanted, units, size, before, SCANNED_MAX)
 
 
@@ -194,7 +194,7 @@ async def _read_page(
     before: str,
     most: int,
 ) -> LogPage:
-    """A page from at most so many rows of each source."""
+    """A page from at most `most` rows of each source."""
     values: dict[str, Any] = {
         "before": before,
         "since": first_id(wanted.since_ms),
@@ -205,7 +205,7 @@ async def _read_page(
         sources += await _paid_calls(database, wanted, units, values)
     if not wanted.is_charged_only:
         sources.append(await _refused_calls(database, wanted, values, before))
-    # Beyond the end of a source that was cut, calls of the others may have been missed.
+    # Past the end of a truncated source, its calls would be missing from the page.
     whole_to = max((each.whole_to for each in sources), default="")
     found = by_request(chain.from_iterable(each.calls for each in sources))
     seen = sorted((each for each in found if each >= whole_to), reverse=True)
@@ -251,25 +251,25 @@ async def _refused_calls(
 
 
 def _by_id(calls: Sequence[LoggedCall], most: int) -> _Source:
-    """Of calls that were read in the order of their ids."""
+    """A source of calls that were read in the order of their ids."""
     is_cut = len(calls) >= most
     return _Source(calls, min(each.request_id for each in calls) if is_cut else "")
 
 
 def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
-    """Of entries, read in the order in which they were made. One that was made long after its call
-    began says nothing about those between; the last that were read say when the next were made."""
+    """A source of entries, read in the order of their numbers. An entry made long after its call
+    began does not show that all ids down to it were read; the last entries read show how far."""
     whole_to = _by_id(calls, most).whole_to
     if whole_to:
         last = calls[-max(1, most // _LAST_SHARE) :]
         end = max(max(each.request_id, first_id(each.at_ms)) for each in last)
-        # If all of them were made late, the log must go on all the same.
+        # If all of them were made late, the log must still make progress.
         whole_to = end if end < before else whole_to
     return _Source(calls, whole_to)
 
 
 def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
-    """What became of each call, by its id, as the row says that says most about it."""
+    """The outcome of each call by its id, from the row that says most about it."""
     return {each.request_id: each for each in sorted(calls, key=_rank)}
 
 
@@ -278,12 +278,12 @@ def _rank(call: LoggedCall) -> int:
 
 
 def first_id(at_ms: int) -> str:
-    """What every id from this time on is not less than."""
+    """A lower bound of all ids from this time on."""
     return f"{min(at_ms * 1000, _LAST_US):0{_TIME_DIGITS}x}"
 
 
 def time_of(request_id: str) -> int:
-    """When a request began, as its id says; the end of time if it is none."""
+    """When a request began, by its id; the far future if the text is no id."""
     try:
         return int(request_id[:_TIME_DIGITS], 16) // 1000
     except ValueError:
@@ -291,7 +291,7 @@ def time_of(request_id: str) -> int:
 
 
 def no_later(before: str, until_ms: int | None) -> str:
-    """The id before which a page begins; empty is after all."""
+    """The id before which a page begins; empty means the newest."""
     before = before or AFTER_ALL
     return before if until_ms is None else min(before, first_id(until_ms))
 

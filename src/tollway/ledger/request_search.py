@@ -1,8 +1,8 @@
-"""The calls that concern a shop or an order: found by what they left under a grant, or as waybills.
+"""The calls that concern a shop or an order, found by their uses of grants or their waybills.
 
-The uses of a grant and the waybills of an order are read from their newest by an index, so a page
-costs the same however many there are. Not found are calls that were refused, which read nothing of
-a shop, and reads of orders by their number, because requests are not stored.
+An index reads the uses of a grant and the waybills of an order newest first, so a page costs the
+same however many there are. Two kinds of calls are not found: refused ones, which read nothing of a
+shop, and reads of orders by their number, because requests are not stored.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry, refused_call
 
-# The newest grants of a shop that are looked at, and the calls of each that a filter looks through.
+# How many of a shop's newest grants are searched, and how many calls of each a filter scans.
 _GRANTS_MAX = 200
 _CALLS_OF_GRANT_MAX = 512
 _LISTED_MAX = 64
@@ -125,7 +125,7 @@ async def _of_shop(
     for kind, grant, account_id in await database.fetch_all(grants, **named):
         its = {**values, "kind": kind, "shop": wanted.shop, "grant": grant}
         if len(newest) == most:
-            # Older calls are not shown, so that most grants have none to read.
+            # Older calls would not be shown, so most grants have nothing to read.
             its["since"] = newest[-1].request_id
         rows = await database.fetch_long(_USES, "log", **its)
         newest = _joined(newest, [_trace(row[0], row[1], account_id, row[2]) for row in rows], most)
@@ -135,19 +135,19 @@ async def _of_shop(
 def _joined(
     newest: Sequence[LoggedCall], others: Sequence[LoggedCall], most: int
 ) -> list[LoggedCall]:
-    """The newest of two lists that are sorted; a call that is in both only once."""
+    """The newest calls of two sorted lists, without duplicates."""
     both = merge(newest, others, key=lambda call: call.request_id, reverse=True)
     return list({each.request_id: each for each in both}.values())[:most]
 
 
 def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> LoggedCall:
-    """What is known of a call that has neither an entry nor a record of its own any more: that it
-    succeeded, but not what it was charged."""
+    """What is known of a call whose entry and record are gone: that it succeeded, but not what it
+    was charged."""
     return LoggedCall(request_id, at_ms, account_id, operation, "unknown", 0, "SUCCESS")
 
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:
-    """The calls in the same order, each as its entry or its record says."""
+    """The calls in the same order, each completed from its entry or record."""
     rows = await _rows(database, _PAID, [each.request_id for each in traces])
     stored = [paid_call(row) for row in rows]
     charged = {each.request_id for each in stored if each.outcome == "charged"}

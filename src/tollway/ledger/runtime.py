@@ -1,4 +1,4 @@
-"""Clock, calendar, ids and randomness, handed in so that a test can hold them still."""
+"""Clock, calendar, ids and randomness, injected so that tests can control them."""
 
 import secrets
 import time
@@ -31,15 +31,15 @@ class Runtime:
     def new_id(self, prefix: str) -> str:
         if self.pick is not secrets.choice:
             return prefix + "".join(self.pick(_ID_ALPHABET) for _ in range(_ID_LENGTH))
-        # As even a choice, in a twentieth of the time: 256 is a multiple of 32.
+        # Just as uniform, in a twentieth of the time: 256 is a multiple of 32.
         return prefix + secrets.token_bytes(_ID_LENGTH).translate(_ID_LETTERS).decode("ascii")
 
     def new_ordered_ids(self, prefix: str, count: int) -> list[str]:
-        """Some that begin with the time, so that an index over such ids grows at one end."""
+        """Ids that begin with the time, so that an index over them grows at one end."""
         start = f"{prefix}{self.at_ms():011x}"
         if self.pick is not secrets.choice:
             return [self.new_id(start) for _ in range(count)]
-        # Chance is asked for once.
+        # Asks the random source once.
         ends = secrets.token_bytes(_ID_LENGTH * count).translate(_ID_LETTERS).decode("ascii")
         return [start + ends[at : at + _ID_LENGTH] for at in range(0, len(ends), _ID_LENGTH)]
 
@@ -49,16 +49,16 @@ UNATTENDED = Runtime()
 
 
 class CautiousClock:
-    """The time for what cannot be undone, such as dropping what is old. It follows the machine's
-    clock; but where that jumps ahead, it only runs twice as fast until it has caught up. So a clock
-    that is wrong for an hour makes it an hour wrong at most, whatever it says."""
+    """The time for what cannot be undone, such as deleting old rows. It follows the machine's
+    clock; but if that jumps ahead, it only runs twice as fast until it has caught up. So a machine
+    whose clock is wrong for an hour, by however much, makes this one an hour wrong at most."""
 
     def __init__(self) -> None:
-        # The event loop and the thread that writes ask it.
+        # The event loop and the writing thread both use it.
         self._lock = Lock()
         self._ran_s = _ran_s()
         self._believed_s = Runtime().now_s()
-        # How far it is behind the machine's clock: long, if it began before that was set.
+        # How far it is behind the machine's clock: far, if it started before that was set.
         self.behind_s = 0.0
 
     def at_ms(self) -> int:
@@ -66,14 +66,14 @@ class CautiousClock:
             now_s, ran_s = Runtime().now_s(), _ran_s()
             passed_s, self._ran_s = ran_s - self._ran_s, ran_s
             least_s = self._believed_s + passed_s
-            # It goes on while the machine's clock is behind: what that is set to later is no jump.
+            # Runs on while the machine's clock is behind, so that setting that right is no jump.
             self._believed_s = max(least_s, min(now_s, least_s + passed_s))
             self.behind_s = max(0.0, now_s - self._believed_s)
             return int(min(now_s, self._believed_s) * 1000)
 
 
 def _ran_s() -> float:
-    """How long the machine runs, asleep or not; this clock cannot be set."""
+    """The time since boot, including sleep; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -81,12 +81,12 @@ _cautious_clock = CautiousClock()
 
 
 def cautious_clock() -> CautiousClock:
-    """That of this process."""
+    """The one of this process."""
     return _cautious_clock
 
 
 class Calendar:
-    """Today in one time zone; worked out once a day, because every call asks."""
+    """Today's date in a time zone; computed once a day, because every call asks."""
 
     def __init__(self, zone: ZoneInfo) -> None:
         self._zone = zone

@@ -1,11 +1,11 @@
-"""The admissions of the last second, of all workers that serve one SQLite file.
+"""The calls that all workers of one SQLite file admitted in the last second.
 
-They are in memory that the workers share, and need not be durable. A worker reads and adds to them
-only in a transaction that writes, and there is one at a time: so it needs no other lock, and knows
-of every call that was admitted before.
+The counts are in shared memory, and need not be durable. A worker reads and adds to them only in a
+write transaction, of which there is one at a time: so it needs no other lock, and sees every call
+that was admitted before.
 
-The memory is a ring of records, each with the moment, the window and how many calls were admitted.
-A worker keeps the windows that it has read, and reads what was added since.
+The memory is a ring buffer of records: the time, the window, and how many calls were admitted. A
+worker caches the windows that it has read, and reads only what was added since.
 """
 
 import mmap
@@ -35,13 +35,13 @@ Window = tuple[str, str]
 
 
 def new_ring() -> mmap.mmap:
-    """Memory that this process shares with those that it forks."""
+    """Memory that this process shares with its forks."""
     return mmap.mmap(-1, _FIRST + _RECORDS * _RECORD.size)
 
 
 class SharedWindows:
-    """What one worker knows of the ring. Moments are of the machine's monotonic clock, which is the
-    same for all workers."""
+    """One worker's view of the ring. Times are of the machine's monotonic clock, which all workers
+    share."""
 
     def __init__(self, ring: mmap.mmap) -> None:
         self._ring = ring
@@ -85,7 +85,7 @@ class SharedWindows:
             at = _FIRST + added % _RECORDS * _RECORD.size
             _RECORD.pack_into(self._ring, at, now_ns, self._key(window), count)
             added += 1
-        # Last: a worker that is killed before has added nothing.
+        # Last, so that a worker that is killed before this has added nothing.
         _ADDED.pack_into(self._ring, 0, added)
 
     def _catch_up(self, now_ns: int) -> None:
@@ -106,7 +106,7 @@ class SharedWindows:
 
     def _over_limit(self, window: Window, now_ns: int) -> OverLimitError:
         admitted = self._windows.get(self._key(window))
-        # With none, all were admitted in this very batch.
+        # If there are none, this very batch used up the limit.
         until_ns = (admitted[0][0] if admitted else now_ns) + _SECOND_NS
         return OverLimitError((until_ns - now_ns) / _SECOND_NS, until_ns)
 
@@ -127,13 +127,13 @@ async def post_counted(
     now_ns, at_ms = monotonic_ns(), int(time() * 1000)
     refused = windows.refuse(charges, now_ns)
     posted = [position for position in range(len(charges)) if position not in refused]
-    # As on a server: entries have the moment at which they were admitted, in their order.
+    # As on a server, entries carry the time of admission, in order.
     admitted = [replace(charges[position], at_ms=at_ms) for position in posted]
     found = await post_charges(transaction, admitted)
     results: ChargeResults = {posted[nth]: result for nth, result in found.items()}
     results.update(refused)
-    # One that failed is counted by itself, as is a repetition. If the commit fails, these count
-    # all the same, for a second.
+    # Failed and repeated calls are counted separately. If the commit fails, these still count, for
+    # a second.
     done = (
         charge
         for position, charge in enumerate(charges)

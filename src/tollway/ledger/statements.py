@@ -1,8 +1,8 @@
-"""What an account had, was given and spent within a span of time, from its entries alone.
+"""What an account had, received and spent within a span of time, from its entries alone.
 
-The balances are reckoned backwards from the present ones, in one statement: so they agree with each
-other while calls go on being charged, and also after older entries were deleted. Of whole days the
-sums are read, so that the cost does not grow with the calls.
+One statement computes the balances backwards from the present ones: so they are consistent while
+calls are being charged, and after older entries were deleted. For whole days it reads the sums, so
+that the cost does not grow with the calls.
 """
 
 from collections import Counter, defaultdict
@@ -66,7 +66,7 @@ class OperationStatement(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """All balances and operations of an account. One that is incomplete lacks deleted entries."""
+    """All balances and operations of an account; incomplete if entries of the span were deleted."""
 
     units: list[UnitStatement]
     operations: list[OperationStatement]
@@ -79,7 +79,7 @@ _end_ms = bindparam("end_ms", type_=BigInteger)
 _of_account = balance.c.account_id == bindparam("of_account")
 
 
-# The parts of a statement: a balance as it is now, what came within the span, and what came later.
+# The parts of a statement: a balance as it is now, entries within the span, and later entries.
 _BALANCE, _WITHIN, _LATER = 0, 1, 2
 _of_account_days = entry_day.c.account_id == bindparam("of_account")
 _first_day, _end_day, _later_day, _cut_first, _cut_last = (
@@ -101,7 +101,7 @@ def _of_entries(source: FromClause) -> Select[Any]:
         .subquery()
     )
     by = (some.c.part, some.c.unit, some.c.kind, some.c.operation)
-    # A balance without such entries is one row without a unit.
+    # The outer join yields a row without a unit for a balance without such entries.
     found = func.count(some.c.unit)
     return select(*by, found, _sum(some.c.amount)).group_by(*by).having(found > 0)
 
@@ -117,8 +117,8 @@ def _of_days(part: int, *which: ColumnElement[bool]) -> Select[Any]:
 
 
 def _not_summed() -> FromClause:
-    """Entries that are in no sum yet. The outer joins, here and below, keep the order of their
-    tables: SQLite would read all entries of the account first."""
+    """Entries that are in no sum yet. The outer joins, here and below, force the join order:
+    otherwise SQLite would read all entries of the account first."""
     own = (
         select(balance.c.account_id, balance.c.unit, usage_cursor.c.number)
         .select_from(balance.outerjoin(usage_cursor, ON_CURSOR))
@@ -164,8 +164,8 @@ def _of_cut_days() -> FromClause:
 
 
 def _statement() -> CompoundSelect[Any]:
-    """Each balance with the time of its newest deleted entry; then sums. One statement: no entry is
-    in two parts, or in none."""
+    """Each balance with the time of its newest deleted entry; then sums. One statement, so that no
+    entry is counted twice or missed."""
     balances = (
         select(
             literal(_BALANCE),
@@ -197,7 +197,7 @@ _DELETED = Query(
 
 
 def month_span_ms(month: str, zone: ZoneInfo) -> range:
-    """The milliseconds of a month, such as 2026-01, in a time zone; ValueError if it is none."""
+    """The milliseconds of a month, such as 2026-01, in a time zone; ValueError if it is invalid."""
     start = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
     if start.year > _LAST_YEAR or f"{start:%Y-%m}" != month:
         raise ValueError(month)
@@ -220,7 +220,7 @@ async def statement_of(
         first_day=-(-start_ms // DAY_MS),
         end_day=end_ms // DAY_MS,
         later_day=-(-end_ms // DAY_MS),
-        # A day that is not cut is none of these: it is among the whole ones.
+        # -1 if the span begins or ends at midnight: then that day is a whole one.
         cut_first=start_ms // DAY_MS if start_ms % DAY_MS else -1,
         cut_last=end_ms // DAY_MS if end_ms % DAY_MS else -1,
     )

@@ -3,7 +3,7 @@
 A token is tw_live_ or tw_test_, 32 random characters, and 6 of checksum. The checksum lets the
 gateway refuse a mistyped token without a query, and lets secret scanners recognise a leaked one. A
 token has 190 random bits, so a plain SHA-256 of it is safe to store. The secret of a client looks
-the same but for its prefix, tw_secret_: neither passes for the other.
+the same but for its prefix, tw_secret_: neither can be mistaken for the other.
 """
 
 import hashlib

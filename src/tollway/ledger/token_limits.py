@@ -1,9 +1,9 @@
 """What a token may be limited to: operations, addresses, and credits and calls a day.
 
-What a capped token has spent today is one row, changed by one conditional statement in the
+A capped token has one row with what it has spent today. One conditional statement changes it in the
 transaction of the charge: so the cap is exact, however many calls and nodes there are at once. A
-day begins at midnight in the gateway's time zone. A token that replaces another shares its count:
-while both work, they do not have the cap twice.
+day begins at midnight in the gateway's time zone. A token that replaces another shares its count,
+so that the two do not have the cap twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token, token_day
 
-# What a token names to use the account API, beside the names of operations.
+# Listed among a token's operations, this allows the account API.
 ACCOUNT_API = "account"
 NETWORKS_MAX = 50
-# A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
-# which clocks change is an hour longer.
+# A node whose clock is ahead may have begun the next day: all nodes then count in that day. A day
+# with a clock change is up to 25 hours long.
 _AHEAD_MS = 25 * 3_600_000
 
 
@@ -78,7 +78,7 @@ def read_limits(
     *,
     known: Sequence[str],
 ) -> TokenLimits:
-    """Limits as they were asked for; a LedgerError names what is wrong with them."""
+    """The limits that were asked for; LedgerError says what is wrong with them."""
     names = sorted({each.strip() for each in operations if each.strip()})
     for name in names:
         if name not in known and name != ACCOUNT_API:
@@ -189,7 +189,7 @@ async def begin_days(transaction: Transaction, token_id: str) -> None:
 
 
 async def counter_of(reader: Reader, token_id: str) -> str:
-    """The token under whose id a token is counted: it, or the first of those that it replaced."""
+    """The id under which a token is counted: its own, or that of the first token it replaced."""
     row = await reader.fetch_one(_COUNTER, of_token=token_id)
     return token_id if row is None else str(row[0])
 

@@ -1,4 +1,4 @@
-"""The tokens of an account page by page: those in force, then the expired, then the revoked."""
+"""The tokens of an account, page by page: valid ones, then expired ones, then revoked ones."""
 
 import re
 
@@ -9,7 +9,7 @@ from tollway.store.database import Reader
 from tollway.store.query import Query
 from tollway.store.schema.ledger import token
 
-# Of each the newest first.
+# In this order; within each, the newest first.
 _IN_FORCE, _EXPIRED, _REVOKED = range(3)
 _has_expired = func.coalesce(token.c.expires_at_s, NEVER_S) <= bindparam("now_s", type_=BigInteger)
 _order = (
@@ -38,8 +38,8 @@ _PAGE = Query(
 
 
 def position_of(listed: Token, now_s: float) -> str:
-    """Where a token is in the list of `tokens_page`: the next page begins behind it, also if it is
-    revoked meanwhile. Tokens only move back, so a reader misses none."""
+    """Where a token is in the list of `tokens_page`: the next page begins after it, even if it is
+    revoked meanwhile. Tokens only move towards the end, so a reader misses none."""
     rank = _IN_FORCE
     if listed.revoked_at_s is not None:
         rank = _REVOKED
@@ -49,14 +49,14 @@ def position_of(listed: Token, now_s: float) -> str:
 
 
 def position_in(text: str) -> str:
-    """The text, if it is such a position; or else that of the first page."""
+    """The text, if it is such a position; otherwise that of the first page."""
     return text if _POSITION.fullmatch(text) else ""
 
 
 async def tokens_page(
     reader: Reader, account_id: str, most: int, now_s: float, after: str = ""
 ) -> list[Token]:
-    """The tokens that people made, those in force first, from behind this position."""
+    """The tokens that people made, valid ones first, from after this position."""
     rank, issued_at_s, token_id = -1, 0, ""
     if found := _POSITION.fullmatch(after):
         rank, issued_at_s, token_id = int(found[1]), int(found[2]), found[3]

@@ -28,11 +28,11 @@ from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
 
-# In place of a client's id: a token with which pages call. Like a client's it ends by itself.
+# In place of a client's id: marks a token that pages call with. Like a client's, it expires.
 PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
 _VALID_MAX = 200
-# Rows are kept for audits: an account has ever more tokens, and a list of them so many at most.
+# Rows are kept for audits, so an account's tokens only grow in number: lists are cut at this many.
 LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
@@ -75,7 +75,7 @@ _has_ended = or_(
     token.c.revoked_at_s.is_not(None),
     func.coalesce(token.c.expires_at_s, NEVER_S) <= bindparam("now_s", type_=BigInteger),
 )
-# Those in force first, and of these the ones that people made: clients make thousands.
+# Valid ones first, and among those the ones that people made: clients make thousands.
 _OF_CALLER = Query(
     lambda: (
         select(*TOKEN_COLUMNS)
@@ -103,7 +103,7 @@ _ANY_OWN = Query(
         .limit(1)
     )
 )
-# Those of clients and pages are many for a short time, and end by themselves.
+# Tokens of clients and pages do not count: they are many, but expire soon.
 _VALID = Query(
     lambda: (
         select(func.count())
@@ -158,8 +158,8 @@ async def issue_token(
     limits: TokenLimits = NO_LIMITS,
     day_start_s: int | None = None,
 ) -> IssuedToken:
-    """A new token. One that is made with a token of a client ends with that client. One that a
-    caller makes counts in the day that began then."""
+    """A new token. A token made with a client's token ends with that client. If a caller makes it,
+    it counts against the limit of the day that began at `day_start_s`."""
     client_id = client_id if made_with is None else made_with.client_id
     if lifetime_s is not None and not 0 < lifetime_s <= LIFETIME_MAX_S:
         raise LedgerError(
@@ -201,8 +201,8 @@ async def issue_token(
 
 
 async def _check_number(transaction: Transaction, runtime: Runtime, account_id: str) -> None:
-    """Refuses a caller one more token, if the account has too many. Of those that are made at once
-    the others are seen, because the count of the day is locked."""
+    """Refuses a caller one more token if the account has too many. The day's count is locked, so
+    concurrent requests see each other's tokens."""
     row = await transaction.fetch_one(_VALID, of_account=account_id, now_s=runtime.at_s())
     if row is not None and row[0] >= _VALID_MAX:
         raise limit_reached(
@@ -240,7 +240,7 @@ async def put_token(
         limits=limits,
     )
     facts = {name: getattr(issued, name) for name in _FACTS}
-    # Or rotating would give it the rest of the day twice.
+    # Shares the old token's count: otherwise rotating would reset the day's cap.
     shared = await counter_of(transaction, replaces) if replaces and limits.is_capped else None
     await transaction.execute(
         _INSERT, hash=token_hash(text), counted_with=shared, **facts, **stored_limits(limits)
@@ -257,7 +257,7 @@ async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
 
 async def list_own_tokens(database: Database, account_id: str, now_s: float) -> list[Token]:
     """The tokens that an account manages itself, the oldest first: not those of pages, which a page
-    makes again as often as they are revoked. Of very many, those that have ended are left out."""
+    makes again whenever they are revoked. If there are too many, ended ones are left out."""
     rows = await database.fetch_long(
         _OF_CALLER, account_id, account_id=account_id, now_s=int(now_s)
     )
@@ -265,18 +265,18 @@ async def list_own_tokens(database: Database, account_id: str, now_s: float) -> 
 
 
 async def find_own_token(reader: Reader, account_id: str, token_id: str) -> Token | None:
-    """One of these; None if there is no such token, or it is another account's."""
+    """A token that the account manages itself; None if there is none with this id."""
     row = await reader.fetch_one(_OWN, account_id=account_id, wanted=token_id)
     return None if row is None else token_of(row)
 
 
 async def has_own_token(reader: Reader, account_id: str) -> bool:
-    """Whether an account has one of these that is not revoked."""
+    """Whether an account manages a token itself that is not revoked."""
     return await reader.fetch_one(_ANY_OWN, account_id=account_id) is not None
 
 
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
-    """Revokes the token with this id, or this very text; it is refused from the next call on."""
+    """Revokes the token with this id or text; it is refused from the next call on."""
 
     async def work(transaction: Transaction) -> Token:
         found = await _find_token(transaction, wanted)
@@ -305,16 +305,17 @@ async def replace_token(
     day_start_s: int,
     not_after_s: int | None = None,
 ) -> IssuedToken:
-    """A new token like an old one, which ends so many seconds later, and not later than before.
-    The new one ends when the old one would have ended, and not after `not_after_s`. It counts in
-    the day that began at `day_start_s`. An account that has all its tokens is not refused it. One
-    that another has replaced since `old` was read is refused: its new token is not known here."""
+    """A new token like `old`, which ends after `overlap_s`, or earlier if it would have expired
+    before. The new one expires when the old one would have, and not after `not_after_s`. The
+    rotation counts in the day that began at `day_start_s`; the maximum number of tokens does not
+    apply. It is refused if `old` was replaced since it was read: that new token is not known here.
+    """
 
     async def work(transaction: Transaction) -> IssuedToken:
         await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
-        # The count of the day is locked by now, so that of two at once one sees the other.
+        # The day's count is locked by now, so that of two concurrent rotations one sees the other.
         if (await _find_token(transaction, old.id)).expires_at_s != old.expires_at_s:
             raise LedgerError(
                 "Token {token_id} was rotated meanwhile: no other was made.", token_id=old.id
@@ -348,8 +349,8 @@ async def replace_token(
 
 
 async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
-    """Stores when tokens were last used, and removes them from `used_at_s`: what is left there
-    after a failure is not stored yet."""
+    """Stores when tokens were last used, and removes them from `used_at_s`: after a failure, what
+    is left there is not stored."""
     while used_at_s:
         # A fixed lock order prevents deadlocks between workers that store the same tokens.
         piece = sorted(used_at_s)[:PIECE]

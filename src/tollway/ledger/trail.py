@@ -1,9 +1,9 @@
 """The trail of operators' acts: who did what, when, and what was before and after.
 
 The function that does an act records it in its own transaction, so that there is neither an act
-without its record nor a record without its act. Each record has a hash over itself and the hash
-before it, so that one that was changed or removed later is found by the audit. No record has a
-secret: it has what lists and pages show.
+without its record nor a record without its act. Records are a hash chain: each has a hash over
+itself and the previous hash, so the audit finds one that was changed or removed later. Records
+contain only what lists and pages show, never a secret.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ _NEWEST_OF = Query(
 )
 
 
-# Along an index: acts by the same hand, which `_NEWEST_OF` also finds, are in no order.
+# Reads along an index. `_NEWEST_OF` cannot: it also finds acts by operator, which no index orders.
 _NEWEST_ON = Query(
     lambda: (
         select(*_COLUMNS)
@@ -84,14 +84,14 @@ async def record_act(
     before: object = None,
     after: object = None,
 ) -> None:
-    """Records what the operator of `runtime` does in this transaction, as its last statement;
-    nothing where no operator acts, as for the demo world.
+    """Records what the operator of `runtime` does in this transaction, as its last statement; does
+    nothing if no operator acts, as in the demo world.
 
     `act` is like `token issue`, `subject` like `account acc_1` or `carrier YTO`.
     """
     if not runtime.by:
         return
-    # The last lock of a transaction: one that holds it waits for no other.
+    # Always a transaction's last lock, which prevents deadlocks.
     await transaction.lock_names(["trail"])
     row = await transaction.fetch_one(_LAST)
     number, previous = (0, _FIRST_HASH) if row is None else (int(row[0]), bytes(row[1]))
@@ -111,15 +111,15 @@ async def record_act(
 async def note_act(
     database: Database, runtime: Runtime, act: str, subject: str, after: object = None
 ) -> None:
-    """Records an act that is no single transaction, such as an import: before it begins, so that
-    one that is killed is recorded too, and again with what it did."""
+    """Records an act that is more than one transaction, such as an import: once before it begins,
+    so that a killed one is recorded too, and again with what it did."""
     await database.write(
         lambda transaction: record_act(transaction, runtime, act, subject, after=after)
     )
 
 
 async def newest_acts_on(reader: Reader, subject: str, most: int) -> Sequence[OperatorAct]:
-    """The newest acts on a subject; a transaction that has locked something may ask."""
+    """The newest acts on a subject; cheap enough for a transaction that holds locks."""
     rows = await reader.fetch_all(_NEWEST_ON, subject=subject, most=most)
     return [OperatorAct(*row) for row in rows]
 

@@ -1,11 +1,11 @@
 """Usage by minute, hour and day: sums of the charges in the ledger, made after their commit.
 
 The entries of a balance are numbered without a gap, and a cursor says up to which number they are
-in the sums: each is counted once, whatever is interrupted. No call waits for it. The audit compares
-the sums with the entries.
+in the sums: each is counted once, whatever is interrupted. No call waits for this. The audit
+compares the sums with the entries.
 
-A sum by day is stored under its date, as if that were a day of UTC. So the days keep their dates if
-the time zone is set to another one later.
+A sum by day is stored under its date, as if that were a day in UTC. So days keep their dates if the
+time zone is changed later.
 """
 
 from collections import defaultdict
@@ -136,7 +136,7 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
         # Read again: another node may have moved the cursors meanwhile.
         behind = await transaction.fetch_all(_BEHIND, most=_BALANCES_AT_ONCE)
         sums = _Sums()
-        # Of a balance whose entries are missing nothing is found: the audit reports it.
+        # Finds nothing for a balance whose entries are missing: the audit reports that.
         found = [await _add_balance(transaction, zone, row, sums) for row in behind]
         rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
         await transaction.execute_many(
@@ -154,8 +154,7 @@ _NAMES = tuple(column.name for column in usage.c)
 
 
 class _Sums:
-    """What is to be added: charges by span, start, account, unit and operation, and all entries by
-    day."""
+    """What to add: charges by span, start, account, unit and operation, and all entries by day."""
 
     def __init__(self) -> None:
         self.usage: defaultdict[tuple[int, int, str, str, str], list[int]]
@@ -171,7 +170,7 @@ async def _add_balance(transaction: Transaction, zone: ZoneInfo, behind: Row, su
     row = await transaction.fetch_one(_SKIPPED, **of)
     skipped = 0 if row is None else int(row[0])
     if number < archived_number:
-        # Entries were dropped before they were counted: what they took has no time any more.
+        # Entries were dropped before they were counted: their charges have no time any more.
         ((summed,),) = await transaction.fetch_all(_SUMMED, **of)
         number, skipped = archived_number, -archived_charge - int(summed)
     entries = await transaction.fetch_all(
@@ -180,7 +179,7 @@ async def _add_balance(transaction: Transaction, zone: ZoneInfo, behind: Row, su
     if entries and entries[0][0] > number + 1:
         archived = await transaction.fetch_one(_ARCHIVED, **of)
         if archived is not None and archived[0] > number:
-            # Another node has dropped some since the archive was read: it is read again next time.
+            # Another node dropped entries after the archive was read: retry in the next run.
             return False
     sums.days.count(account_id, unit, entries)
     for entry_number, kind, amount, at_ms, operation in entries:
@@ -214,7 +213,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 def midnight_s(at_s: float, zone: ZoneInfo) -> int:
     moment = datetime.fromtimestamp(at_s, zone)
-    # Where the first hour of a day comes twice, the day begins with the earlier one.
+    # If midnight occurs twice (a clock change), the day begins with the earlier one.
     return int(moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp())
 
 
@@ -240,13 +239,13 @@ _TOP = Query(
 )
 
 
-# What the sums do not have yet is added by quarters of an hour, at which days begin in every zone.
+# Charges in no sum yet are grouped by quarter of an hour: every time zone begins its days at one.
 _QUARTER_S = 900
 _span_start, _span_end, _first, _last = (
     bindparam(name, type_=BigInteger) for name in ("start_s", "end_s", "first_s", "last_s")
 )
 _quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
-# An outer join keeps the order of its tables: SQLite would read all entries of the account first.
+# Outer joins force the join order: otherwise SQLite would read all entries of the account first.
 _late = (
     select(_quarter, entry.c.unit, entry.c.operation, entry.c.amount)
     .select_from(
@@ -265,7 +264,7 @@ _late = (
     .where(balance.c.account_id == bindparam("of_account"))
     .subquery()
 )
-# One statement: no charge is in both parts, or in neither.
+# One statement, so that no charge is counted twice or missed.
 _BY_DAY = Query(
     lambda: union_all(
         select(
@@ -309,7 +308,7 @@ async def usage_by_day(
 async def _charged(
     database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
 ) -> list[tuple[date, str, str, int, int]]:
-    """The day, unit, operation, calls and amount of each sum, and of what is not in them yet."""
+    """The day, unit, operation, calls and amount of each sum, and of charges in no sum yet."""
     rows = await database.fetch_long(
         _BY_DAY,
         account_id,
@@ -339,7 +338,7 @@ def day_start_s(day: date, zone: ZoneInfo) -> int:
 
 
 def day_end_s(day: date, zone: ZoneInfo) -> int:
-    """When the next day begins, which the calendar's last one has not."""
+    """When the next day begins; the last day of the calendar has none."""
     if day == date.max:
         return day_start_s(day, zone) + DAY_S
     return day_start_s(day + _A_DAY, zone)
@@ -355,7 +354,7 @@ async def usage_by_time(
 
 
 async def top_accounts(database: Database, first: date, most: int) -> Sequence[Row]:
-    """Rows of (account id, calls, amount) since a day, the one with most calls first."""
+    """Rows of (account id, calls, amount) since a day, the most calls first."""
     return await database.fetch_long(
         _TOP, "usage", of_span=DAY_S, since_s=_date_s(first), most=most
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from tollway.contract.addresses import Network, client_address
+from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_format import is_well_formed, token_hash
@@ -10,12 +10,13 @@ from tollway.pipeline.call import Call, Side
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.versions import Versions
 
-# Looked up once: a member of an enum takes four times as long to find as a global.
+# Looked up once: an enum member takes four times as long to look up as a global.
 _INVALID = Reason.CREDENTIAL_INVALID
-# Never raised, which would lengthen its trace: returned for all calls of a flood.
+# Shared by all calls of a flood: returned, never raised, which would lengthen its traceback.
 _REFUSED = Refusal(_INVALID)
 _KNOWN_MAX = 20_000
-# Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
+# Any client can invent tokens that must be looked up. Known callers do not wait for these slots,
+# and new ones at other addresses not for all tokens of one.
 _UNKNOWN_AT_ONCE = 2
 _UNKNOWN_WAIT_S = 3.0
 
@@ -37,8 +38,8 @@ class Authenticate:
         self._live = live
         self._sandbox = sandbox
         self._used_at_s: dict[str, int] = {}
-        # The hashes of the last headers, so that a token that is known, or known to have ended, is
-        # not hashed again.
+        # The hashes of recent headers, so that a token known to be valid or ended is not hashed
+        # again.
         self._hashes: dict[bytes, bytes] = {}
         self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
@@ -62,7 +63,8 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            async with self._unknown.taken(_UNKNOWN_WAIT_S):
+            address = counted_address(self._address(call))
+            async with self._unknown.taken(_UNKNOWN_WAIT_S, by=address):
                 caller = await self._find(hashed)
         if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
@@ -87,12 +89,13 @@ class Authenticate:
         call.side = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:
-            address = client_address(
-                call.client[0], call.headers.get(b"x-forwarded-for"), self._proxies
-            )
+            address = self._address(call)
             if not caller.limits.allows_address(address):
                 raise Refusal(Reason.TOKEN_NOT_FROM_HERE, address=address)
         self._used_at_s[caller.token_id] = int(call.at_s)
+
+    def _address(self, call: Call) -> str:
+        return client_address(call.client[0], call.headers.get(b"x-forwarded-for"), self._proxies)
 
     def take_used(self) -> dict[str, int]:
         """When each token was last used, since the last time this was called."""
@@ -100,7 +103,7 @@ class Authenticate:
         return used
 
     def put_back_used(self, used_at_s: dict[str, int]) -> None:
-        """Takes back what could not be stored; later uses since then count."""
+        """Takes back what could not be stored; uses since then take precedence."""
         self._used_at_s = {**used_at_s, **self._used_at_s}
 
 

@@ -1,7 +1,8 @@
-"""Limits on what runs at once: slots with a bounded wait, and flights that are shared. And async
-work that need not wait, run without a task."""
+"""Limits on what runs at once: slots with a bounded wait, turns, and flights that are shared. And
+async work that need not wait, run without a task."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar
@@ -60,6 +61,83 @@ class BoundedSlots:
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+
+class TurnQueue(Generic[T]):
+    """A queue in which named users take turns: one that has added a thousand things delays each
+    other user by one of them."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, deque[T]] = {}
+        # Whose turn is next; each name once.
+        self._names: deque[str] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def add(self, name: str, thing: T) -> None:
+        own = self._by_name.get(name)
+        if own is None:
+            own = self._by_name[name] = deque()
+            self._names.append(name)
+        own.append(thing)
+
+    def take(self) -> T:
+        name = self._names.popleft()
+        own = self._by_name[name]
+        thing = own.popleft()
+        if own:
+            self._names.append(name)
+        else:
+            del self._by_name[name]
+        return thing
+
+    def discard(self, name: str, thing: T) -> None:
+        """Takes something out before its turn, if it is still there."""
+        own = self._by_name.get(name)
+        if own is None or thing not in own:
+            return
+        own.remove(thing)
+        if not own:
+            del self._by_name[name]
+            self._names.remove(name)
+
+
+class TurnSlots:
+    """A number of slots, for which named users wait in turns."""
+
+    def __init__(self, number: int, busy: str) -> None:
+        self._free = number
+        self._busy = busy
+        self._waiting: TurnQueue[asyncio.Future[None]] = TurnQueue()
+
+    async def take(self, patience_s: float | None, by: str) -> None:
+        """Takes a slot, to be given back by `leave`; fails if none is free in time."""
+        if self._free:
+            self._free -= 1
+            return
+        given = asyncio.get_running_loop().create_future()
+        self._waiting.add(by, given)
+        try:
+            async with asyncio.timeout(patience_s):
+                await given
+        except BaseException as error:
+            if given.cancelled():
+                self._waiting.discard(by, given)
+            else:
+                # It was given at the moment in which its user went.
+                self.leave()
+            if isinstance(error, TimeoutError):
+                raise StoreBusyError(self._busy) from error
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            given = self._waiting.take()
+            if not given.cancelled():
+                given.set_result(None)
+                return
+        self._free += 1
 
 
 class SingleFlight(Generic[T]):

@@ -11,7 +11,8 @@ from tollway.store.database import Database, StoreError, Timings
 from tollway.store.durable_files import to_disk, written_meanwhile
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.sqlite.files import put_in_place, side_files_of
+from tollway.store.sqlite.files import is_served, put_in_place, side_files_of
+from tollway.store.sqlite.log_rewrite import rewrite_left_log
 from tollway.store.sqlite.path_check import check_content, check_path
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.versions import Versions
@@ -53,6 +54,9 @@ def open_database(
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     check_file(url)
     path = sqlite_path(url)
+    # A gateway does this itself when it starts.
+    if call_timeout_s is None and not is_served(path):
+        rewrite_left_log(path)
     return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, write_lock)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import time
@@ -20,7 +21,7 @@ from starlette.routing import Route
 from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 from tollway.operations.catalogue import title_of
-from tollway.store.concurrency import BoundedSlots
+from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.page_errors import PageError, page_error_of
@@ -43,7 +44,7 @@ _BODY_MAX = 16_384
 _KNOWN_BODY_MAX = 131_072
 _BODY_TIMEOUT_S = 10
 # Rendering a page takes the event loop as long as a few calls. With few slots, many readers at once
-# wait for each other, and not the calls for them.
+# wait for each other, and not the calls for them; a crowd at one address delays no other address.
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
@@ -125,6 +126,10 @@ class MoreOfPage(TypedDict, total=False):
 _NO_MORE = {"lead": "", "crumbs": (), "actions": (), "live_s": 0, "is_printable": False}
 
 
+# The address whose page a task answers.
+_reader = ContextVar("reader", default="")
+
+
 # Around a page that belongs to no area, whether its reader is signed in or not.
 OPEN_FRAME = Frame()
 
@@ -151,7 +156,7 @@ class Web(Generic[P]):
         self._sessions = sessions
         self._frame = frame or Frame()
         self._view_path = view_path
-        self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
+        self._slots = TurnSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
             loader=PackageLoader("tollway.web"),
             autoescape=True,
@@ -268,15 +273,20 @@ class Web(Generic[P]):
         """The page once a slot is free, or else a fixed sentence."""
 
         async def answer(request: Request) -> Response:
+            address = self._sessions.counted_address(request)
+            _reader.set(address)
             try:
-                async with self._slots.taken(_PAGE_WAIT_S):
-                    # Most pages wait for nothing: without this, all waiting pages would be
-                    # rendered one after the other before the next call.
-                    await asyncio.sleep(0)
-                    return await self._answer(page, request)
+                await self._slots.take(_PAGE_WAIT_S, address)
             except StoreBusyError:
                 headers = {**HEADERS, "Retry-After": str(_RETRY_AFTER_S)}
                 return PlainTextResponse(_TOO_MANY, 503, headers)
+            try:
+                # Most pages wait for nothing: without this, all waiting pages would be
+                # rendered one after the other before the next call.
+                await asyncio.sleep(0)
+                return await self._answer(page, request)
+            finally:
+                self._slots.leave()
 
         return answer
 
@@ -288,7 +298,7 @@ class Web(Generic[P]):
             yield
         finally:
             # Shielded: a cancelled page takes its slot back too, because it will release it.
-            await asyncio.shield(self._slots.take(None))
+            await asyncio.shield(self._slots.take(None, _reader.get()))
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""

@@ -39,6 +39,7 @@ from tollway.identity.sign_in_limits import (
 from tollway.store.clock import common_ms
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, Reader
+from tollway.web.cookies import cookie_of
 from tollway.web.wording import PLAIN_VIEW, Say, View, sentence
 
 P = TypeVar("P")
@@ -117,12 +118,12 @@ class Sessions(Generic[P]):
     def unread_visit(self, request: Request) -> Visit[P]:
         """The visit of a browser whose session cannot be read at this moment: it keeps its cookie,
         so that it is still signed in afterwards."""
-        cookie = request.cookies.get(self._cookie, "")
+        cookie = cookie_of(request, self._cookie)
         return Visit(cookie) if cookie else self.visitor()
 
     async def visit(self, request: Request, now_s: float) -> Visit[P]:
         """The visit that a request belongs to, or a new one."""
-        cookie = request.cookies.get(self._cookie, "")
+        cookie = cookie_of(request, self._cookie)
         if cookie.startswith(_VISITOR) and len(cookie) <= _COOKIE_MAX:
             return Visit(cookie)
         if cookie.startswith(PREFIX):
@@ -165,20 +166,23 @@ class Sessions(Generic[P]):
         confirmed then, only a browser that has shown one of its codes is known: a thief of the
         password may have collected others before."""
         login = folded_login(login)
-        read = self._device_signer.read(request.cookies.get(self._device_cookie, ""), _Device)
+        read = self._device_signer.read(cookie_of(request, self._device_cookie), _Device)
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
         if read is not None and factor_at_s is not None:
             is_known = is_known and read.factor_at_s == factor_at_s
-        # All lines: some proxies add one to those that the client has sent.
-        forwarded_for = ",".join(request.headers.getlist("x-forwarded-for")).encode()
-        peer = UNKNOWN if request.client is None else request.client.host
-        address = client_address(peer, forwarded_for, self._proxies)
         return Attempt(
             self.area.name,
             login,
-            counted_address(address),
+            self.counted_address(request),
             read.number if read is not None and is_known else "",
         )
+
+    def counted_address(self, request: Request) -> str:
+        """What a visitor is counted under who is not known yet."""
+        # All lines: some proxies add one to those that the client has sent.
+        forwarded_for = ",".join(request.headers.getlist("x-forwarded-for")).encode()
+        peer = UNKNOWN if request.client is None else request.client.host
+        return counted_address(client_address(peer, forwarded_for, self._proxies))
 
     def remember(self, response: Response, visit: Visit[P]) -> None:
         self.set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)

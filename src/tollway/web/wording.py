@@ -16,6 +16,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from tollway.contract.language import Phrase, preferred_language
+from tollway.web.cookies import cookie_of
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
@@ -112,12 +113,18 @@ def listed(say: Say, names: Iterable[str]) -> str:
     return text
 
 
-def view_of(request: Request) -> View:
+def language_of(request: Request) -> str:
     """What a browser asks for, unless the reader chose otherwise."""
-    language = request.cookies.get(LANGUAGE_COOKIE, "")
-    if language not in LANGUAGES:
-        language = preferred_language(request.headers.get("accept-language", ""))
-    theme = request.cookies.get(THEME_COOKIE, "")
+    chosen = cookie_of(request, LANGUAGE_COOKIE)
+    if chosen in LANGUAGES:
+        return chosen
+    return preferred_language(request.headers.get("accept-language", ""))
+
+
+def view_of(request: Request) -> View:
+    """The language and colours that a reader wants, and the address that was asked for."""
+    language = language_of(request)
+    theme = cookie_of(request, THEME_COOKIE)
     scope = request.scope
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:

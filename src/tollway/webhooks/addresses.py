@@ -1,8 +1,7 @@
 """Where webhooks may go: to the internet over TLS, and to the internal hosts that are listed.
 
-The address that was checked is the one that is connected to, so that a name cannot be made to
-resolve to another one in between. Names are looked up in threads of their own, one of each account
-at a time: the server of a name may answer late, or never.
+The gateway connects to the very address that it checked, so DNS rebinding does not work. It looks
+names up in separate threads, one at a time per account: a name server may answer late, or never.
 """
 
 import asyncio
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 _URL_MAX = 500
 _LOOKUPS_AT_ONCE = 16
 _LOOKUP_MAX_S = 5.0
-# All of IPv6 that is given out as global unicast. What is outside of it stands for an IPv4 address
-# (::a.b.c.d, ::ffff:0:a.b.c.d, 64:ff9b::/96), or is of one site (fec0::/10), or has no use yet.
+# All IPv6 global unicast. Addresses outside it embed an IPv4 address (::a.b.c.d,
+# ::ffff:0:a.b.c.d, 64:ff9b::/96), are site-local (fec0::/10), or are unassigned.
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
-# Parts of it, and of IPv4, that stand for other addresses too, or are for documents.
+# Parts of it, and of IPv4, that are tunnels or relays, or reserved for documentation.
 _NOT_PUBLIC = [
     ipaddress.ip_network(each) for each in ("2001::/23", "2002::/16", "3fff::/20", "192.88.99.0/24")
 ]
@@ -90,7 +89,7 @@ class Addresses:
 
     async def _find(self, host: str, account_id: str | None) -> list[str]:
         lookup = asyncio.ensure_future(self._look_up(host, account_id))
-        # A thread cannot be ended: its slot is taken until it ends by itself.
+        # A thread cannot be killed: it keeps its slot until the lookup returns.
         lookup.add_done_callback(lambda done: done.cancelled() or done.exception())
         async with asyncio.timeout(_LOOKUP_MAX_S):
             return await asyncio.shield(lookup)
@@ -105,8 +104,8 @@ class Addresses:
 
 
 def host_of(url: "httpx2.URL") -> str:
-    """The host as it is connected to. `url.host` is another one for some international names:
-    looking that up would check one host and send to another."""
+    """The host that the connection uses. `url.host` differs for some international names: looking
+    it up would check one host and send to another."""
     return url.raw_host.decode("ascii").lower()
 
 

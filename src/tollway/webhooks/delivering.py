@@ -1,17 +1,17 @@
 """Delivering what is due: at least once, in order for each subject, for up to three days.
 
-A worker claims a delivery by counting an attempt and moving the next one ahead, by a minute or by
-the usual pause, if that is longer. If the worker dies, another one tries again then; the receiver
-recognises a repetition by its id. A delivery by which each worker dies is so given up in the end
-like any other, after one more attempt: the last may have arrived, and not been settled. A worker
-that stops in order takes its attempts back.
+A worker claims a delivery by counting an attempt and taking a lease: a minute, or the usual pause
+before a retry if that is longer. If the worker dies, another one retries when the lease expires;
+the receiver recognises a duplicate by its id. So even a delivery that kills every worker is given
+up in the end, after one extra attempt: the last one may have arrived without being settled. A
+worker that shuts down cleanly gives its attempts back.
 
-Endpoints are looked at one by one, so that none is behind the many deliveries of another. A worker
-sends a limited number at once; an account never has more of them under way than are left for
-others, so receivers that hang take half of them at the most.
+Each endpoint is served separately, so that none waits behind the backlog of another. A worker sends
+a limited number at once; an account never uses more slots than are still free, so receivers that
+hang take half of them at most.
 
-All times are of the clock of all nodes: by its own, one that is days ahead would undo the pauses of
-the others, and a delivery be given up within seconds.
+All times come from the clock that the nodes share: by its own clock, a node that is days ahead
+would skip the pauses that the others set, and give a delivery up within seconds.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # After the first attempt; three days in all.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
 _LEASE_MS = 60_000
-# Longer than any pause: one that is due later was dated by a clock that was wrong.
+# Longer than any pause: a delivery due later than this was dated by a wrong clock.
 _AHEAD_MS = 2 * 86_400_000
 _TIMEOUT_S = 15.0
 _AT_ONCE = 100
@@ -59,8 +59,8 @@ logger = logging.getLogger("tollway.webhooks")
 
 
 class _Due(NamedTuple):
-    """A delivery that is to be tried now. Of one that is claimed, `next_at_ms` ends the lease, and
-    this attempt is counted."""
+    """A delivery to try now. Once it is claimed, `next_at_ms` is the end of the lease, and
+    `attempts` includes this one."""
 
     account_id: str
     endpoint_id: str
@@ -71,10 +71,9 @@ class _Due(NamedTuple):
     next_at_ms: int
 
 
-# As it is written in the indexes: only then a plan for any values can use them.
+# Spelled as in the indexes: otherwise a generic plan cannot use them.
 _is_waiting: ColumnElement[bool] = literal_column(IS_WAITING)
-# The endpoints for which deliveries wait, each found by one step in the index: however many wait
-# for one of them.
+# The endpoints with waiting deliveries: one index step finds each, however many deliveries wait.
 _waiting = (
     select(func.min(webhook_delivery.c.endpoint_id).label("endpoint_id"))
     .where(_is_waiting)
@@ -96,7 +95,7 @@ _found = select(
 ).subquery("found")
 _now_ms = bindparam("now_ms", type_=BigInteger)
 _is_astray = _found.c.last_at_ms > _now_ms + _AHEAD_MS
-# Each with whether some of its deliveries would wait for a time that is far away.
+# Each with whether a wrong clock has dated some of its deliveries too far ahead.
 _ENDPOINTS = Query(
     lambda: (
         select(_found.c.endpoint_id, _is_astray)
@@ -116,7 +115,7 @@ _BRING_BACK = Query(
     )
 )
 _earlier = webhook_delivery.alias("earlier")
-# Not before an earlier one of the same subject is settled.
+# A delivery is not due before the earlier ones of its subject are settled.
 _DUE = Query(
     lambda: (
         select(*(webhook_delivery.c[name] for name in _Due._fields))
@@ -160,8 +159,8 @@ _GIVE_BACK = Query(
         .values(next_at_ms=_now_ms, attempts=webhook_delivery.c.attempts - 1)
     )
 )
-# One that was not delivered is no longer this worker's to settle if its caller has asked for it
-# again meanwhile, or if another worker took it after the lease.
+# A failed attempt is not recorded if the caller has requested a redelivery meanwhile, or if another
+# worker claimed the delivery after the lease.
 _SETTLE = Query(
     lambda: (
         webhook_delivery.update()
@@ -187,14 +186,14 @@ class Deliverer:
         self._sealer = sealer
         self._addresses = addresses
         self._runtime = runtime
-        # How far this node's clock is ahead.
+        # How far this node's clock is ahead of the shared one.
         self._ahead_ms = 0
         self._tasks: dict[asyncio.Task[None], _Due] = {}
         self._claiming: tuple[asyncio.Task[bool], _Due] | None = None
 
     async def deliver_due(self, on_look: Callable[[], None] = lambda: None) -> None:
         """Delivers until nothing more is due; does not wait for the last answers. Calls `on_look`
-        after each look for what is due but the last."""
+        after each search that found something due."""
         while await self._begin_due():
             on_look()
             await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -203,7 +202,7 @@ class Deliverer:
         return self._runtime.at_ms() - self._ahead_ms
 
     async def _begin_due(self) -> bool:
-        """Begins what is due, as far as there is space; whether more may be due."""
+        """Starts what is due, as far as there are free slots; returns whether more may be due."""
         own_ms = self._runtime.at_ms()
         now_ms = await common_ms(self._database, own_ms)
         self._ahead_ms = own_ms - now_ms
@@ -223,17 +222,17 @@ class Deliverer:
 
     async def _begin(self, due: _Due) -> None:
         if due.attempts > len(RETRY_AFTER_S) + 1:
-            # The worker that made the last attempt died by it, and so did the one after it.
+            # The workers that made the last attempt and the extra one both died.
             await self._settle(due, None)
             return
         of_account = sum(each.account_id == due.account_id for each in self._tasks.values())
         if of_account < _AT_ONCE - len(self._tasks):
-            # By the clock of this moment: the search for all that is due may have taken long.
+            # Read the clock again: the search for what is due may have taken long.
             lease_ms = max(_LEASE_MS, _pause_s(due.attempts + 1) * 1000)
             claimed = due._replace(attempts=due.attempts + 1, next_at_ms=self._at_ms() + lease_ms)
             claim = asyncio.create_task(self._claim(due, claimed))
             self._claiming = claim, claimed
-            # Shielded: it may be committed though this ends meanwhile, so `close` waits for it.
+            # Shielded: the claim may commit even if this is cancelled, so `close` waits for it.
             is_claimed = await asyncio.shield(claim)
             self._claiming = None
             if is_claimed:
@@ -254,25 +253,25 @@ class Deliverer:
         try:
             await self._settle(due, await self._outcome(due))
         except StoreError as error:
-            # The lease ends, and it is tried again.
+            # A worker retries it when the lease expires.
             logger.error("a webhook's outcome was not stored: %s", error)
 
     async def _outcome(self, due: _Due) -> int | None:
         try:
             return await self._send(due)
         except SealError as error:
-            # Waiting for the lease would try it every minute, without an end.
+            # Counts as a failed attempt, so that the delivery is given up in the end.
             logger.error("a webhook's secret cannot be read: %s", error)
             return None
         except StoreError:
             raise
         except Exception:
-            # Like an answer that did not come: it is tried later, and given up in the end.
+            # Treated like a missing answer: retried later, and given up in the end.
             logger.exception("a webhook failed unexpectedly")
             return None
 
     async def _send(self, due: _Due) -> int | None:
-        """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
+        """The HTTP status of the answer; None without one, 0 if the endpoint has ended."""
         now_s = self._at_ms() // 1000
         target = await find_target(
             self._database, self._sealer, due.account_id, due.endpoint_id, now_s
@@ -319,8 +318,8 @@ class Deliverer:
         await self._database.write(lambda tx: tx.execute(_SETTLE, **settled))
 
     async def close(self) -> None:
-        """Ends what is under way: it is delivered again by another worker, or after a start. Its
-        attempt does not count: the receiver may have been sent nothing."""
+        """Cancels the deliveries under way: another worker retries them, or this one after a
+        restart. The attempts do not count: perhaps nothing was sent."""
         under_way = dict(self._tasks)
         for task in under_way:
             task.cancel()
@@ -340,7 +339,7 @@ class Deliverer:
 
 
 def _pause_s(attempts: int) -> int:
-    """Between an attempt and the next one; 0 after the last."""
+    """The pause before the next attempt; 0 after the last."""
     return RETRY_AFTER_S[attempts - 1] if attempts <= len(RETRY_AFTER_S) else 0
 
 

@@ -1,7 +1,7 @@
-"""An account's endpoints: where its events go, and the secrets that they are signed with.
+"""An account's endpoints: where its events go, and the secrets that sign them.
 
-Their times are of the clock of all nodes: by its own, a node that is behind would end the old
-secret of an endpoint as soon as it makes a new one.
+Times come from the clock that the nodes share: by its own clock, a node that is behind would end
+the old secret of an endpoint as soon as it makes a new one.
 """
 
 import msgspec
@@ -24,10 +24,10 @@ from tollway.webhooks.signature import (
     sealed_secrets,
 )
 
-# For how long the secret before the newest one signs too.
+# How long the previous secret still signs after a rotation.
 OVERLAP_S = 86_400
 ENDPOINTS_MAX = 10
-# As long as the log of what was delivered to it.
+# As long as the log of its deliveries.
 _ENDED_KEPT_S = 30 * 86_400
 
 
@@ -60,7 +60,7 @@ _its_key = (
     webhook_endpoint.c.account_id == bindparam("of_account"),
     webhook_endpoint.c.id == bindparam("wanted"),
 )
-# One that was added while its account was being closed has not ended with the others.
+# Checks the account too: closing it misses an endpoint that is added at the same moment.
 IN_FORCE = and_(
     webhook_endpoint.c.ended_at_s.is_(None),
     exists().where(account.c.id == webhook_endpoint.c.account_id, account.c.closed_at_s.is_(None)),
@@ -69,7 +69,7 @@ _sealed_columns = select(
     webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
 ).where(*_its_key, IN_FORCE)
 _SEALED = Query(_sealed_columns)
-# Of two that rotate at once, the second must see the first one's secret.
+# If two callers rotate at once, the second must see the secret of the first.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())
 _ADD = Query(lambda: insert_row(webhook_endpoint))
 _ROTATE = Query(
@@ -107,15 +107,15 @@ async def add_endpoint(
     url: str,
     day_start_s: int,
 ) -> EndpointSecret:
-    """A new endpoint; it counts in the day that began then."""
+    """Adds an endpoint; it counts against the limit of the day that began at `day_start_s`."""
     made_at_s = await common_ms(database, runtime.at_ms()) // 1000
     made = WebhookEndpoint(runtime.new_id("whk_"), url, made_at_s, None, None)
     secret = new_secret()
 
     async def work(transaction: Transaction) -> None:
-        # Locks the account's webhooks: of two that are added at once, the other one is seen.
+        # Locks the account's count, so that concurrent additions see each other.
         await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
-        # Here, and not in a sweep over all accounts: an account that makes none has none to drop.
+        # Here, not in a sweep over all accounts: only an account that adds endpoints piles them up.
         before_s = made_at_s - _ENDED_KEPT_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
         others = await list_endpoints(transaction, account_id)
@@ -147,8 +147,8 @@ async def rotate_secret(
     endpoint_id: str,
     day_start_s: int,
 ) -> str | None:
-    """The new secret; None if there is no such endpoint. The old one signs for a day more. It
-    counts in the day that began then."""
+    """The new secret; None if there is no such endpoint. The old one signs for another day. The
+    rotation counts against the limit of the day that began at `day_start_s`."""
     secret = new_secret()
 
     async def work(transaction: Transaction) -> bool:
@@ -169,7 +169,7 @@ async def rotate_secret(
 async def end_endpoint(
     database: Database, runtime: Runtime, account_id: str, endpoint_id: str
 ) -> bool:
-    """Nothing more goes there; False if nothing did."""
+    """Ends an endpoint: nothing more is sent to it. False if it had ended or never existed."""
     at_s = await common_ms(database, runtime.at_ms()) // 1000
     values = {"of_account": account_id, "wanted": endpoint_id, "at_s": at_s}
     return bool(await database.write(lambda tx: tx.execute(_END, **values)))

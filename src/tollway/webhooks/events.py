@@ -16,7 +16,7 @@ from tollway.webhooks.endpoints import IN_FORCE
 
 
 class EventType(NamedTuple):
-    """What events of a type report, and an example of their data, with all fields that it has."""
+    """What events of a type report, and an example of their data with every field."""
 
     reports: str
     example: Mapping[str, object]
@@ -109,7 +109,7 @@ async def record_event(transaction: Transaction, runtime: Runtime, event: Event)
     """Has an event delivered to every endpoint of its account, if this transaction commits; False
     if there is none."""
     assert event.type in EVENT_TYPES
-    # Locks the endpoints: so numbers are in the order of the commits.
+    # Locks the endpoints, so that numbers follow the order of the commits.
     endpoints = await transaction.fetch_all(_TAKE_NUMBERS, of_account=event.account_id)
     if not endpoints:
         return False

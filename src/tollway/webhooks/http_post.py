@@ -1,8 +1,7 @@
-"""One webhook over HTTP: a request goes out, and of the answer the status alone is read.
+"""One webhook over HTTP: sends a request, and reads only the status of the answer.
 
-Receivers are the callers' own. One that answers without an end must not keep the event loop busy,
-where paid calls wait, so no more is read than a status needs; and nothing of one answer is kept for
-the next request.
+The receivers belong to callers. An endless answer must not keep the event loop busy while paid
+calls wait, so no more is read than the status needs, and no connection is reused.
 """
 
 import asyncio
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
     import httpx2
 
 _LINE_MAX_BYTES = 8192
-# Of interim answers (100 to 199) before the one that counts, with their headers.
+# Includes the headers of interim answers (100 to 199) before the final one.
 _LINES_MAX = 100
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r\n]")
 
 
 class NoAnswerError(Exception):
-    """The receiver sent no answer of HTTP."""
+    """The receiver sent no valid HTTP answer."""
 
 
 async def post(
     url: "httpx2.URL", address: str, headers: Mapping[str, str], body: bytes, timeout_s: float
 ) -> int:
-    """The status of the answer. The host's certificate is checked, and the address is the one that
-    was found for the host."""
+    """Sends the request to `address`, which the host resolved to, checks the host's certificate,
+    and returns the status of the answer."""
     is_secure = url.scheme == "https"
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(
@@ -48,13 +47,13 @@ async def post(
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             raise NoAnswerError from None
         finally:
-            # Whatever else comes is of no interest.
+            # The rest of the answer does not matter.
             writer.transport.abort()
 
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """The authorities of the operating system, whatever the environment says."""
+    """Trusts the authorities of the operating system, whatever the environment says."""
     import httpx2  # noqa: PLC0415
 
     context = httpx2.create_ssl_context(trust_env=False)

@@ -1,4 +1,4 @@
-"""The log of deliveries, redelivery, and dropping what is old."""
+"""The log of deliveries, redelivery, and deleting old deliveries."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ _AGAIN = Query(
         .where(
             *_to_endpoint,
             webhook_delivery.c.event_id == bindparam("wanted"),
-            # To one that ended nothing is sent: what the log says of it would be lost.
+            # Nothing is sent to an ended endpoint: a redelivery would only overwrite its log.
             exists().where(
                 webhook_endpoint.c.account_id == webhook_delivery.c.account_id,
                 webhook_endpoint.c.id == webhook_delivery.c.endpoint_id,
@@ -89,8 +89,8 @@ async def list_deliveries(
 async def deliver_again(
     database: Database, account_id: str, endpoint_id: str, event_id: str, now_ms: int
 ) -> bool:
-    """Has an event delivered once more, with the same id; False if it is not in the log, or if the
-    endpoint has ended."""
+    """Requests another delivery of an event, with the same id; False if the event is not in the
+    log, or the endpoint has ended."""
     values = {
         "of_account": account_id,
         "of_endpoint": endpoint_id,
@@ -101,7 +101,7 @@ async def deliver_again(
 
 
 async def sweep_deliveries(database: Database, now_s: int) -> int:
-    """Drops what was settled long ago, in small pieces; returns how many."""
+    """Deletes deliveries that were settled long ago, in small pieces; returns how many."""
 
     before_ms = now_s * 1000 - _KEEP_MS
 

@@ -1,4 +1,4 @@
-"""Secrets and signatures as Standard Webhooks describes them, of events to callers and of pushes to
+"""Secrets and signatures by the Standard Webhooks rules, for events to callers and for pushes to
 the gateway."""
 
 import base64
@@ -17,12 +17,12 @@ _SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no sec
 _SECRET_BYTES = 32
 _VERSION = "v1,"
 _ID_MAX = 256
-# The newest, and the one before it.
+# The newest secret and the previous one.
 ACTIVE_SECRETS = 2
 
 
 class SignatureError(Exception):
-    """The push is not signed as it must be. The cause is not given."""
+    """The push is not signed correctly. The cause is withheld on purpose."""
 
 
 class Claimed(NamedTuple):
@@ -51,15 +51,15 @@ def opened_secrets(sealer: Sealer, context: bytes, sealed: bytes) -> list[str]:
 
 
 def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:
-    """What the headers say; refused before the body is read if it is not from just now, or has no
-    signature that could be good."""
+    """What the headers say. Refuses a stale timestamp, or headers without a signature of our
+    version, before the body is read."""
     if not 0 < len(message_id) <= _ID_MAX:
         raise SignatureError
     if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
         raise SignatureError
     if abs(now_s - int(timestamp)) > TOLERANCE_S:
         raise SignatureError
-    # Several signatures may be sent, for a sender that is changing its secret.
+    # A sender that is rotating its secret may send several signatures.
     sent = [each for each in signature.split(" ")[:8] if each.startswith(_VERSION)]
     if not sent:
         raise SignatureError
@@ -67,7 +67,7 @@ def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) ->
 
 
 def signing_key(claimed: Claimed, keys: Sequence[bytes], body: bytes) -> bytes:
-    """The key that the body was signed with."""
+    """The key that signed the body; SignatureError if none did."""
     for key in keys:
         expected = sign(key, claimed.message_id, claimed.timestamp, body).encode()
         for signature in claimed.signatures:

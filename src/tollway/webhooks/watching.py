@@ -1,6 +1,7 @@
-"""Events that no transaction brings about: a balance that is low, and what will expire soon.
+"""Events that no transaction causes: a low balance, and tokens and consents that expire soon.
 
-They are found by looking, and recorded together with the mark that says so.
+Workers poll for them, and record each once: an alert in the transaction that marks it as fired, an
+expiry under an id of its own.
 """
 
 from sqlalchemy import BigInteger, and_, bindparam, exists, null, select
@@ -18,8 +19,8 @@ from tollway.webhooks.events import Event, is_recorded, record_event
 
 _SOON_S = 7 * 86_400
 
-# Only accounts that would be notified: what is low or expires by the time that another one makes
-# its first webhook is then new to it.
+# Only accounts with a webhook: another account is notified as soon as it adds its first one, even
+# of what was low or expiring before.
 _notified = select(webhook_endpoint.c.account_id).where(IN_FORCE).distinct()
 _its_balance = and_(
     balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
@@ -51,7 +52,7 @@ _its_key = (
     balance_alert.c.account_id == bindparam("of_account"),
     balance_alert.c.unit == bindparam("of_unit"),
 )
-# Both look again: another node may have reported it meanwhile, and what it was before is over.
+# Both statements check again: another node may have acted meanwhile, or the balance changed.
 _FIRE = Query(
     lambda: (
         balance_alert.update()
@@ -125,8 +126,8 @@ async def set_alert(
     day_start_s: int,
     runtime: Runtime = UNATTENDED,
 ) -> None:
-    """Sets below which balance the account is notified; 0 ends it. It counts in the day that began
-    then."""
+    """Sets the balance below which the account is notified; 0 removes the alert. The change counts
+    against the limit of the day that began at `day_start_s`."""
     key = {"of_account": account_id, "of_unit": unit}
 
     async def work(transaction: Transaction) -> None:
@@ -147,7 +148,7 @@ async def list_alerts(reader: Reader, account_id: str) -> list[tuple[str, int]]:
 
 
 async def watch(database: Database, runtime: Runtime) -> None:
-    """Looks once."""
+    """Checks once, and records the events that are due."""
     for account_id, unit, below, amount in await database.fetch_all(_LOW):
         await _report_low(database, runtime, account_id, unit, below, amount)
     for account_id, unit in await database.fetch_all(_HIGH_AGAIN):
@@ -190,7 +191,7 @@ async def _report_low(
 
 async def _record_once(database: Database, runtime: Runtime, event: Event) -> None:
     async def work(transaction: Transaction) -> None:
-        # Again: another worker may look at the same moment.
+        # Check again under the lock: another worker may be checking at the same moment.
         await transaction.lock_names([f"webhooks of {event.account_id}"])
         if not await is_recorded(transaction, event.account_id, event.id):
             await record_event(transaction, runtime, event)

@@ -129,7 +129,8 @@ def read_answer(body: bytes) -> dict[str, Any]:
         found = _from_xml(text) if text.startswith("<") else msgspec.json.decode(text)
     except (ValueError, RecursionError, msgspec.MsgspecError, ElementTree.ParseError):
         raise OutcomeUnknownError("The answer is neither JSON nor XML of LINK.") from None
-    if not isinstance(found, dict) or "success" not in found:
+    # Anything else is no refusal: the number of a waybill that was refused here would be lost.
+    if not isinstance(found, dict) or _said(found.get("success")) not in ("true", "false"):
         raise OutcomeUnknownError("The answer does not say whether the message succeeded.")
     return found
 
@@ -153,7 +154,11 @@ def _value(element: ElementTree.Element, depth: int) -> Any:
 
 
 def _is_true(value: object) -> bool:
-    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
+    return _said(value) == "true"
+
+
+def _said(value: object) -> str:
+    return str(value).strip().lower() if isinstance(value, bool | str) else ""
 
 
 def _text(value: object) -> str:
@@ -182,10 +187,12 @@ class CainiaoConnector:
     async def issue(self, order: IssueOrder) -> Issued | Declined:
         content = issue_content(self._wp_code, order, self._opened.link.template_url)
         answer = await self._ask(ISSUE, content)
-        if not _is_true(answer["success"]):
-            return _declined(answer)
         given = _objects(answer.get("waybillCloudPrintResponseList"))
         mine = [each for each in given if each.get("objectId") == order.ref.task_id]
+        if not _is_true(answer["success"]):
+            if any(_text(each.get("waybillCode")) for each in mine):
+                raise AnswerUnusableError("The answer is a refusal with a number.")
+            return _declined(answer)
         if len(mine) != 1 or not _text(mine[0].get("waybillCode")):
             raise AnswerUnusableError("The answer has no number for this order.")
         print_data = _text(mine[0].get("printData"))

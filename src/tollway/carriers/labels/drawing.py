@@ -72,7 +72,8 @@ def _chinese_face(path: Path) -> int:
         except OSError:
             if index == 0:
                 raise CarrierError(
-                    "{path} is not a font that can be read.", path=str(path)
+                    "{path} is not a font that can be read: name a .ttf, .otf or .ttc file.",
+                    path=str(path),
                 ) from None
             break
         if family is not None and family.endswith(" SC"):

@@ -10,6 +10,7 @@ from sqlalchemy import Table
 from tollway.store.database import Row, StoreError
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
+from tollway.store.sqlite.log_rewrite import rewrite_left_log
 
 # Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")
@@ -106,6 +107,7 @@ def open_source(path: str, tables: Sequence[Table]) -> Iterator[Source]:
         raise StoreError(f"There is no database file {path} to move.")
     lock = ServingLock(path)
     try:
+        rewrite_left_log(path)
         source = Source(path, tables)
         try:
             yield source

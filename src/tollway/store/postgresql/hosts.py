@@ -30,6 +30,9 @@ _VERDICT_S = 3.0
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
+# Limits that a role or a server may have, and the version that first knew each: an older one would
+# refuse a connection that names it. Ours are in `_server_settings`.
+_NEWER_LIMITS = ((14, "idle_session_timeout"), (17, "transaction_timeout"))
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -159,20 +162,21 @@ class Hosts:
 
     async def _try(self, index: int) -> Connection:
         made = await self._open(index)
-        if index not in self._direct:
-            try:
-                with our_errors():
-                    async with asyncio.timeout(self._host_timeout_s):
+        try:
+            with our_errors():
+                async with asyncio.timeout(self._host_timeout_s):
+                    if index not in self._direct:
                         await refuse_pooler(
                             made,
                             partial(self._open, index),
                             self._settings,
                             self._host_timeout_s / 2,
                         )
-            except BaseException:
-                made.terminate()
-                raise
-            self._direct.add(index)
+                    await _lift_limits(made)
+        except BaseException:
+            made.terminate()
+            raise
+        self._direct.add(index)
         return made
 
     async def _open(self, index: int) -> Connection:
@@ -186,6 +190,13 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
+
+
+async def _lift_limits(made: Connection) -> None:
+    version = made.get_server_version().major
+    lifted = [f"SET {name} = 0" for since, name in _NEWER_LIMITS if version >= since]
+    if lifted:
+        await made.execute("; ".join(lifted))
 
 
 @contextmanager
@@ -225,10 +236,10 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
         # A command has no time limit, whatever the server's default.
         "statement_timeout": _milliseconds(call_timeout_s),
+        # A node that lost its connection must not hold its locks.
+        "idle_in_transaction_session_timeout": _milliseconds(call_timeout_s),
     }
     if call_timeout_s is not None:
-        # A node that lost its connection must not hold its locks.
-        settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
         # A plan that is made while a table is empty is kept when it has grown. Commands go on
         # choosing by size: they read whole tables.
         settings["enable_seqscan"] = "off"

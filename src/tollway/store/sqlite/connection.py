@@ -181,6 +181,11 @@ class Connection:
             finally:
                 self.raw.set_busy_timeout(self._busy_timeout_ms)
 
+    def leave_log(self, is_left: bool) -> None:
+        """Whether the log stays as it is if this is the last connection to be closed; otherwise
+        SQLite writes it back then."""
+        self.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(is_left))
+
     def close(self) -> None:
         self.raw.close()
 

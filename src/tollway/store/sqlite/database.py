@@ -170,7 +170,13 @@ class SqliteDatabase:
 
     async def make_durable(self) -> None:
         """Brings to the disk what a killed process may have committed and not synced."""
-        await self._writer.rewrite_log()
+        try:
+            await self._writer.rewrite_log()
+        except BaseException:
+            # Written back when this is closed, it might reach the disk in parts.
+            for connection in (self._reader, self._long_reader):
+                connection.leave_log(True)
+            raise
 
     async def close(self) -> None:
         self._writer.close()

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
+from time import sleep
 from typing import TextIO
 
 import apsw
@@ -21,6 +22,9 @@ _PROBLEMS_MAX = 10
 _RULE_BROKEN = "CHECK constraint failed"
 _BUSY_TIMEOUT_MS = 1000
 _BACKUP_PREFIX = "tollway-backup-"
+# A command that looks whether a file is served has its lock for less than that.
+_LOOKED_AT_S = 0.1
+_LOOKED_AT_TRIES = 5
 
 
 def problems_of(path: Path) -> list[str]:
@@ -117,8 +121,7 @@ class ServingLock:
     """Held by a serving process for as long as it lives; the system drops it when it dies."""
 
     def __init__(self, database_path: str) -> None:
-        # Beside the file itself: it may be served behind a link as well.
-        self._path = Path(f"{Path(database_path).resolve()}.lock")
+        self._path = _lock_of(database_path)
         is_new = not self._path.exists()
         self._file = self._locked(database_path)
         try:
@@ -132,11 +135,17 @@ class ServingLock:
             raise
 
     def _locked(self, database_path: str) -> TextIO:
+        tries = 0
         while True:
             file = self._path.open("a+", encoding="ascii")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                tries += 1
+                if tries < _LOOKED_AT_TRIES:
+                    file.close()
+                    sleep(_LOOKED_AT_S / _LOOKED_AT_TRIES)
+                    continue
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
                 file.close()
@@ -156,6 +165,26 @@ class ServingLock:
         """Like `release`, and leaves no file: for where no database came to be."""
         self._path.unlink(missing_ok=True)
         self._file.close()
+
+
+def is_served(database_path: str) -> bool:
+    """Whether a process serves a file now, or has it for itself."""
+    try:
+        descriptor = os.open(_lock_of(database_path), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock_of(database_path: str) -> Path:
+    """Beside the file itself: it may be served behind a link as well."""
+    return Path(f"{Path(database_path).resolve()}.lock")
 
 
 def _is_at(file: TextIO, path: Path) -> bool:

@@ -33,7 +33,7 @@ from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
-from tollway.store.sqlite.log_rewrite import bytes_of_frames, rewrite_log
+from tollway.store.sqlite.log_rewrite import bytes_of_frames, frames_of_log, rewrite_log
 from tollway.store.sqlite.log_write_back import LogWriteBack
 from tollway.store.sqlite.write_lock import WriteLock
 
@@ -344,8 +344,7 @@ class Writer:
     def _log_goes_on(self, connection: Connection) -> bool:
         """Whether the log may have a frame after the last commit. On a full disk it may not, and
         then none can be written there either."""
-        frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        next_ends_at = bytes_of_frames(connection, frames + 1)
+        next_ends_at = bytes_of_frames(connection, frames_of_log(connection) + 1)
         return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
 
