@@ -287,7 +287,7 @@ def test_names_of_people_are_not_broken_beside_the_rail(
     runtime = Runtime(by="root@gate")
     change = {"name": "a change of many words " * 6}
     aside(lambda: store.do(lambda db: note_act(db, runtime, "source set", "source a", change)))
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.goto("/operator/trail")
     lines = "each => each.getClientRects().length"
     for width in _WIDTHS[3:]:
