@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import granian.server.mp
 from granian._granian import CallbackScheduler
 
-from tollway.contract.addresses import counted_address
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer
 from tollway.pipeline.http import Request, messages
@@ -40,12 +39,15 @@ class Calls(Protocol):
 
 class Beginning(Protocol):
     """An application that can answer without waiting. `call_test` returns the test for calls that
-    applies now; None if all requests go to the server's own callback."""
+    applies now; None if all requests go to the server's own callback. `address_of` is the address
+    that a request counts for."""
 
     @property
     def edge(self) -> Calls: ...
 
     def call_test(self) -> CallTest | None: ...
+
+    def address_of(self, scope: Scope) -> str: ...
 
 
 # How many calls run together, and so how many answers share the cost of waking the writing thread.
@@ -115,7 +117,7 @@ class Dispatcher:
                 self._loop.call_soon(self._begin_all)
 
     def _add_other(self, watcher: Watcher) -> None:
-        address = counted_address(watcher.scope["client"][0])
+        address = self._application.address_of(watcher.scope)
         if not self._others:
             self._loop.call_soon(self._begin_others)
         self._others.add(address, watcher)

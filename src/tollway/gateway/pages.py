@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from tollway.contract.addresses import client_address, counted_address
+from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.language import Phrase, weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
@@ -38,7 +38,6 @@ from tollway.telemetry.requests import (
     new_request_id,
     read_client_ids,
 )
-from tollway.web.wording import language_of
 
 # Few larger answers start at once, and one per address, so that a stranger who asks for thousands
 # does not use up the processor. The connection is closed after one: so a stranger that pipelines a
@@ -95,6 +94,15 @@ def _prefers_html(accept: str) -> bool:
     return best["text/html"] > best["application/json"]
 
 
+def address_of(scope: Scope, proxies: tuple[Network, ...]) -> str:
+    """The address that a request counts for. Behind a proxy, all come from the same one."""
+    address = scope["client"][0]
+    if proxies:
+        forwarded_for = headers_by_name(scope["headers"]).get(b"x-forwarded-for")
+        address = client_address(address, forwarded_for, proxies)
+    return counted_address(address)
+
+
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
@@ -146,7 +154,7 @@ class Pages:
         if len(query) > _QUERY_MAX_BYTES or query.count(b"&") >= _PARAMETERS_MAX:
             await self._refuse(scope, send, 414, _TOO_LONG)
             return
-        address = self._address(scope)
+        address = address_of(scope, self._proxies)
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send, address)
             return
@@ -166,6 +174,9 @@ class Pages:
     ) -> None:
         """As cheap as possible: there may be thousands a second. The body is not read, so the
         connection is closed."""
+        # Loaded with the pages, which most gateways need later than calls.
+        from tollway.web.wording import language_of  # noqa: PLC0415
+
         text = f"{phrase.said(language_of(Request(scope)))}\n".encode()
         headers = [
             _NO_STORE,
@@ -178,14 +189,6 @@ class Pages:
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": text})
-
-    def _address(self, scope: Scope) -> str:
-        """The address that a request counts for. Behind a proxy, all come from the same one."""
-        address = scope["client"][0]
-        if self._proxies:
-            forwarded_for = headers_by_name(scope["headers"]).get(b"x-forwarded-for")
-            address = client_address(address, forwarded_for, self._proxies)
-        return counted_address(address)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from tollway.gateway.dispatch import CallTest
 from tollway.gateway.gateway import Gateway
+from tollway.gateway.pages import address_of
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
@@ -50,6 +51,7 @@ class Application:
         log: LogWriter,
     ) -> None:
         self._settings = settings
+        self._proxies = settings.proxies
         self._greeting = greeting
         self._worker_group = worker_group
         self._number = number
@@ -73,6 +75,9 @@ class Application:
         """The test for calls, which start without a task (`dispatch.py`). None while draining, when
         each answer closes its connection."""
         return None if self._worker_group.is_draining else Gateway.is_call
+
+    def address_of(self, scope: Scope) -> str:
+        return address_of(scope, self._proxies)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         beating = asyncio.create_task(self._beat())
