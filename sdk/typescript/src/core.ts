@@ -1,6 +1,6 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
-import { checkParameters, checkedBaseUrl, checkedToken } from "./checks.js";
+import { checkParameters, checkedBaseUrl, checkedTimeoutMs, checkedToken } from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -92,7 +92,7 @@ export class Core {
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
     this.retries = options.retries ?? 4;
-    this.timeoutMs = options.timeoutMs ?? 30_000;
+    this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
 

@@ -78,8 +78,8 @@ class Unobtained(Enum):
 
     @property
     def is_of_strangers(self) -> bool:
-        """Whether it is found before it is known who asks, or because that is not known, and is no
-        failure of the gateway."""
+        """Whether any client can cause it without valid credentials, and it is no failure of the
+        gateway."""
         return self.value.status < 500 or self is Unobtained.NOT_LOOKED_UP
 
 

@@ -32,7 +32,7 @@ _SWEEP_PIECES_MAX = 20
 
 
 class TooManyAttemptsError(Exception):
-    """This login, or this address, has tried too often lately."""
+    """There were too many attempts lately with this login, or from this address."""
 
 
 class Attempt(NamedTuple):

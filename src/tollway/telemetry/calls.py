@@ -19,8 +19,8 @@ _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
 # The position of the code in a record; it is 0 if the call succeeded.
 _CODE = 4
-# The reasons of requests without a valid token, or whose token lookup timed out: any client can
-# cause thousands. All other calls without an account are failures of the gateway, which known
+# The reasons that arise before or during the lookup of a token, including its timeout: any client
+# can cause thousands. All other calls without an account are failures of the gateway, which known
 # callers meet too.
 _OF_STRANGERS = frozenset(
     each.name
