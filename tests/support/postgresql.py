@@ -173,7 +173,7 @@ def new_database(*, is_migrated: bool = True) -> str:
 
 
 def bare_database() -> str:
-    """The URL of one without a schema: the same again, until somebody has made something in it."""
+    """The URL of one without a schema: the same again, until a test has made something in it."""
     if _bare and run_on(_url_of(_bare[0]), _MADE_IN_IT) != [(0,)]:
         drop(_bare)
     if not _bare:

@@ -129,9 +129,7 @@ class Core:
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:
-            delay_s = self._pacer.reserve(operation.name)
-            if delay_s > 0:
-                yield Wait(delay_s)
+            yield from self._paced(operation)
             outcome = yield request
             try:
                 return self._payload(operation, payload, outcome, sent_key)
@@ -142,6 +140,15 @@ class Core:
                 wait_s = _delay_s(attempt, error)
             attempt += 1
             yield Wait(wait_s)
+
+    def _paced(self, operation: Operation) -> Generator[Wait, Outcome, None]:
+        delay_s, at = self._pacer.reserve(operation.name)
+        if delay_s > 0:
+            try:
+                yield Wait(delay_s)
+            except GeneratorExit:
+                self._pacer.give_back(operation.name, at)
+                raise
 
     def asker(self, operation: Operation, payload: type[P]) -> "Callable[..., Call[P]]":
         """Makes calls from parameters alone, each with a key of its own."""
@@ -162,9 +169,7 @@ class Core:
         values, attempt = dict(values), 0
         given: deque[bytes] = deque(maxlen=_LINES_BACK_MAX)
         while True:
-            delay_s = self._pacer.reserve(operation.name)
-            if delay_s > 0:
-                yield Wait(delay_s)
+            yield from self._paced(operation)
             outcome = yield Open(_request(operation, values, self._headers))
             try:
                 self._check_file(operation, outcome)

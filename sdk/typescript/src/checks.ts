@@ -2,6 +2,9 @@
 
 import type { Operation } from "./core.js";
 
+// A timer takes no longer time, 24 days, and whole numbers only.
+const TIMEOUT_MAX_MS = 2 ** 31 - 1;
+
 export function checkedBaseUrl(baseUrl: string): string {
   const given = String(baseUrl ?? "").trim();
   if (!/^https?:\/\//.test(given)) {
@@ -38,6 +41,13 @@ export function checkedToken(token: string): string {
     throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
   }
   return text;
+}
+
+export function checkedTimeoutMs(timeoutMs: number): number {
+  if (!(timeoutMs > 0)) {
+    throw new TypeError("timeoutMs must be a number of milliseconds above 0.");
+  }
+  return Math.min(Math.ceil(timeoutMs), TIMEOUT_MAX_MS);
 }
 
 /** TypeScript asks for them; in JavaScript they may have been forgotten. */

@@ -1,6 +1,6 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
-import { checkParameters, checkedBaseUrl, checkedToken } from "./checks.js";
+import { checkParameters, checkedBaseUrl, checkedTimeoutMs, checkedToken } from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -13,7 +13,7 @@ import {
 } from "./errors.js";
 import { type OpenedFile, recordsOf } from "./files.js";
 import { type Answer, onTheWire, readJson } from "./json.js";
-import { Pacer } from "./pacing.js";
+import { Pacer, wait } from "./pacing.js";
 import type { Page } from "./paging.js";
 import { VERSION } from "./version.js";
 
@@ -92,7 +92,7 @@ export class Core {
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
     this.retries = options.retries ?? 4;
-    this.timeoutMs = options.timeoutMs ?? 30_000;
+    this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
@@ -114,7 +114,7 @@ export class Core {
     }
     const headers = withHeaders({ ...this.headers, ...key.added }, options.headers);
     for (let attempt = 0; ; attempt += 1) {
-      await wait(this.pacer.reserve(operation.name), options.signal);
+      await this.paced(operation, options.signal);
       try {
         return await this.attempt<P>(operation, values, headers, key.text, options.signal);
       } catch (error) {
@@ -122,6 +122,16 @@ export class Core {
         if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
+    }
+  }
+
+  private async paced(operation: Operation, signal: AbortSignal | undefined): Promise<void> {
+    const { ms, at } = this.pacer.reserve(operation.name);
+    try {
+      await wait(ms, signal);
+    } catch (error) {
+      this.pacer.giveBack(operation.name, at);
+      throw error;
     }
   }
 
@@ -159,7 +169,7 @@ export class Core {
     let values = request;
     let given: T[] = [];
     for (let attempt = 0; ; attempt += 1) {
-      await wait(this.pacer.reserve(operation.name), options.signal);
+      await this.paced(operation, options.signal);
       try {
         for await (const records of recordsOf<T>(await this.open(operation, values, options))) {
           given = [...given, ...records].slice(-RECORDS_BACK_MAX);
@@ -320,22 +330,6 @@ function delayMs(attempt: number, error: TollwayError): number {
 function askedMs(error: unknown): number {
   const hasAsked = error instanceof RefusedError || error instanceof UnexpectedAnswerError;
   return hasAsked ? (error.retryAfterS ?? 0) * 1000 : 0;
-}
-
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  signal?.throwIfAborted();
-  if (ms <= 0) return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", onAbort, { once: true });
-  });
 }
 
 /**
