@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.members import new_member
 from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
+from tollway.ledger import LedgerError
 from tollway.ledger.agent_sessions import Reservation, reserve
 from tollway.ledger.daily_limits import Counted
 from tollway.ledger.tokens import issue_token, replace_token, revoke_token
@@ -120,6 +122,36 @@ def test_of_those_that_are_made_at_once_no_more_pass_than_a_day_may_have(
         f"SELECT day_start_s, number FROM account_day WHERE account_id = '{account}'"
     )
     assert (int(day_start_s), int(number)) == (TODAY_S + DAY_S, 2)
+
+
+def test_who_asks_for_logins_of_other_accounts_is_refused_before_long(
+    store: Store, account: str
+) -> None:
+    """A login that is taken tells that another account has such a member: it counts as one that was
+    invited."""
+    taken = new_member(store, new_caller(store).account_id).person.login
+    _fill(store, account, Counted.INVITATIONS, left=2)
+
+    async def work(database: Database) -> None:
+        async def ask() -> None:
+            await invite(
+                database,
+                RUNTIME,
+                role=Role.READER,
+                name="Mei",
+                login=taken,
+                account_wanted=account,
+                day_start_s=TODAY_S,
+            )
+
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="is taken"):
+                await ask()
+        with pytest.raises(Refusal) as refused:
+            await ask()
+        assert refused.value.reason is Reason.ACCOUNT_LIMIT_REACHED
+
+    store.do(work)
 
 
 def test_a_session_of_an_agent_that_was_not_used_for_a_week_is_forgotten(

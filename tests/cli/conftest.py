@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import pytest
@@ -13,16 +14,21 @@ import pytest
 from tests.cli.moves import fill, in_source
 from tests.support import forks
 from tests.support.engines import Engine
+from tests.support.kept_connections import forget_all, lend, run_kept
 from tests.support.migrations import become_next_version
 from tests.support.orders import order, put_orders
-from tests.support.postgresql import new_database
+from tests.support.postgresql import bare_database, new_database
 from tests.support.stores import Store
 from tollway.__main__ import main
+from tollway.cli import command
 from tollway.ledger.charging import Charge, post_charges
 from tollway.store.database import Transaction
-from tollway.store.open import OpenDatabase
+from tollway.store.open import OpenDatabase, open_database
+from tollway.store.postgresql.database import PostgresqlDatabase
 
 CALLS = "calls:product_analysis"
+# After these a new connection may be different.
+_CHANGE_SCHEMA = {"migrate", "move", "restore"}
 # Filled once: every test that moves it begins with the same.
 _old_files: dict[str, bytes] = {}
 
@@ -58,7 +64,7 @@ def workplace(
     if engine == "postgresql":
         # A test with a database of its own sets its URL itself.
         if "ledger_store" not in request.fixturenames:
-            monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
+            monkeypatch.setenv("TOLLWAY_DATABASE", bare_database())
         monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "ledger.db.keys"))
         monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "ledger.db.secret"))
     else:
@@ -112,11 +118,31 @@ def process() -> Command:
 
 
 @pytest.fixture
-def tollway(capsys: pytest.CaptureFixture[str]) -> Command:
+def kept_connections(engine: Engine) -> Iterator[None]:
+    """Commands in this process leave their connection to the next one: to make one, and to plan all
+    statements again, takes the server longer than most of what they do."""
+
+    def opened(url: str, timings: Any) -> OpenDatabase:
+        database = open_database(url, timings)
+        if isinstance(database, PostgresqlDatabase):
+            lend(url, database)
+        return database
+
+    with pytest.MonkeyPatch.context() as patch:
+        if engine == "postgresql":
+            patch.setattr(command, "asyncio", SimpleNamespace(run=run_kept))
+            patch.setattr(command, "open_database", opened)
+        yield
+
+
+@pytest.fixture
+def tollway(capsys: pytest.CaptureFixture[str], kept_connections: None) -> Command:
     def run(*arguments: str) -> Answer:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(arguments)
+        if arguments[0] in _CHANGE_SCHEMA:
+            forget_all()
         printed = capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return Answer(ended.value.code, printed.out, printed.err)

@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import ip_network
 from typing import Any, cast
 
 import pytest
 
 from tollway.gateway.dispatch import Calls, CallTest, Dispatcher
+from tollway.gateway.pages import address_of
 from tollway.ledger.charges import Charge
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
@@ -21,6 +23,8 @@ from tollway.telemetry.metrics import Metrics
 pytestmark = pytest.mark.sqlite
 ANSWER = Answer(200, [], b"answer")
 CROWD = 200
+PROXY = "198.51.100.1"
+PROXIES = (ip_network(PROXY),)
 _PLAIN = {
     "http_version": "1.1",
     "method": "GET",
@@ -35,7 +39,10 @@ class Request:
     """One request, as the server hands it over."""
 
     def __init__(self, number: int = 0, address: str = "192.0.2.1") -> None:
-        self.scope: Scope = {"number": number, "client": (address, 9)}
+        """One of our proxy, which says so, if the address has a sign before it."""
+        proxied = [(b"x-forwarded-for", address[1:].encode())] if address.startswith("@") else []
+        peer = PROXY if proxied else address
+        self.scope: Scope = {"number": number, "client": (peer, 9), "headers": proxied}
         self.proto = self
         self.sent: list[Any] = []
         self.errors: list[BaseException] = []
@@ -69,6 +76,9 @@ class Application:
 
     def call_test(self) -> CallTest:
         return lambda scope: scope["number"] >= self._first_call
+
+    def address_of(self, scope: Scope) -> str:
+        return address_of(scope, PROXIES)
 
     def begin(self, requests: Sequence[EdgeRequest]) -> list[Progress]:
         return [self._begin(scope) for scope, _ in requests]
@@ -191,14 +201,17 @@ def test_a_call_does_not_wait_for_a_crowd_that_asks_for_pages() -> None:
     run(begin, use, first_call=CROWD)
 
 
+@pytest.mark.parametrize("by", ["", "@"])
 @pytest.mark.parametrize("address", ["192.0.2.2", "2001:db8:0:1::1"])
-def test_a_request_that_is_no_call_waits_for_no_crowd_of_another_address(address: str) -> None:
+def test_a_request_that_is_no_call_waits_for_no_crowd_of_another_address(
+    address: str, by: str
+) -> None:
     """Such as the probe of a load balancer, which would take the gateway for dead."""
 
     async def use(dispatcher: Dispatcher) -> None:
         # One network of IPv6 counts as one address.
-        crowd = [Request(address=f"2001:db8::{number:x}") for number in range(CROWD)]
-        probe = Request(address=address)
+        crowd = [Request(address=f"{by}2001:db8::{number:x}") for number in range(CROWD)]
+        probe = Request(address=f"{by}{address}")
         for each in (*crowd, probe):
             dispatcher.add(each)
         await until(lambda: bool(probe.sent))

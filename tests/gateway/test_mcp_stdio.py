@@ -46,22 +46,29 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
     assert "does not cover this call" in spent.content[0].text
 
 
+# What comes instead of an answer that is lost.
+INSTEAD = {
+    "none": b"",
+    "502": b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+    "504": b'HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 17\r\n\r\n{"error": "late"}',
+    "damaged": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nlate",
+}
+
+
 @pytest.mark.sqlite
-@pytest.mark.parametrize(
-    "instead",
-    [
-        b"",
-        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
-        b'HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 17\r\n\r\n{"error": "late"}',
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nlate",
-    ],
-    ids=["none", "502", "504", "damaged"],
-)
-def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: bytes) -> None:
+def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
     between = LateAnswers(f"{agents.base_url}/")
 
-    async def work() -> Any:
+    async def lost_and_good(client: Any, instead: bytes) -> tuple[Any, Any]:
+        with between.held("tools/call") as held:
+            asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
+            await asyncio.to_thread(held.wait)
+            held.lose(instead)
+            lost = await asked
+        return lost, await client.call_tool("orders", {"owner_id": SHOP.id})
+
+    async def work() -> dict[str, tuple[Any, Any]]:
         # Who copies the address of the tools, or a token with a line end, is understood.
         parameters = over_stdio.StdioServerParameters(
             command=str(programs() / "tollway"),
@@ -69,19 +76,16 @@ def test_over_stdio_a_lost_answer_ends_no_session(agents: Gateway, instead: byte
             env={"TOKEN": f"{caller.token}\n"},
         )
         async with mcp.Client(over_stdio.stdio_client(parameters, sys.stderr)) as client:
-            with between.held("tools/call") as held:
-                asked = asyncio.create_task(client.call_tool("orders", {"owner_id": SHOP.id}))
-                await asyncio.to_thread(held.wait)
-                held.lose(instead)
-                lost = await asked
-            return lost, await client.call_tool("orders", {"owner_id": SHOP.id})
+            return {name: await lost_and_good(client, each) for name, each in INSTEAD.items()}
 
     try:
-        lost, good = asyncio.run(work())
+        answers = asyncio.run(work())
     finally:
         between.close()
-    assert lost.is_error and "may have been done and charged" in lost.content[0].text
-    assert not good.is_error and credits_left(agents.store, caller) == 998
+    for name, (lost, good) in answers.items():
+        assert lost.is_error and "may have been done and charged" in lost.content[0].text, name
+        assert not good.is_error, name
+    assert credits_left(agents.store, caller) == 1000 - 2 * len(INSTEAD)
 
 
 @pytest.mark.sqlite

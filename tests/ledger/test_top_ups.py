@@ -57,6 +57,23 @@ def test_the_largest_amount_can_be_added_and_taken_back(on_account: OnAccount) -
     on_account(work)
 
 
+def test_a_balance_stays_far_from_where_numbers_are_not_exact(
+    on_account: OnAccount, store: Store
+) -> None:
+    """On SQLite it would become a number with a point, on PostgreSQL an error."""
+
+    async def work(database: Database, account: str) -> None:
+        await top_up(database, OPERATOR, account, "credits", 1)
+        raised = f"UPDATE balance SET amount = {10**18 - 1} WHERE account_id = '{account}'"
+        await asyncio.to_thread(store.run, raised)
+        assert (await top_up(database, OPERATOR, account, "credits", 1)).balance_after == 10**18
+        with pytest.raises(LedgerError, match="can have 1,000,000,000,000,000,000 credits at most"):
+            await top_up(database, OPERATOR, account, "credits", 1)
+        assert (await list_balances(database, account))[0].amount == 10**18
+
+    on_account(work)
+
+
 def test_a_note_has_200_characters_at_most_and_no_spaces_around_it(on_account: OnAccount) -> None:
     async def work(database: Database, account: str) -> None:
         longest = "注" * 200

@@ -167,12 +167,12 @@ def test_calls_over_the_limit_wait_for_as_long_as_the_gateway_asks(
 def test_moments_are_reserved_by_the_limit_that_the_gateway_sent() -> None:
     now_s = 100.0
     pacer = Pacer(lambda: now_s)
-    assert [pacer.reserve("a") for _ in range(10)] == [0.0] * 10
-    assert pacer.reserve("a") == pytest.approx(1.05)
-    assert pacer.reserve("b") == 0.0
+    assert [pacer.reserve("a")[0] for _ in range(10)] == [0.0] * 10
+    assert pacer.reserve("a")[0] == pytest.approx(1.05)
+    assert pacer.reserve("b")[0] == 0.0
     pacer.learn("b", '"b";q=2;w=1')
-    assert pacer.reserve("b") == 0.0
-    assert pacer.reserve("b") == pytest.approx(1.05)
+    assert pacer.reserve("b")[0] == 0.0
+    assert pacer.reserve("b")[0] == pytest.approx(1.05)
 
 
 @pytest.mark.parametrize("status", [502, 200])

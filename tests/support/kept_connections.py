@@ -96,6 +96,27 @@ async def with_kept(
         await database.close()
 
 
+def lend(url: str, database: PostgresqlDatabase) -> None:
+    """Has a database that was just opened use what is kept, and keep it when it is closed, where
+    all of it is in `run_kept`."""
+    pool: Any = database._pool
+    connect, close = pool._connect, pool.close
+
+    def is_in_loop() -> bool:
+        return asyncio.get_running_loop() is _runner.get_loop()
+
+    async def connect_or_take() -> Connection:
+        return (is_in_loop() and await _take("settings", url)) or await connect()
+
+    async def give_and_close() -> None:
+        if is_in_loop() and not pool._is_closed and (free := pool._free_member()) is not None:
+            pool._members.discard(free)
+            await _give("settings", url, free.connection, is_good=True)
+        await close()
+
+    pool._connect, pool.close = connect_or_take, give_and_close
+
+
 def _is_kept_here() -> bool:
     return threading.current_thread() is threading.main_thread() and os.getpid() == _PID
 

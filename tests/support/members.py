@@ -9,13 +9,15 @@ from tollway.identity.people import Role
 from tollway.identity.sign_in_links import Invitation, invite
 
 
-def new_member(store: Store, account_id: str, role: Role = Role.OWNER) -> Invitation:
+def new_member(
+    store: Store, account_id: str, role: Role = Role.OWNER, name: str = "Mei"
+) -> Invitation:
     return store.do(
         lambda database: invite(
             database,
             RUNTIME,
             role=role,
-            name="Mei",
+            name=name,
             login=f"mei{time.time_ns()}",
             account_wanted=account_id,
         )

@@ -52,9 +52,16 @@ STANDBY = "standby"
 _WAITING = """
 SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
 WHERE NOT granted AND datname = current_database()"""
+# Relations, functions and settings; the first number that is not a server's own is this.
+_MADE_IN_IT = """
+SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384)
++ (SELECT count(*) FROM pg_proc WHERE oid >= 16384)
++ (SELECT count(*) FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase
+WHERE datname = current_database())"""
 _numbers = count(1)
 _users: list[list[str]] = []
 _unused: list[str] = []
+_bare: list[str] = []
 
 
 class Server:
@@ -163,6 +170,16 @@ def server_url() -> str:
 def new_database(*, is_migrated: bool = True) -> str:
     """The URL of a database of its own."""
     return _create_for_user(_template() if is_migrated else "template0")
+
+
+def bare_database() -> str:
+    """The URL of one without a schema: the same again, until a test has made something in it."""
+    if _bare and run_on(_url_of(_bare[0]), _MADE_IN_IT) != [(0,)]:
+        drop(_bare)
+    if not _bare:
+        with databases_of(_bare):
+            new_database(is_migrated=False)
+    return _url_of(_bare[0])
 
 
 def copy_of(url: str) -> str:

@@ -139,7 +139,7 @@ def test_hostile_names_are_shown_as_text(
 ) -> None:
     name = f"<img src=x onerror=alert(1)>{{{{7*7}}}}\"' {time.time_ns()}"
     account = aside(lambda: store.do(lambda database: open_account(database, RUNTIME, name)))
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.goto(f"/operator/account?id={account.id}")
     assert page.locator("h1").inner_text() == name
     page.goto("/operator/accounts?q=onerror")
@@ -169,7 +169,7 @@ def test_language_and_colours_are_chosen_on_the_pages_of_every_area(
     """By a stranger with scripts, and by an operator without: no script has a part in it. That
     either can do so everywhere is tested in `test_front.py`."""
     stranger = new_page(gateway.base_url)
-    operator = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    operator = sign_in(new_page(gateway.base_url, java_script_enabled=False), gateway)
     for page, areas in (
         (stranger, ("/", "/account")),
         (operator, ("/docs", "/operator", "/owner")),
@@ -198,7 +198,7 @@ def test_work_that_ends_shows_its_result_by_itself(
         )
 
     gateway = aside(lambda: Gateway(own_store))
-    page = sign_in(new_page(gateway.base_url), own_store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     aside(lambda: note(is_running=True))
     page.goto("/operator/audit")
     page.get_by_text("The audit runs: 1 of 4 checks.").wait_for()
@@ -210,7 +210,10 @@ def test_work_that_ends_shows_its_result_by_itself(
 def test_pages_work_without_script(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    page = new_page(gateway.base_url, java_script_enabled=False)
+    page.goto(f"/operator/enter?link={aside(lambda: operator_link(store))}")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/operator")
     page.goto("/operator/accounts")
     page.get_by_label("Name", exact=True).fill(f"Plain {time.time_ns()}")
     page.get_by_role("button", name="Open account").click()
@@ -221,7 +224,7 @@ def test_pages_work_without_script(
 def test_a_long_filter_is_folded_on_a_phone_without_script(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), gateway)
     page.goto("/operator/requests?operation=orders")
     assert page.get_by_label("Operation").is_visible()
     assert not page.get_by_text("Filter (1 set)").is_visible()
@@ -236,7 +239,7 @@ def test_a_long_filter_is_folded_on_a_phone_without_script(
 def test_the_menu_of_a_low_window_scrolls_and_covers_the_page_for_the_keyboard_too(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.set_viewport_size({"width": 390, "height": 600})
     page.goto("/operator/requests")
     menu = page.get_by_role("link", name="Menu")

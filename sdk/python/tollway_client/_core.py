@@ -7,11 +7,13 @@ implementation for both.
 
 import json
 import random
+import re
 import uuid
 from collections import deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, TypeVar, Union
+from urllib.parse import urlsplit
 
 from tollway_client import errors
 from tollway_client._json import Meta, Payload, on_the_wire, read
@@ -127,9 +129,7 @@ class Core:
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:
-            delay_s = self._pacer.reserve(operation.name)
-            if delay_s > 0:
-                yield Wait(delay_s)
+            yield from self._paced(operation)
             outcome = yield request
             try:
                 return self._payload(operation, payload, outcome, sent_key)
@@ -140,6 +140,15 @@ class Core:
                 wait_s = _delay_s(attempt, error)
             attempt += 1
             yield Wait(wait_s)
+
+    def _paced(self, operation: Operation) -> Generator[Wait, Outcome, None]:
+        delay_s, at = self._pacer.reserve(operation.name)
+        if delay_s > 0:
+            try:
+                yield Wait(delay_s)
+            except GeneratorExit:
+                self._pacer.give_back(operation.name, at)
+                raise
 
     def asker(self, operation: Operation, payload: type[P]) -> "Callable[..., Call[P]]":
         """Makes calls from parameters alone, each with a key of its own."""
@@ -160,9 +169,7 @@ class Core:
         values, attempt = dict(values), 0
         given: deque[bytes] = deque(maxlen=_LINES_BACK_MAX)
         while True:
-            delay_s = self._pacer.reserve(operation.name)
-            if delay_s > 0:
-                yield Wait(delay_s)
+            yield from self._paced(operation)
             outcome = yield Open(_request(operation, values, self._headers))
             try:
                 self._check_file(operation, outcome)
@@ -225,13 +232,27 @@ def _is_key(text: str) -> bool:
 
 
 def checked_base_url(base_url: str) -> str:
-    base_url = str(base_url or "")
-    if not base_url.startswith(("https://", "http://")):
+    address = str(base_url or "").strip()
+    if not address.startswith(("https://", "http://")):
         raise ValueError("The address must begin with https://, such as https://gateway.example.")
-    address = base_url.rstrip("/")
+    if not _is_address(address):
+        # A user in it would be sent instead of the token, and ? or # would swallow the path.
+        raise ValueError(
+            "Give the address as https://gateway.example, with a port or a path at most."
+        )
+    address = address.rstrip("/")
     if address.endswith(("/papi", "/papi/tool")):
         raise ValueError("The address is the gateway's alone, without /papi/tool.")
     return address
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return has_host and not re.search(r"[\s?#@\\]", text)
 
 
 def _no_answer(outcome: Outcome) -> errors.TransportError:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Optional, TypeVar, Union
 
@@ -138,13 +139,15 @@ class SyncDriver:
 
     def _run(self, call: "Call[P]") -> P:
         outcome: Outcome = None
-        while True:
-            try:
-                step = call.send(outcome)
-            except StopIteration as done:
-                found: P = done.value
-                return found
-            outcome = self._do(step)
+        # A call that is interrupted or cancelled ends now, and not when it is collected.
+        with closing(call):
+            while True:
+                try:
+                    step = call.send(outcome)
+                except StopIteration as done:
+                    found: P = done.value
+                    return found
+                outcome = self._do(step)
 
     def _each(self, pages: "Pages[T]") -> Iterator[T]:
         outcome: Outcome = None
@@ -166,6 +169,7 @@ class SyncDriver:
                     outcome = self._do(step)
         finally:
             # Also if the caller stops in the middle.
+            pages.close()
             file.close()
 
     def _do(self, step: Union[Request, Wait]) -> Outcome:
@@ -260,13 +264,15 @@ class AsyncDriver:
 
     async def _run(self, call: "Call[P]") -> P:
         outcome: Outcome = None
-        while True:
-            try:
-                step = call.send(outcome)
-            except StopIteration as done:
-                found: P = done.value
-                return found
-            outcome = await self._do(step)
+        # A call that is interrupted or cancelled ends now, and not when it is collected.
+        with closing(call):
+            while True:
+                try:
+                    step = call.send(outcome)
+                except StopIteration as done:
+                    found: P = done.value
+                    return found
+                outcome = await self._do(step)
 
     async def _each(self, pages: "Pages[T]") -> AsyncIterator[T]:
         outcome: Outcome = None
@@ -289,6 +295,7 @@ class AsyncDriver:
                     outcome = await self._do(step)
         finally:
             # Also if the caller stops in the middle.
+            pages.close()
             await file.close()
 
     async def _do(self, step: Union[Request, Wait]) -> Outcome:

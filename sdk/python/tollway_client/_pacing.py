@@ -1,6 +1,7 @@
 """Keeps a client under the gateway's limit, so that calls wait here and are not refused there."""
 
 from collections import deque
+from heapq import heappop, heappush
 from threading import Lock
 from time import monotonic
 from typing import Callable
@@ -22,20 +23,33 @@ class Pacer:
         self._lock = Lock()
         self._limits: dict[str, int] = {}
         self._reserved: dict[str, deque[float]] = {}
+        # Moments that were given back, the earliest first.
+        self._free: dict[str, list[float]] = {}
 
-    def reserve(self, name: str) -> float:
-        """How many seconds to wait before the next call."""
+    def reserve(self, name: str) -> "tuple[float, float]":
+        """How many seconds to wait before the next call, and its moment."""
         with self._lock:
+            now = self._clock()
+            free = self._free.setdefault(name, [])
+            while free:
+                # One that is past is of no use: others may be taken close to it.
+                at = heappop(free)
+                if at >= now:
+                    return at - now, at
             limit = self._limits.get(name, DEFAULT_LIMIT)
             reserved = self._reserved.setdefault(name, deque())
             while len(reserved) > limit:
                 reserved.popleft()
-            now = self._clock()
             at = now
             if len(reserved) == limit:
                 at = max(now, reserved.popleft() + _WINDOW_S)
             reserved.append(at)
-            return at - now
+            return at - now, at
+
+    def give_back(self, name: str, at: float) -> None:
+        """Of a call that is given up while it waits: the next one gets its moment."""
+        with self._lock:
+            heappush(self._free.setdefault(name, []), at)
 
     def learn(self, name: str, policy: str) -> None:
         """Takes the limit from a RateLimit-Policy header, such as `"orders";q=10;w=1`."""

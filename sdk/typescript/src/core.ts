@@ -1,5 +1,6 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
+import { checkParameters, checkedBaseUrl, checkedTimeoutMs, checkedToken } from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -12,7 +13,7 @@ import {
 } from "./errors.js";
 import { type OpenedFile, recordsOf } from "./files.js";
 import { type Answer, onTheWire, readJson } from "./json.js";
-import { Pacer } from "./pacing.js";
+import { Pacer, wait } from "./pacing.js";
 import type { Page } from "./paging.js";
 import { VERSION } from "./version.js";
 
@@ -91,7 +92,7 @@ export class Core {
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
     this.retries = options.retries ?? 4;
-    this.timeoutMs = options.timeoutMs ?? 30_000;
+    this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
@@ -113,7 +114,7 @@ export class Core {
     }
     const headers = withHeaders({ ...this.headers, ...key.added }, options.headers);
     for (let attempt = 0; ; attempt += 1) {
-      await wait(this.pacer.reserve(operation.name), options.signal);
+      await this.paced(operation, options.signal);
       try {
         return await this.attempt<P>(operation, values, headers, key.text, options.signal);
       } catch (error) {
@@ -121,6 +122,16 @@ export class Core {
         if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
+    }
+  }
+
+  private async paced(operation: Operation, signal: AbortSignal | undefined): Promise<void> {
+    const { ms, at } = this.pacer.reserve(operation.name);
+    try {
+      await wait(ms, signal);
+    } catch (error) {
+      this.pacer.giveBack(operation.name, at);
+      throw error;
     }
   }
 
@@ -158,7 +169,7 @@ export class Core {
     let values = request;
     let given: T[] = [];
     for (let attempt = 0; ; attempt += 1) {
-      await wait(this.pacer.reserve(operation.name), options.signal);
+      await this.paced(operation, options.signal);
       try {
         for await (const records of recordsOf<T>(await this.open(operation, values, options))) {
           given = [...given, ...records].slice(-RECORDS_BACK_MAX);
@@ -321,22 +332,6 @@ function askedMs(error: unknown): number {
   return hasAsked ? (error.retryAfterS ?? 0) * 1000 : 0;
 }
 
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  signal?.throwIfAborted();
-  if (ms <= 0) return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", onAbort, { once: true });
-  });
-}
-
 /**
  * A signal that aborts with either of two, and what lets go of the second one, which may live as
  * long as the program. `AbortSignal.any` is not in Node 18.
@@ -353,40 +348,6 @@ function eitherOf(
     each.addEventListener("abort", onAbort, { once: true });
   }
   return [both.signal, () => signal.removeEventListener("abort", onAbort)];
-}
-
-function checkedBaseUrl(baseUrl: string): string {
-  if (!/^https?:\/\//.test(baseUrl)) {
-    throw new TypeError(
-      "The address must begin with https://, such as https://gateway.example.",
-    );
-  }
-  const address = baseUrl.replace(/\/+$/, "");
-  if (/\/papi(\/tool)?$/.test(address)) {
-    throw new TypeError("The address is the gateway's alone, without /papi/tool.");
-  }
-  return address;
-}
-
-function checkedToken(token: string): string {
-  const text = String(token ?? "").trim();
-  if (!/^[!-~]+$/.test(text)) {
-    throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
-  }
-  return text;
-}
-
-/** TypeScript asks for them; in JavaScript they may have been forgotten. */
-function checkParameters(operation: Operation | undefined, values: unknown): void {
-  if (operation === undefined) {
-    throw new TypeError('Name a method that is paid for, such as "orders".');
-  }
-  if (typeof values !== "object" || values === null) {
-    const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
-    throw new TypeError(
-      `Give the parameters of ${operation.calledAs} as an object with their names${needed}.`,
-    );
-  }
 }
 
 /** Headers with those that were given, which replace ours however they are spelled. */

@@ -1,6 +1,6 @@
-export { Account } from "./account.js";
+export * from "./account.js";
 export type * as AccountTypes from "./account_types.js";
-export { Client } from "./client.js";
+export * from "./client.js";
 export type { CallOptions, ClientOptions, LoopOptions } from "./core.js";
 export * from "./errors.js";
 export type { Answer, Cost, Day, Meta, Moment, Whole } from "./json.js";

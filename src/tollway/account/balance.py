@@ -1,4 +1,4 @@
-"""What the account has and may do: balances, prices, limits, and its use by day."""
+"""What the account has and may do: balances, prices, limits, and usage by day."""
 
 from collections import Counter
 from datetime import date, datetime
@@ -26,7 +26,7 @@ UNITS = sorted({"credits", *(each.balance_unit for each in OPERATIONS)})
 
 
 def unknown_unit() -> Refusal:
-    """For a balance that no account has."""
+    """The refusal of a balance that does not exist."""
     return Refusal(
         Reason.PARAMETER_INVALID,
         field="unit",
@@ -114,7 +114,7 @@ class Usage(msgspec.Struct, frozen=True):
     days: list[UsageDay]
 
 
-# By quarters of an hour, at which days begin in every zone.
+# Grouped by quarter of an hour: every time zone begins its days at one.
 _QUARTER_MS = 900_000
 _noted = select(
     (refused_call.c.at_ms // _QUARTER_MS).label("quarter"),
@@ -135,7 +135,7 @@ def _summed(calls: Select[Any]) -> Select[Any]:
 
 
 _NOTED = Query(lambda: _summed(_noted))
-# Among them: those that are counted as charged.
+# Those of them that were charged after all, which the sums of charges include.
 _CHARGED = Query(lambda: _summed(_noted.join(entry, CHARGED_AFTER_ALL)))
 
 
@@ -152,7 +152,7 @@ async def _others_by_day(
         for quarter, name, count in await parts.database.fetch_long(query, account_id, **span):
             at_s = quarter * _QUARTER_MS // 1000
             found[datetime.fromtimestamp(at_s, parts.zone).date(), name] += sign * int(count)
-    # Without those of which none is left.
+    # Drops zero counts.
     return +found
 
 

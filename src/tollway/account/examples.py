@@ -1,6 +1,6 @@
-"""One example of each endpoint of the account API, and those of the operations with them.
+"""An example of each endpoint of the account API, together with those of the operations.
 
-A test sends the requests, with ids of its own in place of these. The answers are made up.
+A test sends the requests with its own ids. The answers are made up.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ _TOKEN = Token(
     last_used_at_s=None,
     client_id=None,
 )
-# Not a valid one: its checksum is missing.
+# Not a valid token: its checksum is missing.
 _ISSUED = IssuedToken("tw_live_4k7m…", _TOKEN)
 _RECEIPT = Receipt(
     REQUEST_ID,

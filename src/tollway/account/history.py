@@ -62,7 +62,7 @@ class Entries(msgspec.Struct, frozen=True):
 
 
 async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
-    """An operation of a package that is no longer installed has no unit, but leaves its entries."""
+    """Refuses an unknown unit; that of an uninstalled package is known while it has a balance."""
     if unit in UNITS:
         return
     if unit not in [each.unit for each in await list_balances(reader, account_id)]:
@@ -72,7 +72,7 @@ async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
 @endpoint("entries", "The ledger of one balance")
 async def _entries(parts: AccountParts, request: EntriesRequest, call: AccountCall) -> Entries:
     await _check_unit(parts.database, call.account_id, request.unit)
-    # One more than is shown: whether another page follows.
+    # Reads one more than it shows, to know whether another page follows.
     found = await newest_entries(
         parts.database, call.account_id, request.unit, request.limit + 1, request.before
     )
@@ -118,8 +118,8 @@ class Calls(msgspec.Struct, frozen=True):
 
 
 class _Cursor(msgspec.Struct, array_like=True):
-    """How far each of the lists was read that the page is merged from. It comes back from outside,
-    and a database takes no larger numbers and no other texts."""
+    """How far each of the merged lists was read. It comes back from outside, so it is limited to
+    numbers and texts that a database accepts."""
 
     numbers: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]]
     before: Annotated[str, msgspec.Meta(max_length=64, pattern="^[0-9a-z~]*$")]
@@ -150,7 +150,7 @@ _CHARGED = Query(
 async def _charged_of(
     reader: Reader, account_id: str, before: str, refused: Sequence[RefusedCall]
 ) -> set[str]:
-    """Those that were charged after all: the ledger has them, and they are no two calls."""
+    """Those that were charged after all: the ledger lists them, so they must not appear twice."""
     if all(each.reason not in MAY_BE_CHARGED for each in refused):
         return set()
     last = refused[-1].request_id

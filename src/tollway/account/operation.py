@@ -52,7 +52,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class AccountCall(msgspec.Struct, frozen=True):
-    """Who asks, and when."""
+    """The caller of a request, and the time."""
 
     account_id: str
     token_id: str
@@ -60,14 +60,14 @@ class AccountCall(msgspec.Struct, frozen=True):
     at_s: float
     language: str
     rate_limits: Callable[[], Sequence[RateLimit]]
-    # Whether it may see the receipt of a call of this operation.
+    # Whether the token may see receipts of this operation.
     sees: Callable[[str], bool]
-    # Whether the token is limited to operations, addresses, or so much a day.
+    # Whether the token has any limits: operations, addresses, or a daily cap.
     is_limited: bool = False
 
 
 def check_unlimited(call: AccountCall) -> None:
-    """A limited token gets no other token, nor a webhook: by these it would get what it may not."""
+    """Refuses a limited token: with another token or a webhook it would escape its limits."""
     if call.is_limited:
         raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 
@@ -84,7 +84,7 @@ class AccountParts(msgspec.Struct, frozen=True):
     addresses: Addresses
     label_style: LabelStyle
     call_timeout_s: float
-    # Drawing takes a processor for a while: one label at a time, and one of each account waits.
+    # Drawing is CPU-bound: one label at a time, and one per account waits.
     drawing: BoundedSlots = msgspec.field(
         default_factory=lambda: BoundedSlots(1, "too many labels are drawn at once")
     )
@@ -119,9 +119,9 @@ class Endpoint(msgspec.Struct, frozen=True):
 def endpoint(
     path: str, title: str, *reasons: Reason, changes: bool = False, needs: str = ""
 ) -> Callable[[Work], Endpoint]:
-    """Makes a function an endpoint, with the request and the answer that it declares, and reasons
-    of its own. One that only reads is a GET with a query, one that changes something a POST with
-    JSON."""
+    """Makes a function an endpoint, with the request and response types that it declares, and
+    reasons of its own. An endpoint that only reads is a GET with a query; one that changes
+    something is a POST with JSON."""
 
     def declare(work: Work) -> Endpoint:
         declared = inspect.signature(work)

@@ -164,7 +164,7 @@ async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCal
     own = await _own(parts, call, call.token_id)
     lifetimes = [request.expires_days and request.expires_days * _DAY_S]
     if call.token_expires_at_s is not None:
-        # Or a token that leaks could be prolonged for ever.
+        # Otherwise a leaked token could be renewed forever.
         left_s = call.token_expires_at_s - int(call.at_s)
         lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
     try:
@@ -180,7 +180,7 @@ async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCal
             day_start_s=midnight_s(call.at_s, parts.zone),
         )
     except LedgerError:
-        # The token that asks has ended meanwhile, or its account.
+        # Meanwhile the caller's token was revoked, or its account closed.
         raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
 

@@ -1,7 +1,7 @@
-"""What belongs to an issued waybill: its state, its label, another receiver, and cancelling it. It
-is free of charge.
+"""What belongs to an issued waybill, free of charge: its state, its label, changing its receiver,
+and cancelling it.
 
-All but the state need the shop's consent, as issuing does: revoking it ends them too.
+All but the state need the shop's consent, as issuing does: revoking the consent ends them too.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ async def _find(parts: AccountParts, call: AccountCall, object_id: str) -> Store
 
 
 async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
-    """One that is issued, of a shop whose consent holds."""
+    """An issued waybill of a shop whose consent is valid."""
     found = await _find(parts, call, object_id)
     if found.waybill.state != "issued" or found.waybill.number is None:
         raise Refusal(Reason.WAYBILL_UNKNOWN)
@@ -130,7 +130,7 @@ async def _check_consent(parts: AccountParts, call: AccountCall, of: Waybill) ->
 async def _find_printed(
     parts: AccountParts, call: AccountCall, object_ids: Sequence[str]
 ) -> Sequence[StoredWaybill]:
-    """Some that are issued, whose receivers stay from now on."""
+    """Issued waybills, marked as printed: from now on their receivers cannot change."""
     found = [await _find_issued(parts, call, each) for each in object_ids]
     for each in found:
         each.refuse_erased()
@@ -141,7 +141,7 @@ async def _find_printed(
         raise Refusal(Reason.WAYBILL_CHANGING, wait_s=max(1, *left_s)) from None
     for each in printed:
         if each.waybill.state != "issued":
-            # Cancelled meanwhile: a parcel must not be sent under its number.
+            # Cancelled meanwhile: no parcel may be sent under its number.
             raise Refusal(Reason.WAYBILL_UNKNOWN)
         each.refuse_erased()
     return printed
@@ -199,7 +199,7 @@ async def _content(
 
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
-    # What draws is loaded with the first label.
+    # The drawing code is loaded with the first label.
     from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
 
@@ -208,7 +208,7 @@ def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
             return merged_pdf(labels, find_fonts(), style)
         return WRITERS[f".{kind}"](labels[0], find_fonts(), style)
     except CarrierError:
-        # The machine has no font for it, which is the operator's to mend.
+        # The machine lacks a font, which the operator must install.
         raise Refusal(Reason.OPERATION_CLOSED) from None
 
 
@@ -230,7 +230,7 @@ async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCal
             Reason.PARAMETER_INVALID, field="object_id", problem=error.why, expected=_CANCELLABLE
         ) from None
     except CarrierError:
-        # Its text is for the operator.
+        # The error's text is for the operator.
         raise Refusal(Reason.CARRIER_UNREACHABLE) from None
     try:
         cancelled = await cancel_waybill(parts.database, of.number or "", of.wp_code, parts.runtime)

@@ -1,9 +1,9 @@
-"""Whose data it is, and who may read it: shops, users, and the grants they give.
+"""Who owns data, and who may read it: shops, users, and the grants they give.
 
     owners.py       shops and users known to the gateway, and their passwords
     grants.py       giving, extending, revoking and listing grants, and the reads under them
-    grant_cache.py  the grants that calls need, kept in memory
-    links.py        the signed links behind which an owner approves
+    grant_cache.py  the grants that calls need, cached in memory
+    links.py        the signed links with which an owner approves
 
 This package knows nothing of HTTP: the pages are in `web`, the refusals in `pipeline`.
 """

@@ -1,8 +1,8 @@
-"""Erasing a shop's receivers: who asked for it, how far it is, and what it erased.
+"""Erasing a shop's receivers: who requested it, how far it is, and what it erased.
 
-A request is stored with its record in the trail; the gateway that serves the database does the
-work, in small pieces, and counts in each of them what it erased. So the counts are right after a
-kill as well, and an erasure that was begun is ended after the next start.
+A request is stored with its record in the trail; a gateway that serves the database does the work
+in small pieces, and counts what it erased in the same transactions. So the counts are right even
+after a kill, and the next start finishes the erasure.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,14 +26,14 @@ LastChangeOf = Callable[[Transaction, str], Awaitable[int]]
 
 
 class ErasureUnderWayError(LedgerError):
-    """The erasure before has not ended."""
+    """The previous erasure has not ended."""
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
-    it is how many waybills a carrier still needs. Orders with a later change number than
-    `last_change` came in after it was asked for. Calls that began before `read_before_ms` may have
-    read receivers; until the orders are erased it is that of the erasure before, or None."""
+    """The last erasure of a shop. `waiting` is None until all that can be erased at once is erased;
+    then it is how many waybills a carrier still needs. Orders with a higher change number than
+    `last_change` came in after the request. Calls that began before `read_before_ms` may have read
+    receivers; until the orders are erased, it is that of the previous erasure, or None."""
 
     owner_id: str
     asked_at_s: int
@@ -92,7 +92,7 @@ _FINISH = Query(
 async def ask_erasure(
     database: Database, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
 ) -> Erasure:
-    """Has the receivers of a shop erased that are stored now."""
+    """Requests the erasure of all receivers of a shop that are stored now."""
 
     async def work(transaction: Transaction) -> Erasure:
         await find_owner(transaction, OwnerKind.SHOP, shop_id)
@@ -104,7 +104,7 @@ async def ask_erasure(
             )
         last_change = await last_change_of(transaction, shop_id)
         asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
-        # What was read before the last erasure, and is kept, still is not given again.
+        # Stored answers that were read before the last erasure are still not replayed.
         read_before_ms = None if before is None else before.read_before_ms
         asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
         await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
@@ -120,27 +120,27 @@ async def find_erasure(reader: Reader, shop_id: str) -> Erasure | None:
 
 
 async def open_erasures(reader: Reader) -> list[Erasure]:
-    """Those that have not ended, the oldest first."""
+    """The erasures that have not ended, the oldest first."""
     return [Erasure(*row) for row in await reader.fetch_all(_OPEN)]
 
 
 async def count_erased(transaction: Transaction, erasure: Erasure, what: str, rows: int) -> None:
-    """Within the transaction that erases these rows."""
+    """Counts erased rows, in the transaction that erases them."""
     if rows:
         await transaction.execute(_COUNT[what], **_named(erasure), more=rows)
 
 
 async def orders_erased(database: Database, erasure: Erasure, read_before_ms: int) -> None:
-    """Notes up to when calls may have read receivers: the answer of one of them may be kept later
-    than the kept ones are erased, and is then not given again."""
+    """Stores up to when calls may have read receivers: such a call's answer may be stored only
+    after stored answers were erased, and is then not replayed."""
     await database.write_statement(_ORDERS_DONE, **_named(erasure), before_ms=read_before_ms)
 
 
 async def end_erasure(
     database: Database, runtime: Runtime, erasure: Erasure, waiting: int
 ) -> Erasure:
-    """Ends an erasure, unless waybills wait; what it erased is recorded as done by the one who
-    asked for it."""
+    """Ends an erasure, unless waybills wait; the trail records what it erased as done by the person
+    who requested it."""
     by = replace(runtime, by=erasure.asked_by)
 
     async def work(transaction: Transaction) -> Erasure:

@@ -1,11 +1,11 @@
 """The grants between an account and an owner, looked up on every call that needs consent.
 
-It keeps what was looked up in memory until the directory's version changes, which every change of
-an owner or a grant does; the pipeline checks that version on each call. So a revocation acts on
-the very next call, and a call under a grant costs no query.
+Lookups are cached until the directory's version changes, which every change of an owner or a grant
+causes; the pipeline checks that version on each call. So a revocation takes effect on the very next
+call, and a call under a grant costs no query.
 
-A cache that is out of date is replaced, not emptied: a row that was read before a change and
-arrives after it goes to the old cache, which is no longer read.
+A stale cache is replaced, not emptied: a row that was read before a change and arrives after it
+goes into the old cache, which is no longer read.
 """
 
 import msgspec
@@ -16,7 +16,7 @@ from tollway.store.database import Database
 from tollway.store.versions import Versions
 
 _KEPT_MAX = 20_000
-# In the sandbox all accounts are one: what its owners granted, they granted to this one.
+# The sandbox has a single account, which stands for all: its owners grant to this one.
 SANDBOX_ACCOUNT = "sandbox"
 
 
@@ -28,7 +28,7 @@ class GrantState(msgspec.Struct, frozen=True):
 
 
 class GrantCache:
-    """The grant states that were looked up last."""
+    """The grant states that were looked up since the last change."""
 
     def __init__(self, database: Database, versions: Versions) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class GrantCache:
         self._kept: dict[tuple[str, str, str], GrantState] = {}
 
     def known(self, account_id: str, kind: str, owner_id: str) -> GrantState | None:
-        """The state kept in memory; None when it must be looked up."""
+        """The cached state; None if it must be looked up."""
         if self._versions.directory != self._version:
             self._kept = {}
             self._version = self._versions.directory
@@ -59,7 +59,7 @@ class GrantCache:
 
 
 def _longer(one: Grant | None, other: Grant) -> Grant:
-    """Of two grants the one that holds longer: an expired one may exist besides."""
+    """The one of two grants that is valid longer: there may be an expired one too."""
     if one is None:
         return other
     return max(one, other, key=lambda each: (each.expires_at_s is None, each.expires_at_s or 0))

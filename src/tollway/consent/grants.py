@@ -1,6 +1,6 @@
 """Grants: an owner lets an account do one kind of thing, until a time or until it is revoked.
 
-They are given, extended, revoked and listed here, and so are the reads that were made under them.
+This module gives, extends, revokes and lists them, and lists the reads that were made under them.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from tollway.webhooks.events import Event, record_event
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One grant. No expiry means that it holds until it is revoked. One that was given again while
-    it held says when and by whom it was extended last."""
+    """One grant. Without an expiry it is valid until it is revoked. If it was given again while it
+    was valid, it says when and by whom it was last extended."""
 
     id: str
     account_id: str
@@ -143,11 +143,11 @@ async def give_grant(
     lifetime_s: int | None,
     granted_by: str,
 ) -> Grant:
-    """Lets an account do something; a grant that still holds is extended instead of doubled."""
+    """Lets an account do something; extends a grant that is still valid instead of adding one."""
 
     async def work(transaction: Transaction) -> Grant:
-        # Before anything is read: another that is given at this moment is then seen, and recorded
-        # as what was before.
+        # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
+        # as the state before.
         await directory_changed(transaction)
         found = await find_account(transaction, grant_request.account_id)
         if found.closed_at_s is not None:
@@ -176,8 +176,8 @@ async def put_grant(
     lifetime_s: int | None,
     granted_by: str,
 ) -> Grant:
-    """Enters a grant, whether or not the account and the owner exist."""
-    # First of all: another transaction that gives a grant waits here, and then sees this one.
+    """Stores a grant, without checking that the account and the owner exist."""
+    # First, as a lock: another transaction that gives a grant waits here, and then sees this one.
     await directory_changed(transaction)
     now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s
@@ -215,7 +215,7 @@ def _event(kind: str, grant: Grant) -> Event:
 
 
 async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> Grant:
-    """Ends a grant: it does not hold on the next call."""
+    """Revokes a grant, from the next call on."""
 
     async def work(transaction: Transaction) -> Grant:
         await directory_changed(transaction)
@@ -248,13 +248,14 @@ def _parties(of: GrantRequest) -> dict[str, str]:
 
 
 async def grants_between(reader: Reader, grant_request: GrantRequest) -> Sequence[Grant]:
-    """What an owner let an account do and did not revoke, of every scope; some may have expired."""
+    """The grants of every scope from an owner to an account that are not revoked; some may have
+    expired."""
     rows = await reader.fetch_all(_BETWEEN, **_parties(grant_request))
     return [Grant(*row) for row in rows]
 
 
 async def held_grant(reader: Reader, grant_request: GrantRequest, now_s: float) -> Grant | None:
-    """The grant that allows now what is asked for; None if there is none."""
+    """The valid grant for a request; None if there is none."""
     for each in await grants_between(reader, grant_request):
         if each.scope == grant_request.scope and each.holds(now_s):
             return each
@@ -297,7 +298,7 @@ async def grants_page(
 async def grants_of_account_page(
     reader: Reader, account_id: str, owner_id: str, after: tuple[int, str] | None, most: int
 ) -> Sequence[NamedGrant]:
-    """The newest grants of an account, or those after one: of every owner, or of those with an
+    """The newest grants of an account, or those after one: of every owner, or of owners with this
     id."""
     before_s, before_id = after or (2**62, "")
     values = {"of_account": account_id, "before_s": before_s, "before_id": before_id, "most": most}
@@ -310,7 +311,7 @@ def _named(rows: Sequence[Row]) -> Sequence[NamedGrant]:
     return [NamedGrant(Grant(*row[:-1]), row[-1]) for row in rows]
 
 
-# After every request id, which is made of hexadecimal digits.
+# Sorts after every request id: those are hexadecimal.
 _AFTER_ALL = "~"
 
 
@@ -343,7 +344,7 @@ _NEWEST = Query(
 async def newest_reads(
     reader: Reader, grant: Grant, count: int, before: str = _AFTER_ALL
 ) -> Sequence[Read]:
-    """Reads from the newest back, those before a request only."""
+    """The newest reads before a request."""
     rows = await reader.fetch_all(
         _NEWEST,
         kind=grant.owner_kind,

@@ -1,9 +1,8 @@
-"""The links that ask an owner for consent, those by which an owner chooses a new password, and the
-signing of texts that come back from outside.
+"""The links that ask an owner for consent, those with which an owner chooses a new password, and
+the signing of texts that come back from outside.
 
 A link that asks for consent is signed and not stored, so a caller that is refused a thousand times
-leaves no row. Each purpose of signing has its own key: what was signed for one does not pass for
-another.
+leaves no row. Each purpose has its own signing key: what was signed for one is invalid for another.
 """
 
 import base64
@@ -25,7 +24,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class TokenSigner:
-    """Signs for one purpose with the gateway's secret; a text signed for another does not pass."""
+    """Signs for one purpose with the gateway's secret; a text signed for another is invalid."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         self._key = hmac.digest(secret, purpose.encode(), "sha256")
@@ -109,7 +108,7 @@ class ConsentLinks:
         return SignedLink(url, expires_at_s)
 
     def read(self, signed: str, now_s: float) -> OpenedConsentLink | None:
-        """What a link asks for; None when it was not made here."""
+        """What a link asks for; None if it was not made here."""
         content = self._signer.read(signed, _Content)
         if content is None:
             return None
@@ -132,10 +131,10 @@ class _PasswordContent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PasswordLinks:
-    """Makes and reads the links by which an owner chooses a new password.
+    """Makes and reads the links with which an owner chooses a new password.
 
-    A link names the password that it replaces, by a digest of its hash: so it works once. The
-    newest alone holds: one that was lost may be in other hands.
+    A link names the password that it replaces, by a digest of its hash: so it works once. Only the
+    newest link is valid: a lost one may be in the wrong hands.
     """
 
     def __init__(self, secret: bytes, address: str) -> None:
@@ -159,8 +158,7 @@ class PasswordLinks:
         return SignedLink(f"{self._address}{PASSWORD_PATH}?{query}", expires_at_s)
 
     async def read(self, signed: str, reader: Reader, now_s: float) -> Credential | None:
-        """Whose password a link replaces; None if it was used, has expired or ended, or never was
-        one."""
+        """The owner whose password a link replaces; None if it is used, expired or invalid."""
         content = self._signer.read(signed, _PasswordContent)
         if content is None or content.expires_at_s <= now_s:
             return None

@@ -23,7 +23,7 @@ _LOGIN_MIN = 3
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """A shop or a user of the marketplace, and the login of the person it belongs to."""
+    """A shop or user of the marketplace, and the login of the person it belongs to."""
 
     kind: str
     id: str
@@ -34,7 +34,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """An owner and what their password is checked against."""
+    """An owner and the hash of their password."""
 
     owner: Owner
     password_hash: str
@@ -84,7 +84,7 @@ _REPLACE_PASSWORD = Query(
 
 
 async def add_owner(database: Database, runtime: Runtime, added: Owner, password: str) -> Owner:
-    """Makes a shop or user known; `added_at_s` is filled in here."""
+    """Adds a shop or user; fills in `added_at_s`."""
     added = msgspec.structs.replace(
         added,
         id=added.id.strip(),
@@ -94,7 +94,7 @@ async def add_owner(database: Database, runtime: Runtime, added: Owner, password
         added_at_s=runtime.at_s(),
     )
     _check(added)
-    # It takes a quarter of a second.
+    # In a thread, because it takes a quarter of a second.
     password_hash = await asyncio.to_thread(hash_password, password)
 
     async def work(transaction: Transaction) -> None:
@@ -141,8 +141,8 @@ async def put_password(
     password_hash: str,
     replaced: str | None = None,
 ) -> Owner | None:
-    """Stores the hash of another password, made off the event loop, and ends the sessions. With
-    `replaced`, only if that is still the stored hash. Returns None if it changed nothing."""
+    """Stores the hash of a new password and ends the sessions; the caller hashes off the event
+    loop. With `replaced`, only if that is still the stored hash. None if nothing changed."""
     wanted = folded_login(login)
     values = {"wanted": wanted, "new_hash": password_hash}
     query = _SET_PASSWORD
@@ -207,8 +207,8 @@ async def list_owners(reader: Reader) -> list[Owner]:
 async def owners_page(
     reader: Reader, wanted: str, after: tuple[str, str], most: int
 ) -> list[Owner]:
-    """Shops and users after one, in the order of their ids; those with a text in the name, or an id
-    or login, if one is wanted."""
+    """Shops and users after one, in the order of their ids; if `wanted` is given, only those with
+    this id or login, or with the text in their name."""
     values = {"after_kind": after[0], "after_id": after[1], "most": most}
     if not wanted:
         return [Owner(*row) for row in await reader.fetch_all(_PAGE, **values)]
@@ -240,7 +240,7 @@ def _check(added: Owner) -> None:
                 least=least,
                 most=most,
             )
-    # On the wire a user is a number, which has one spelling only.
+    # On the wire a user id is a number, so it must have only one spelling.
     is_number = added.id.isascii() and added.id.isdecimal() and not added.id.startswith("0")
     if added.kind == OwnerKind.USER and not is_number:
         raise LedgerError("A user's id is a number, without zeros before it.")

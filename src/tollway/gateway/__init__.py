@@ -1,6 +1,6 @@
-"""The composition root: every part of a gateway is made and joined here, and nowhere else.
+"""The composition root: every part of a gateway is made and wired here, and nowhere else.
 
-gateway.py        one serving process: all parts, from its start to its stop
+gateway.py        one serving process: all parts, from start to stop
 resources.py      what it has open: databases, keys, connections to carriers, live and sandbox
 upkeep.py         the background work
 retention.py      drops rows that are older than the settings allow

@@ -1,8 +1,8 @@
-"""The connections of one worker: who may keep one, and for how long.
+"""The connections of one worker: which clients may keep one, and for how long.
 
 The HTTP server limits how long headers may take, and how many connections there are. It limits
 neither how long a client takes to read its answers, nor how many connections one address has. This
-is done here, from beside the server: the descriptors of the process show what it has.
+module does, from outside the server: it finds the connections among the process's descriptors.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 from tollway.contract.addresses import counted_address
 
-# A client that reads less than this is as good as one that does not.
+# A client that reads more slowly than this counts as not reading.
 _READ_MIN_BYTES_S = 4096
-# While more clients than this do not read, each has less time. One that reads slowly keeps on.
+# While more clients than this do not read, each gets less time. One that reads slowly may go on.
 _UNREAD_MAX = 100
 _UNREAD_TIMEOUT_S = 2.0
-# What the kernel holds of the answers of one connection, about; without a limit it is megabytes.
+# About how much the kernel buffers of one connection's answers; without a limit, megabytes.
 _SEND_BUFFER_BYTES = 65_536
 # A connection that was answered in the last second is in use.
 _QUIET_MS = 1000
-# So many are looked at before calls get their turn.
+# How many connections are checked before calls get their turn.
 _PIECE = 100
 
 _TCP_INFO_BYTES = 136
@@ -41,7 +41,7 @@ Peer = tuple[str, int]
 
 
 class _Unread(NamedTuple):
-    """A connection whose client does not read as fast as it is answered."""
+    """A connection whose client reads more slowly than it is answered."""
 
     peer: Peer
     since_s: float
@@ -51,8 +51,7 @@ class _Unread(NamedTuple):
 class Connections:
     """Ends connections that keep others out.
 
-    `in_hand` are the clients whose calls are being worked on: those are never ended for being
-    silent.
+    `in_hand` are the clients whose calls are in progress: they are never ended for being silent.
     """
 
     def __init__(
@@ -86,8 +85,8 @@ class Connections:
             await self._share(descriptors)
 
     async def _end_unread(self, blocked: list[int], timeout_s: float) -> None:
-        """Ends the connections whose client has not read for so long, though there is something to
-        read."""
+        """Ends the connections whose client has not read for `timeout_s`, though there is something
+        to read."""
         known, self._unread = self._unread, {}
         for number, descriptor in enumerate(blocked):
             if number % _PIECE == _PIECE - 1:
@@ -96,7 +95,7 @@ class Connections:
                 if _local_port(connection) != self._port:
                     continue
                 if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    # The server's own socket; those that it accepts have the same size.
+                    # The listening socket: accepted connections inherit its buffer size.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
                     continue
                 peer, now_s = _peer(connection), monotonic()
@@ -112,8 +111,8 @@ class Connections:
                 self._unread[descriptor] = seen
 
     async def _share(self, descriptors: list[int]) -> None:
-        """Ends connections of each address that has more of them than are free: those first that
-        were answered longest ago, and those that were answered just now only if few are free."""
+        """Ends connections of each address that has more than are free: first those that were
+        answered longest ago, and recently answered ones only if few are free."""
         by_address: dict[str, list[tuple[int, int, Peer]]] = defaultdict(list)
         total = 0
         for number, descriptor in enumerate(descriptors):
@@ -126,9 +125,9 @@ class Connections:
                     by_address[counted_address(peer[0])].append((quiet_ms, descriptor, peer))
         free = max(0, self._most - total)
         quiet_least_ms = _QUIET_MS if free >= self._most / 8 else 0
-        # The one with most of them first: what it leaves may be enough for the others.
+        # The address with the most first: what it frees may be enough for the others.
         for held in sorted(by_address.values(), key=len, reverse=True):
-            # Each one that is ended leaves one more free.
+            # Half of the difference, because each connection that is ended is then free.
             excess = max(0, (len(held) - free + 1) // 2)
             held.sort(reverse=True)
             for quiet_ms, descriptor, peer in held[:excess]:
@@ -138,7 +137,7 @@ class Connections:
 
 
 def _look() -> tuple[list[int], list[int]]:
-    """All descriptors of this process, and those that could not be written to at this moment."""
+    """All descriptors of this process, and those that are not writable at this moment."""
     with os.scandir("/proc/self/fd") as found:
         descriptors = [int(each.name) for each in found]
     poll = select.poll()
@@ -150,7 +149,7 @@ def _look() -> tuple[list[int], list[int]]:
 
 @contextmanager
 def _opened(descriptor: int) -> Iterator[socket.socket]:
-    """A descriptor as a socket; it stays the server's own. Raises OSError if it is none."""
+    """A descriptor as a socket, which the server still owns. Raises OSError if it is none."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
     try:
         yield opened
@@ -159,7 +158,7 @@ def _opened(descriptor: int) -> Iterator[socket.socket]:
 
 
 def _local_port(connection: socket.socket) -> int | None:
-    """None if it is no internet socket."""
+    """None for other than internet sockets."""
     name = connection.getsockname()
     is_internet = isinstance(name, tuple) and isinstance(name[0], str)
     return name[1] if is_internet else None
@@ -178,10 +177,10 @@ def _measured(connection: socket.socket, figure: struct.Struct) -> int:
 
 
 def _end(descriptor: int, peer: Peer) -> None:
-    """Ends a connection: the server then closes it, and what was not read is dropped.
+    """Ends a connection: the server then closes it, and unread data is dropped.
 
-    A copy of the descriptor is used, because the server may have closed the original, and its
-    number may be another connection's by now.
+    Works on a copy of the descriptor, because the server may have closed the original, and its
+    number may belong to another connection by now.
     """
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
         if _peer(copy) == peer:

@@ -1,11 +1,11 @@
-"""From the HTTP server's threads to the event loop: requests are begun without a task for each.
+"""From the HTTP server's threads to the event loop: starts requests without a task for each.
 
-The server makes a coroutine and a task for every request, and schedules it by itself. Most calls
-need neither: those that are refused are answered at once. So this takes the place of the server's
-own scheduler. A request waits in a queue, which one callback on the loop works through. Calls that
-came together begin together, and so do those go on whose bodies or charges came together. Only what
-must wait for something else becomes a task, and what is no call is left to the server's own
-callback, in which addresses take turns.
+The server makes a coroutine and a task for every request, and schedules it separately. Most calls
+need neither: a refused call, for example, is answered at once. So this replaces the server's own
+scheduler. Requests wait in a queue, which one callback on the loop works through. Calls that arrive
+together start together, and those whose bodies or charges arrive together continue together. Only
+what must wait for something else becomes a task. Other requests than calls go to the server's own
+callback, with addresses taking turns.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import granian.server.mp
 from granian._granian import CallbackScheduler
 
-from tollway.contract.addresses import counted_address
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer
 from tollway.pipeline.http import Request, messages
@@ -29,7 +28,7 @@ CallTest = Callable[[Scope], bool]
 
 
 class Calls(Protocol):
-    """Where calls are worked on: what became of each, in the same order."""
+    """Where calls run: returns the progress of each, in the same order."""
 
     def begin(self, requests: Sequence[Request]) -> list[Progress]: ...
 
@@ -39,21 +38,24 @@ class Calls(Protocol):
 
 
 class Beginning(Protocol):
-    """An application that can answer without waiting. `call_test` tells calls at this moment; None
-    if all requests are left to the server's own callback."""
+    """An application that can answer without waiting. `call_test` returns the test for calls that
+    applies now; None if all requests go to the server's own callback. `address_of` is the address
+    that a request counts for."""
 
     @property
     def edge(self) -> Calls: ...
 
     def call_test(self) -> CallTest | None: ...
 
+    def address_of(self, scope: Scope) -> str: ...
 
-# So many calls are worked on together, and so many answers share what waking the thread costs; the
-# first of more would wait for the last.
+
+# How many calls run together, and so how many answers share the cost of waking the writing thread.
+# With more, the first would wait too long for the last.
 _TOGETHER_MAX = 32
-# So many requests that are no call begin in one turn of the loop. A flood of them would otherwise
-# take a turn for all at once, and a call waits for some turns until it is answered. A probe from
-# elsewhere must not wait for the whole flood either: its sender would take the gateway for dead.
+# How many other requests start in one iteration of the loop. A flood of them would otherwise start
+# in a single iteration, and a call needs several until it is answered. Nor must a probe from
+# another address wait for the whole flood: its sender would take the gateway for dead.
 _OTHERS_TOGETHER_MAX = 4
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
@@ -61,7 +63,7 @@ Watcher = Any
 
 
 class Dispatcher:
-    """Begins the requests that have come, on the loop."""
+    """Starts the requests that have arrived, on the loop."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Dispatcher:
         self._is_due = False
         # By address.
         self._others: TurnQueue[Watcher] = TurnQueue()
-        # Those whose waiting is over.
+        # Calls whose wait is over.
         self._ready: list[tuple[Watcher, Waiting]] = []
 
     def add(self, watcher: Watcher) -> None:
@@ -108,14 +110,14 @@ class Dispatcher:
                         self._fail(watcher, error)
                 self._work_on(calls, partial(self._application.edge.begin, requests))
         finally:
-            # Before the last look: what is added after it is then due again.
+            # Reset before the last check, so that a request added after it schedules this again.
             self._is_due = False
             if waiting:
                 self._is_due = True
                 self._loop.call_soon(self._begin_all)
 
     def _add_other(self, watcher: Watcher) -> None:
-        address = counted_address(watcher.scope["client"][0])
+        address = self._application.address_of(watcher.scope)
         if not self._others:
             self._loop.call_soon(self._begin_others)
         self._others.add(address, watcher)
@@ -148,8 +150,8 @@ class Dispatcher:
         self._work_on(watchers, partial(self._application.edge.go_on, waiting))
 
     def _work_on(self, watchers: Sequence[Watcher], work: Callable[[], list[Progress]]) -> None:
-        """Works on calls together. Those that have an answer then are answered together: each one
-        alone would wake the thread that writes it."""
+        """Runs calls together. Those that then have an answer are answered together: one by one,
+        each would wake the thread that writes it."""
         try:
             progress = work()
         except (Exception, asyncio.CancelledError) as error:
@@ -171,12 +173,12 @@ class Dispatcher:
         try:
             watcher.err(error)
         except Exception as another:
-            # The other calls have to be answered.
+            # An error here must not keep the other calls from being answered.
             context = {"message": "an error was not reported", "exception": another}
             self._loop.call_exception_handler(context)
 
     def _start(self, watcher: Watcher, rest: Coroutine[Any, Any, None]) -> None:
-        # As the server does: a task that only waits is referred to by nothing else.
+        # As the server does: nothing else holds a reference to a task that only waits.
         watcher.taskref(self._loop.create_task(rest))
 
     async def _finish(
@@ -196,7 +198,7 @@ class Dispatcher:
 
 
 def _send(protocol: Any, answer: Answer) -> None:
-    """The server takes a whole answer at once: what it returns need not be awaited."""
+    """Not awaited: the server takes a whole answer at once."""
     send = protocol.send
     head, body = messages(answer)
     send(head)
@@ -204,7 +206,7 @@ def _send(protocol: Any, answer: Answer) -> None:
 
 
 def begin_without_tasks(application: Beginning) -> None:
-    """Has the server that starts in this process give its requests to the application so."""
+    """Makes the server that starts in this process use the dispatcher."""
     scheduler = partial(_new_scheduler, application)
     granian.server.mp._new_cbscheduler = scheduler  # type: ignore[attr-defined]
 
@@ -215,7 +217,7 @@ def _new_scheduler(
     callback: Callable[[Watcher], Coroutine[Any, Any, None]],
     **_options: object,
 ) -> CallbackScheduler:
-    # The last three are for a kind of task that is not used.
+    # The last three arguments are for a kind of task that is not used here.
     scheduler: Any = CallbackScheduler(loop, callback, None, None, None)  # type: ignore[call-arg]
     scheduler._schedule_fn = Dispatcher(application, loop, callback).add
     return scheduler  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""One serving process: every part of a gateway is made and joined here."""
+"""One serving process: every part of a gateway is made and wired here."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tollway.gateway")
 
 _PATHS = {each.path.encode() for each in WITH_COMPANIONS}
-# No page is below these.
+# No page is below these paths.
 _CALLS = (ACCOUNT_PATH.encode(), RECEIPTS_PATH.encode(), *_PATHS)
 
 
@@ -142,7 +142,7 @@ class Gateway:
         )
 
     def _load_site(self) -> Pages:
-        # As much again as all the rest, and not needed for calls.
+        # Takes as long to import as everything else, and calls do not need it.
         from tollway.gateway.site import SiteParts, site_routes  # noqa: PLC0415
         from tollway.web.front import MISSING_PATH  # noqa: PLC0415
 
@@ -171,13 +171,13 @@ class Gateway:
 
     @staticmethod
     def is_call(scope: Scope) -> bool:
-        """Whether a request is certainly a call, and no other."""
+        """Whether a request is certainly a call."""
         # The raw path is compared, because reverse proxies match on the raw path.
         path: bytes = scope["raw_path"]
         return path in _PATHS or path.startswith(_CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The pipeline is the default: an unknown path is an envelope to all but browsers.
+        # The pipeline is the default: for an unknown path, all but browsers get an envelope.
         if self.is_call(scope):
             await self.edge(scope, receive, send)
             return
@@ -197,7 +197,7 @@ class Gateway:
         if site.has(scope["raw_path"], headers):
             await site(scope, receive, send)
         elif is_push(scope):
-            # The envelope has status 200, which its sender would take for an acknowledgement.
+            # The envelope has status 200, which the sender would take for an acknowledgement.
             await site.answer_at(PUSH_PATH, scope, receive, send)
         elif wants_page(scope, headers):
             await site.answer_missing(scope, receive, send)
@@ -205,12 +205,13 @@ class Gateway:
             await self.edge(scope, receive, send)
 
     async def start(self) -> None:
-        # Before anything is answered from what a killed process has left there.
+        # Before anything is answered from data that a killed process may not have synced.
         await self._database.make_durable()
         await check_current(self._database)
         await use_files(self._database, self._resources.files, ALL_TABLES)
         await self._presence.refresh(Runtime().at_ms())
-        # Once more: a migration either saw that this process serves, or has changed the schema.
+        # Again, against a race: a migration either saw this process's presence, or has changed the
+        # schema by now.
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self.worker.open()
@@ -232,11 +233,11 @@ class Gateway:
 
 
 class _LazyAgents:
-    """The path for agents, whose tools are loaded when the first of them asks: on a thread, because
-    it takes as long as a gateway's start."""
+    """The path for agents. Their tools are loaded with the first request, on a thread, because that
+    takes as long as starting a gateway."""
 
     def __init__(self, make: Callable[[], "AgentTools"]) -> None:
-        # Looked for at the start: an operator must not learn it from an agent.
+        # Checked at the start, so that the operator notices before the first agent does.
         if find_spec("mcp") is None:
             raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].")
         self._make = make

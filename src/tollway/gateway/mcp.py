@@ -45,11 +45,11 @@ logger = logging.getLogger("tollway.mcp")
 MCP_PATH = "/mcp"
 BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
 _BODY_MAX = 65_536
-# Elements of lists and objects, about. Tens of thousands take the parser of the protocol as long as
-# dozens of calls take; a call of a tool has a hundred parameters at most.
+# About how many elements of lists and objects. The protocol's parser takes as long for tens of
+# thousands as dozens of calls take; a tool call has a hundred parameters at most.
 _PARTS_MAX = 1000
 _SESSION_MAX = 64
-# By account. A client sends several messages around a call, and calls have the limit of theirs.
+# Per account. A client sends several messages around a call, and calls have limits of their own.
 _MESSAGES_A_SECOND = 100
 _RETRY = {"Retry-After": "1"}
 _NO_STORE = (b"cache-control", b"no-store")
@@ -60,8 +60,7 @@ _INSTRUCTIONS = (
     "must open to approve."
 )
 _ENDPOINTS = {each.name: each for each in ACCOUNT_OPERATIONS}
-# What goes with the operations, under the names of its tools. Those of a waybill take the objectId
-# of the answer that issued it.
+# Further tools, by name. Those of a waybill take the objectId of the answer that issued it.
 _MORE_TOOLS: dict[str, Operation] = {
     "orders_by_number": ORDERS_BY_NUMBER,
     "balance": _ENDPOINTS["account_balance"],
@@ -84,7 +83,7 @@ class AgentTools:
         zone: ZoneInfo,
         body_timeout_s: float,
     ) -> None:
-        # A file is no envelope, and an agent could not read it.
+        # A file comes without an envelope, and an agent could not read it.
         answering = {each.name: each for each in operations if not each.is_file}
         self._operations = {**answering, **_MORE_TOOLS}
         self._pipeline = pipeline
@@ -111,7 +110,7 @@ class AgentTools:
         await started
 
     async def _run(self, started: asyncio.Future[None]) -> None:
-        # One task enters and leaves this block, as its task group demands.
+        # The manager's task group must be entered and left by the same task.
         async with self._manager.run():
             started.set_result(None)
             await self._stopping.wait()
@@ -121,7 +120,7 @@ class AgentTools:
         await self._running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Nothing is parsed for a client without a valid token."""
+        """Parses nothing for a client without a valid token."""
         request, send = Request(scope), _unkept(send)
         if request.method != "POST":
             allowed = JSONResponse({"error": "Send POST."}, 405, {"Allow": "POST"})
@@ -175,13 +174,13 @@ class AgentTools:
         return f"Costs {price} {unit}{'' if price == 1 else 's'} if it succeeds."
 
     async def _identify(self, request: Request) -> Call:
-        """A call that has nothing but its caller."""
+        """A call with nothing but its caller."""
         headers = headers_by_name(_own_headers(request))
         client = request.scope["client"]
         call = Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time(), client)
         outcome = self._pipeline.authenticate(call)
         if isinstance(outcome, Refusal):
-            # Another one: that of the stage is shared, and must not be raised.
+            # A new one: the stage's refusal is shared, and must not be raised.
             raise Refusal(outcome.reason)
         if outcome is not None:
             await outcome
@@ -190,7 +189,7 @@ class AgentTools:
     async def _answer_call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """The protocol's server would send the text of any error that is raised."""
+        """Catches every error, because the protocol's server would send its text."""
         try:
             return await self._call(context, params)
         except (Refusal, StoreError) as error:
@@ -224,7 +223,7 @@ class AgentTools:
                 f"person you work for for more.",
                 is_error=True,
             )
-        # Without an answer it is not known what the call took: then nothing is given back.
+        # If this raises, it is unknown what the call cost, and nothing is given back.
         result, reason = await self._perform(operation, params.arguments or {}, request)
         try:
             may_be_charged = await self._may_be_charged(result, reason)
@@ -232,13 +231,13 @@ class AgentTools:
             if charged < price:
                 await give_back(self._database, account_id, budget.session, price - charged)
         except StoreError as error:
-            # It counts as spent; the answer may have been paid, and is not lost for that.
+            # The price counts as spent; the answer may be paid for, and must not be lost.
             logger.error("what an agent's call did not cost was not given back: %s", error)
         return result
 
     async def _may_be_charged(self, result: types.CallToolResult, reason: str) -> bool:
         """Whether a refused call may still be charged. A waybill that waits for its carrier is
-        charged to the call that began it, and not to those that asked for it again."""
+        charged to the call that started it, not to those that repeated it."""
         if reason != Reason.CARRIER_SILENT.name:
             return reason in MAY_BE_CHARGED
         request_id = (result.structured_content or {})["request_id"]
@@ -247,8 +246,8 @@ class AgentTools:
     async def _perform(
         self, operation: Operation, values: Mapping[str, Any], request: Request
     ) -> tuple[types.CallToolResult, str]:
-        """Runs the operation as if its own HTTP request had come in; also the reason of a refusal,
-        which is empty if there is none."""
+        """Runs the operation as if an HTTP request for it had come in; also returns the reason of a
+        refusal, empty if there is none."""
         client = request.scope["client"]
         own = _own_headers(request)
         envelope, headers = await own_call(self._edge, operation, values, own, client)
@@ -258,7 +257,7 @@ class AgentTools:
         result = _result(text, found, is_error=envelope["code"] != 0)
         data = envelope["data"]
         if data.get("content_type") == "image/png":
-            # An agent sees a picture only as one.
+            # An agent sees a picture only if it is sent as image content.
             picture = types.ImageContent(
                 type="image", data=data["content"], mime_type=data["content_type"]
             )
@@ -267,7 +266,7 @@ class AgentTools:
 
 
 def _unkept(send: Send) -> Send:
-    """Sends answers that no cache may keep."""
+    """Marks answers so that no cache stores them."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -279,7 +278,7 @@ def _unkept(send: Send) -> Send:
 
 
 class _BodyError(Exception):
-    """The body of a message is not read to its end."""
+    """The body of a message was not read to its end."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -287,8 +286,8 @@ class _BodyError(Exception):
 
 
 def _receive_within(receive: Receive, timeout_s: float) -> Receive:
-    """Receives a body that must be whole in time, for which the server of the protocol would wait
-    for ever, and that must not have too many parts, which it would parse."""
+    """Receives a body with a timeout and a limit on its parts: the protocol's server would wait for
+    it forever, and parse any number."""
     ends_at_s: float | None = asyncio.get_running_loop().time() + timeout_s
     parts = 0
 
@@ -311,7 +310,7 @@ def _receive_within(receive: Receive, timeout_s: float) -> Receive:
 
 
 class _Budget(NamedTuple):
-    """What a session may spend in all, as the agent's headers say."""
+    """What a session may spend in all, from the agent's headers."""
 
     session: str
     most: int
@@ -346,7 +345,7 @@ def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:
 
 
 def _charged(operation: Operation, result: types.CallToolResult, price: int) -> int:
-    """What a call took, by its answer. Product analysis reports no amount."""
+    """What a call cost, by its answer. Product analysis reports no amount."""
     envelope = result.structured_content or {}
     if result.is_error:
         return 0

@@ -1,8 +1,8 @@
-"""The endpoint `POST /oauth/token`: from the id and secret of a client to a token.
+"""The endpoint `POST /oauth/token`: exchanges a client's id and secret for a token.
 
 A secret has 190 random bits and a checksum, like a token: a mistyped one is refused without a
-query, a wrong one costs one read by key. Wrong secrets do not lock a client out, or anyone who
-knows its id could do so. `token_request.py` reads the form.
+query, a wrong one costs one read by key. Wrong secrets do not lock a client out: otherwise anyone
+who knows its id could. `token_request.py` reads the form.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ from tollway.store.database import Database, StoreBusyError, StoreError
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 
-# Each takes a commit: a client that asks a hundred times at once must not take every connection.
+# Each token takes a commit: a client that sends a hundred requests at once must not take every
+# database connection.
 _AT_ONCE = 2
 # Any client can invent secrets that must be looked up; calls must not wait for that.
 _RECOGNISED_AT_ONCE = 2
@@ -86,7 +87,7 @@ logger = logging.getLogger("tollway.oauth")
 
 
 class TokenEndpoint:
-    """The ASGI application of the one path. It answers every method itself, in its own shape."""
+    """The ASGI application of this path. It answers every method itself, in the OAuth format."""
 
     def __init__(
         self, issuing: Issuing, body_timeout_s: float, metrics: Metrics, log: RequestLog
@@ -110,7 +111,7 @@ class TokenEndpoint:
             response, answer = _error_response(error), error.reason.value.error
             is_strange = error.reason.is_of_strangers
         except Exception as error:
-            # Without the content of the request.
+            # The content of the request is not logged.
             extra = {"request_id": context.request_id}
             logger.error("a token request failed unexpectedly", exc_info=error, extra=extra)
             response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
@@ -131,7 +132,7 @@ class TokenEndpoint:
         if request.method != "POST":
             raise UnobtainedError(Unobtained.METHOD_WRONG)
         body = await self._body(request)
-        # Two headers are joined, which no single value matches.
+        # Two headers are joined, so that they match no valid value.
         sent = request.headers.getlist("authorization")
         return read_request(
             ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body

@@ -1,17 +1,17 @@
-"""How many files a worker may open, and how many connections it can have then."""
+"""How many files a worker may open, and so how many connections it can have."""
 
 import resource
 from dataclasses import replace
 
 from tollway.settings import Settings
 
-# For databases, logs and connections to carriers; half of all, if those are few.
+# Kept for databases, logs and connections to carriers; half of all files if the limit is low.
 _OTHERS_MAX = 1024
 
 
 def within_open_files(settings: Settings) -> tuple[Settings, list[str]]:
-    """The settings with no more connections than leave files for all the rest, and a sentence if
-    they are fewer. Without a file that it can open, a worker could not even end connections."""
+    """The settings with as many connections as leave files for the rest, and a sentence if that is
+    fewer. If no file can be opened, a worker cannot even end connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     connections = most - min(_OTHERS_MAX, most // 2)
     if most == resource.RLIM_INFINITY or connections >= settings.connections_max:

@@ -123,7 +123,7 @@ def _as_described(request: Mapping[str, Any], schema: Json) -> Json:
 
 
 def _typed(value: Any, schema: Json) -> Any:
-    """A value of an example as its schema has it: in a form a number is a text."""
+    """A value of an example in the type of its schema: in a form, a number is a text."""
     if schema.get("type") == "integer" and isinstance(value, str):
         return int(value)
     if schema.get("type") == "array" and schema["items"].get("type") == "object":
@@ -204,8 +204,8 @@ def describe_token(answer: Json) -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name of a field; where there are two, neither alone is required. A name in the other
-    case is mentioned only, or a client made from this would have every field twice."""
+    """Every name of a field; if it has two, neither is required by itself. A name in the other case
+    is only mentioned: otherwise a generated client would have every field twice."""
     spelled = []
     for name, field, required, others in fields:
         cased = [each for each in others if each != field.other_spelling]
@@ -224,7 +224,7 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
     described = [*operations, *ACCOUNT_OPERATIONS]
     types: list[type[msgspec.Struct]] = [each.response_type for each in described]
     types += [Receipt, TokenAnswer, DryRunAnswer]
-    # Types of one name get longer names here, so each is referred to as it was named.
+    # Types that share a name get longer names here, so use the references as returned.
     references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )

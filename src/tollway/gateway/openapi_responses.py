@@ -38,7 +38,7 @@ _LINK: Json = {
 
 
 class Success(NamedTuple):
-    """One kind of data that a success has: the name of its example, its schema, its example."""
+    """One kind of data that a success can have: its example's name, its schema, its example."""
 
     name: str
     schema: Json
@@ -65,7 +65,7 @@ def responses_of(
 
 
 def _add(responses: dict[str, Json], status: str, cause: Cause, data: Json) -> None:
-    """Lets the response of a status have such data."""
+    """Adds this kind of data to the response of a status."""
     text = "Every answer with the envelope." if status == "200" else f"Code {cause.code}."
     response = responses.setdefault(status, _response(text))
     schema = response["content"]["application/json"]["schema"]

@@ -1,4 +1,4 @@
-"""Calls that the gateway makes to itself, for an agent or a page: as if one had come in by HTTP.
+"""Calls that the gateway makes to itself, for an agent or a page, as if they had come in by HTTP.
 
 They pass through the same edge and pipeline, with the same limits, price and receipt.
 """
@@ -40,7 +40,7 @@ async def own_call(
 def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:
     return {
         "type": "http",
-        # Of a version that needs no Host.
+        # A version that needs no Host header.
         "http_version": "1",
         "method": operation.method,
         "raw_path": operation.path.encode(),
@@ -51,7 +51,7 @@ def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[s
 
 
 class _Collected:
-    """An answer of the pipeline, as ASGI messages bring it."""
+    """Collects the ASGI messages of an answer."""
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []

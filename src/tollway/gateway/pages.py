@@ -1,7 +1,7 @@
-"""Answering at paths that are no operations: probes, pages for people, pushes, requests for tokens.
+"""Answering at paths that are no operations: probes, pages for people, pushes, token requests.
 
-The probes are there from the start. All the rest takes as long to load as the operations, and many
-gateways never need it: it is loaded with the first request for any of it, beside the calls.
+The probes are there from the start. The rest takes as long to load as the operations, and many
+gateways never need it: the first request for any of it loads it on a thread, while calls go on.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from tollway.contract.addresses import client_address, counted_address
+from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.language import Phrase, weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
@@ -38,27 +38,26 @@ from tollway.telemetry.requests import (
     new_request_id,
     read_client_ids,
 )
-from tollway.web.wording import language_of
 
-# Of larger answers a few are begun at once, and one for each address, so that a stranger who asks
-# for thousands does not take the processor. After one of them the connection ends: a stranger that
-# sends a hundred requests and reads nothing then holds no connection with the other answers.
+# Few larger answers start at once, and one per address, so that a stranger who asks for thousands
+# does not use up the processor. The connection is closed after one: so a stranger that pipelines a
+# hundred requests and reads nothing does not hold a connection with the other answers.
 _LARGE_ANSWER_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _LARGE_ANSWER_S = 0.03
-# More requests of one address for such answers are refused: each that waits takes memory, and a
-# connection that others may need.
+# Beyond this, requests of one address for such answers are refused: each that waits takes memory,
+# and a connection that others may need.
 LARGE_OF_ADDRESS_MAX = 32
 _CROWDED = Phrase(
     "Too many requests from this address at once: retry in a second.",
     "来自此地址的并发请求过多：请稍后重试。",
 )
 _RETRY = (b"retry-after", b"1")
-# Thousands of parameters take as long to read as twenty pages; no address of ours has a hundred, or
-# leads back to one of over 2,000 characters, which may be escaped.
+# Parsing thousands of parameters takes as long as twenty pages; no URL of ours has a hundred, or
+# contains a return path of over 2,000 characters, which escaping may triple.
 _QUERY_MAX_BYTES, _PARAMETERS_MAX = 8192, 100
 _TOO_LONG = Phrase("The address is too long, or has too many parameters.", "网址过长，或参数过多。")
-# Unless an answer says otherwise, because it is the same for all.
+# The default; an answer that is the same for all may say otherwise.
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -66,18 +65,18 @@ _NO_STORE = (b"cache-control", b"no-store")
 _API_PREFIXES = (b"/papi/", b"/oauth/", b"/api/", b"/push/", b"/templates/", b"/mcp")
 _ACCEPT_MAX = 512
 PUSH_PATH = "/push"
-# Also with slashes too many, as where an address that ends with one is put before a path.
+# Allows extra slashes, as when a base URL that ends with one is joined with a path.
 _PUSH = re.compile(rb"/+push(/|\Z)")
 
 
 def is_push(scope: Scope) -> bool:
-    """Whether a request means to push records, if only to a path that takes none."""
+    """Whether a request means to push records, even to a path that takes none."""
     return scope["method"] == "POST" and _PUSH.match(scope["raw_path"]) is not None
 
 
 def wants_page(scope: Scope, headers: dict[bytes, bytes]) -> bool:
-    """Whether a request is that of a browser, and not of a program that has a path wrong. Some HTTP
-    libraries ask for text/html by themselves: their path or token gives them away."""
+    """Whether a request comes from a browser, not from a program with a wrong path. Some HTTP
+    libraries accept text/html by default: their path or token gives them away."""
     return (
         scope["method"] in ("GET", "HEAD")
         and b"authorization" not in headers
@@ -95,13 +94,22 @@ def _prefers_html(accept: str) -> bool:
     return best["text/html"] > best["application/json"]
 
 
+def address_of(scope: Scope, proxies: tuple[Network, ...]) -> str:
+    """The address that a request counts for. Behind a proxy, all come from the same one."""
+    address = scope["client"][0]
+    if proxies:
+        forwarded_for = headers_by_name(scope["headers"]).get(b"x-forwarded-for")
+        address = client_address(address, forwarded_for, proxies)
+    return counted_address(address)
+
+
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
 
 class Pages:
-    """The application of some paths: every answer gets an id, every page also the one that the
-    client sent, and no cache keeps it unless it says so."""
+    """The application of some paths. Every answer gets a request id, pages also the one that the
+    client sent, and no cache stores an answer unless it says so."""
 
     def __init__(
         self,
@@ -119,22 +127,22 @@ class Pages:
         self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
-        # Those whose answers are large, as far as that was seen.
+        # Paths whose answers have turned out to be large.
         self._large_paths = self._paths & {DESCRIPTION_PATH.encode()}
-        # Below these every path is a page, if only one that says there is none.
+        # Every path below these is a page, even if only "not found".
         rest = "{rest:path}"
         self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
 
     def has(self, raw_path: bytes, headers: dict[bytes, bytes]) -> bool:
-        """Whether a page answers here. A token is that of a program, which can read no page: below
-        an area it gets one only where there is one."""
+        """Whether a page answers here. A request with a token comes from a program, which cannot
+        read a "not found" page: it gets only pages that exist."""
         if raw_path in self._paths:
             return True
         return b"authorization" not in headers and raw_path.startswith(self._areas)
 
     async def answer_missing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The page which says that there is no such page. Its own path is routed: that of the
-        request may be another spelling of a page's, which proxies do not know."""
+        """The "not found" page. Routed by its own path: that of the request may be another spelling
+        of an existing page, which proxies do not know."""
         await self.answer_at(self._missing_path, scope, receive, send)
 
     async def answer_at(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,7 +154,7 @@ class Pages:
         if len(query) > _QUERY_MAX_BYTES or query.count(b"&") >= _PARAMETERS_MAX:
             await self._refuse(scope, send, 414, _TOO_LONG)
             return
-        address = self._address(scope)
+        address = address_of(scope, self._proxies)
         if scope["raw_path"] not in self._large_paths:
             await self._answer(scope, receive, send, address)
             return
@@ -164,8 +172,11 @@ class Pages:
     async def _refuse(
         self, scope: Scope, send: Send, status: int, phrase: Phrase, *more: tuple[bytes, bytes]
     ) -> None:
-        """With as little work as possible: there may be thousands of them a second. A body is not
-        read, so the connection ends."""
+        """As cheap as possible: there may be thousands a second. The body is not read, so the
+        connection is closed."""
+        # Loaded with the pages, which most gateways need later than calls.
+        from tollway.web.wording import language_of  # noqa: PLC0415
+
         text = f"{phrase.said(language_of(Request(scope)))}\n".encode()
         headers = [
             _NO_STORE,
@@ -178,14 +189,6 @@ class Pages:
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": text})
-
-    def _address(self, scope: Scope) -> str:
-        """What a request is counted under. Behind a proxy all would be of one address."""
-        address = scope["client"][0]
-        if self._proxies:
-            forwarded_for = headers_by_name(scope["headers"]).get(b"x-forwarded-for")
-            address = client_address(address, forwarded_for, self._proxies)
-        return counted_address(address)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
@@ -206,12 +209,12 @@ class Pages:
                     await large.enter_async_context(self._one_large(address))
                 message = {**message, "headers": [*headers, *added]}
             elif message.get("more_body"):
-                # One that comes in pieces goes on for as long as the client reads, and takes no
-                # more memory than a piece.
+                # A streamed answer lasts as long as the client reads, and takes no more memory than
+                # one piece.
                 await large.aclose()
             await send(message)
 
-        # Who sends it is not known yet, only from where.
+        # The account is not known yet, only the address.
         with BodyShare(self._budget, address) as share:
             within = receive_within(receive, share)
             async with AsyncExitStack() as large:
@@ -221,12 +224,12 @@ class Pages:
     async def _one_large(self, address: str) -> AsyncIterator[None]:
         async with self._large.taken(None, by=address):
             yield
-            # The server has a copy of its own now, and needs a moment to pass it on.
+            # The server has its own copy now, and needs a moment to send it.
             await asyncio.sleep(_LARGE_ANSWER_S)
 
 
 class LazyPages:
-    """Pages that are made when they are first needed, on a thread."""
+    """Pages that are made on a thread when first needed."""
 
     def __init__(self, make: Callable[[], Pages]) -> None:
         self._make = make

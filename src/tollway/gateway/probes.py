@@ -1,4 +1,4 @@
-"""The paths for monitoring and tools, and whether a gateway should get calls, and if not, why."""
+"""The paths for monitoring and tools, and whether a gateway is ready for calls, and if not, why."""
 
 import asyncio
 import os
@@ -18,10 +18,10 @@ from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, 
 from tollway.store.versions import write_nothing_new
 
 DESCRIPTION_PATH = "/openapi.json"
-# The same for all, and the same until the gateway is another version.
+# The same for all clients until the gateway is upgraded.
 _DESCRIPTION_HEADERS = {"Cache-Control": "max-age=300"}
 _REMEMBERED_S = 1.0
-# After the metrics were rendered: so many times as long as that took.
+# The pause after rendering metrics: a multiple of how long that took.
 _REST_TIMES, _REST_MAX_S = 9, 0.5
 
 
@@ -35,11 +35,11 @@ class Unready(StrEnum):
 
 
 class Readiness:
-    """One attempt to write at a time, shared by all who ask meanwhile; that it succeeded is
-    remembered for a second. A failure is not, so that the end of an outage is seen at once.
+    """Tries to write, once for all requests that ask meanwhile. Success is cached for a second; a
+    failure is not, so that the end of an outage is seen at once.
 
-    A server whose disk is full may still take this write, and none of a call: then what became of
-    the calls counts."""
+    A database server whose disk is full may accept this write but not those of calls: so failed
+    calls count too (`is_full`)."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Readiness:
 
     @property
     def is_short_of_connections(self) -> bool:
-        """Whether calls may have to wait for a connection, also while the gateway is ready."""
+        """Whether calls may have to wait for a connection, even though the gateway is ready."""
         return self._is_crowded()
 
     def by_reason(self) -> dict[str, bool]:
-        """For the metrics, which must not wait: what the last attempt found."""
+        """What the last attempt found; for the metrics, which must not wait."""
         found = Unready.DRAINING if self._is_draining() else self._last_problem
         return {reason.value: reason is found for reason in Unready}
 
@@ -97,9 +97,9 @@ _SHORT = "Connections to the database are short: calls may wait for one."
 
 
 class SharedMetrics:
-    """The metrics, rendered once for all requests at the same time: it takes the event loop as long
-    as a few calls. Between two times it rests, so that a flood of requests leaves the loop to the
-    calls; the first request in a while is answered at once."""
+    """Renders the metrics once for all concurrent requests, because it takes the event loop as long
+    as a few calls. It pauses after each time, so that a flood of requests leaves the loop to calls;
+    the first request in a while is answered at once."""
 
     def __init__(self, render: Callable[[], Awaitable[bytes]]) -> None:
         self._render = render
@@ -126,7 +126,7 @@ def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) 
         if reason is not None:
             content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
             return JSONResponse(content, status_code=503)
-        # Not a reason to get no calls: all nodes are short at the same time.
+        # Still ready: all nodes are short at the same time.
         if readiness.is_short_of_connections:
             return JSONResponse({"status": "ready", "warning": _SHORT})
         return JSONResponse({"status": "ready"})
@@ -147,8 +147,8 @@ _PATHSEND = "http.response.pathsend"
 class DescriptionResponse(Response):
     """The OpenAPI document, the largest answer that a stranger can ask for.
 
-    It is in a file in memory, which the server sends piece by piece as the client reads. As bytes,
-    each client that does not read would hold a copy of all of it.
+    It is a file in memory, which the server sends piece by piece as the client reads. As bytes,
+    each client that does not read would hold a whole copy.
     """
 
     media_type = JSONResponse.media_type
@@ -169,7 +169,7 @@ class DescriptionResponse(Response):
 
 
 def description_route(description: dict[str, Any]) -> Route:
-    # Rendered once for the whole run.
+    # Rendered once per process.
     described = DescriptionResponse(JSONResponse(description).body)
 
     async def show_description(_: Request) -> Response:

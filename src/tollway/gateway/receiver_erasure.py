@@ -1,15 +1,15 @@
-"""Erasing the receivers of a shop, beside the traffic.
+"""Erasing the receivers of a shop, while calls go on.
 
-A few hundred rows at a time are read, and replaced by rows without their receiver, each only if it
-is still the one that was read. What was done is in the database, so an erasure that is killed is
-simply done again: it reads all rows, and writes those that are left.
+Reads a few hundred rows at a time and replaces each by one without its receiver, if it is still the
+row that was read (compare and swap). The database shows what is done, so an erasure that is killed
+is simply restarted: it reads all rows, and writes those that are left.
 
 - Orders lose the receiver, the place and the remark. Everything that is counted stays.
-- Waybills lose their print data, and the fingerprints of what they were asked for with. One that a
-  carrier is still asked about needs its receiver: the erasure waits for it.
-- Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. One that
-  a call had read before, and that is kept after this, is not given again.
-- Rejected records of the shop are dropped.
+- Waybills lose their print data, and the fingerprints of their requests. A waybill that is still
+  pending at its carrier needs its receiver: the erasure waits for it.
+- Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. If a
+  call read before the erasure and its answer is stored after it, that answer is not replayed.
+- Rejected records of the shop are deleted.
 """
 
 import logging
@@ -44,7 +44,7 @@ from tollway.store.sealing import Sealer, SealError
 
 logger = logging.getLogger("tollway.gateway")
 
-# A waybill may be dated a second ahead, and the clocks of two nodes differ.
+# A waybill may be dated a second ahead, and the clocks of nodes differ.
 _AHEAD_S = 2
 
 _of_shop = bindparam("of_shop", type_=String)
@@ -58,7 +58,7 @@ _ERASE_ORDER = Query(
         .values({name: bindparam(f"new_{name}") for name in _ERASED})
         .where(
             *(column == bindparam(f"old_{column.name}") for column in shop_order.primary_key),
-            # Another version of the order, which came meanwhile, has another number.
+            # If a newer version of the order has arrived meanwhile, its number differs.
             shop_order.c.change_no == bindparam("old_change"),
         )
     )
@@ -66,7 +66,7 @@ _ERASE_ORDER = Query(
 
 
 def _is_old(of: Columns) -> ColumnElement[bool]:
-    """Whether a waybill of the shop was there when the erasure was asked for."""
+    """Whether a waybill of the shop existed when the erasure was requested."""
     return and_(of.owner_id == _of_shop, of.asked_at_s <= _before_s + _AHEAD_S)
 
 
@@ -79,7 +79,7 @@ _WAYBILLS = ScannedPieces(
 _ERASE_WAYBILL = Query(
     lambda: (
         waybill.update()
-        # In the order of the table's columns, in which they are set.
+        # In the order of the table's columns: values are passed by position.
         .values(fingerprints=bindparam("new_fingerprints"), sealed=bindparam("new_sealed"))
         .where(
             *(column == bindparam(f"old_{column.name}") for column in _waybill),
@@ -103,11 +103,11 @@ def _has_receivers(of: Columns) -> ColumnElement[bool]:
         consent_use.c.consent_id == consent.c.id,
         consent_use.c.request_id == of.request_id,
     )
-    # A repetition is kept as the answer of the request that paid, whose read may have been dropped.
-    # It may be kept long after the erasure was asked for: a carrier was slow, or the waybill was
+    # A repeated answer is stored under the request that paid, whose use may have been deleted. It
+    # may be stored long after the erasure was requested: if a carrier was slow, or the waybill was
     # not erased yet.
     was_issued = exists().where(waybill.c.request_id == of.request_id, _is_old(waybill.c))
-    # A key that is reserved has no answer yet.
+    # A reserved key has no answer yet.
     is_kept = func.length(of.sealed) > bindparam("erased_bytes", type_=BigInteger)
     return and_(is_kept, or_(was_read, was_issued))
 
@@ -142,14 +142,14 @@ _DROP_REJECTED = Query(
 async def erase(
     database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure, read_lag_s: int
 ) -> Erasure:
-    """Erases what can be erased now, and ends the erasure if that is all. Calls may read a replica
-    that is so far behind."""
+    """Erases what can be erased now, and ends the erasure if that is everything. Calls may read a
+    replica that is up to `read_lag_s` behind."""
     work = _Erasing(database, sealer, erasure)
     read_before_ms = erasure.read_before_ms or 0
     if erasure.waiting is None:
         await work.orders()
-        # What is read from now on has no receivers, or those of later orders. The settings of this
-        # process need not name the replica that gateways elsewhere read.
+        # What is read from now on has no receivers, or only those of later orders. Other gateways
+        # may read a replica even if the settings of this process name none.
         now_ms = await common_ms(database, runtime.at_ms())
         behind_s = read_lag_s if database.is_shared else 0
         read_before_ms = now_ms + (_AHEAD_S + behind_s) * 1000
@@ -175,7 +175,7 @@ class _Erasing:
         def make(rows: Sequence[Row]) -> list[Row]:
             made: list[Row] = []
             for old in map(OrderRow._make, rows):
-                # Orders that came after it was asked for stay as they are.
+                # Orders that came after the request stay as they are.
                 if old.sealed and old.change_no <= self._erasure.last_change:
                     new = erased_order(old, self._sealer)
                     changed = [getattr(new, name) for name in _ERASED]
@@ -186,7 +186,7 @@ class _Erasing:
             await self._put("orders", _ERASE_ORDER, make, rows)
 
     async def waybills(self) -> int:
-        """How many could not be erased yet."""
+        """Returns how many could not be erased yet."""
         while True:
             waiting = changed = 0
             async for rows in _WAYBILLS.read(self._database, **self._stored()):
@@ -194,7 +194,7 @@ class _Erasing:
                 erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
                 waiting += len(rows) - len(ended)
                 changed += len(ended) - erased
-            # Others changed some of them, or erased them: it looks again.
+            # Another transaction changed or erased some of them: check again.
             if not changed:
                 return waiting
 
@@ -211,7 +211,7 @@ class _Erasing:
             await self._put("answers", _ERASE_ANSWER, make, rows)
 
     async def rejected(self) -> None:
-        # All that comes from a source of this shop alone is of this shop, even if it is no JSON.
+        # All records from a source of only this shop belong to it, even invalid JSON.
         own = {
             each.name
             for each in await list_sources(self._database)
@@ -236,7 +236,7 @@ class _Erasing:
             await self._put("rejected", _DROP_REJECTED, make, rows)
 
     def _is_own(self, source: str, record_id: str, sealed: bytes, field: str) -> bool:
-        """Whether a rejected record is of the shop; one that cannot be read, if it names it."""
+        """Whether a rejected record is of the shop; an unreadable one is if it contains its id."""
         try:
             record = self._sealer.open(bytes(sealed), record_context(source, record_id))
         except SealError as error:
@@ -259,7 +259,7 @@ class _Erasing:
         return await replace_rows(self._database, query, make, rows, note)
 
     def _stored(self) -> dict[str, object]:
-        """What was stored when the erasure was asked for."""
+        """Parameters for what was stored when the erasure was requested."""
         return {"of_shop": self._shop, "before_s": self._erasure.asked_at_s}
 
 

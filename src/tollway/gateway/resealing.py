@@ -1,8 +1,8 @@
-"""Sealing records again with the current key, beside the traffic.
+"""Sealing records again with the current key, while calls go on.
 
-A few hundred records at a time are opened and sealed again; each is replaced only if it is still
-the one that was read. What was done is in the database, so a run that is killed is simply started
-again: it reads all records, and writes those that are left.
+Opens and reseals a few hundred records at a time; each is replaced only if it is still the one that
+was read (compare and swap). The database shows what is done, so a run that is killed is simply
+restarted: it reads all records, and writes those that are left.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,14 +41,14 @@ from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_keys, use_key
 from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
-# An old key is kept until nothing was sealed with it for so long: an import that was started before
-# goes on with the key that it read, and the id of an export, which no table has, holds for a day.
+# An old key stays until nothing was sealed with it for this long: an import that was started before
+# keeps using the key that it read, and export ids, which are sealed too, are valid for a day.
 _UNUSED_S = KEPT_S + 3600
 _LAST_FOUND = "old keys found beside key {}"
 
 
 class _Sealed(NamedTuple):
-    """A table with a sealed column, and what each seal is bound to: made from other columns."""
+    """A sealed column, and the context that each seal is bound to, made from other columns."""
 
     sealed: Column[bytes]
     of: Sequence[Column[str]]
@@ -89,8 +89,8 @@ assert {each.sealed.table for each in _SEALED} == set(sealed_tables(ALL_TABLES))
 
 
 class Rotated(msgspec.Struct, frozen=True):
-    """How far a rotation has come. `restart` names the gateways that must be restarted next;
-    before `wait_s` have passed no old key is dropped."""
+    """The progress of a rotation. `restart` names the gateways that must be restarted next; no old
+    key is dropped before `wait_s` have passed."""
 
     current: int
     added: int | None = None
@@ -130,7 +130,7 @@ class Rotated(msgspec.Struct, frozen=True):
 
 
 class Rotation:
-    """Goes over to a new key. Each step is done only when every gateway that serves can bear it."""
+    """Switches to a new key. Takes each step only when every serving gateway is ready for it."""
 
     def __init__(self, database: Database, settings: Settings, now_ms: Callable[[], int]) -> None:
         self._database = database
@@ -148,7 +148,7 @@ class Rotation:
             ) from None
 
     async def _go_on(self, *, drop: bool) -> Rotated:
-        # A file that is not the database's is refused before anything in it is changed.
+        # Refuses a key file of another database before changing anything in it.
         await use_files(self._database, self._files, ALL_TABLES)
         keys, current = read_keys(self._path)
         added = None
@@ -166,7 +166,7 @@ class Rotation:
         restart = await self._behind(newest, sealing=True)
         old = sorted(key_id for key_id in keys if key_id != newest)
         if drop and not restart and not wait_s:
-            # A gateway may have sealed with an old key until it was asked.
+            # A gateway may have sealed with an old key until the check above.
             more, wait_s = await self._reseal(sealer)
             resealed += more
         if restart or wait_s or not drop:
@@ -174,11 +174,11 @@ class Rotation:
         return Rotated(newest, added, resealed, drop_keys(self._path, left_of))
 
     async def _reseal(self, sealer: Sealer) -> tuple[int, int]:
-        """How many records were sealed with another key, and for how long old keys must stay."""
+        """How many records were sealed with another key, and how long old keys must stay."""
         now_s = await self._now_s()
         run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
         since_s = now_s if run is None else run.at_s
-        # If this run is killed, the time begins again.
+        # If this run is killed, the waiting time starts over.
         await self._note(sealer, now_s)
         resealed = await reseal(self._database, sealer)
         if resealed:
@@ -212,7 +212,7 @@ async def _reseal(database: Database, sealer: Sealer, kind: _Sealed) -> int:
     count, width = 0, len(key)
     again = partial(_sealed_again, sealer, kind, width)
     async for rows in RowPieces(select(*key, kind.sealed, *kind.of), width).read(database):
-        # An empty one is reserved and not sealed yet, or was erased.
+        # An empty value is a reserved key without an answer, or was erased.
         old = [row for row in rows if row[width] and row[width][0] != sealer.current]
         await replace_rows(database, replace, again, old)
         count += len(old)

@@ -49,9 +49,9 @@ class Resources:
         self.vault = load_vault(key_file.present())
         self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)
-        # Whether connections to the database are missing at the moment.
+        # Whether the database is short of connections at the moment.
         self.is_crowded: Callable[[], bool] = lambda: False
-        # Whether its server had no space for a write just now.
+        # Whether its server has just refused a write because its disk is full.
         self.is_full: Callable[[], bool] = lambda: False
         # How far the replica is behind, if there is one.
         self.lag_ms: Callable[[], int | None] = lambda: None
@@ -61,7 +61,7 @@ class Resources:
             self._measure(metrics.levels)
 
     def _measure(self, levels: Levels) -> None:
-        # The driver of a server is loaded where there is one.
+        # Imported here, so that the driver is loaded only if there is a server.
         from tollway.store.postgresql.database import PostgresqlDatabase  # noqa: PLC0415
         from tollway.store.postgresql.replica import ReadingDatabase  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
 """The settings about how long rows are kept, applied to a database.
 
-An embedded database drops old rows to the day, in small pieces. A shared one is divided by month
-and drops whole months, which costs the same however many rows they have; there rows stay for up to
-a month longer.
+An embedded database drops old rows to the day, in small pieces. A shared one is partitioned by
+month and drops whole months, which costs the same however many rows they have; there rows stay for
+up to a month longer.
 """
 
 import logging
@@ -35,7 +35,7 @@ from tollway.store.schema.ledger import entry, refused_call
 
 logger = logging.getLogger("tollway.retention")
 
-# One node at a time drops rows: the key of a lock, any number that is the same on all nodes.
+# The key of the lock that lets one node at a time drop rows; any number, the same on all nodes.
 _LOCK = 7012605120
 # The rest is left to the next run, so that other regular work is not delayed.
 _PIECES_MAX = 200
@@ -43,7 +43,7 @@ _DAY_MS = DAY_S * 1000
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """How many rows of one kind were, or would be, dropped. Zero days keep them for ever."""
+    """How many rows of one kind were, or would be, dropped. Zero days keep them forever."""
 
     kind: str
     keep_days: int
@@ -71,7 +71,8 @@ class Retention:
         return await self._each(now_ms, self._drop)
 
     async def plan(self, now_ms: int) -> list[Dropped]:
-        """What would be dropped now; entries and reads may be fewer, since only the oldest go."""
+        """What would be dropped now. Of entries and reads, fewer may go: only gapless runs from the
+        oldest on do."""
         return await self._each(now_ms, lambda kept, at_ms: kept.count_old(self._database, at_ms))
 
     async def _each(
@@ -112,8 +113,8 @@ class Retention:
         return dropped
 
     async def _drop_pieces(self, removals: Sequence[Removal], budget: PieceBudget) -> int:
-        """Removes in small pieces. Each run begins with another removal, so that one that is long
-        or fails does not block the others."""
+        """Removes in small pieces. Each run begins with a different removal, so that a long or
+        failing one does not block the others."""
         dropped, error = 0, None
         first = self._runs % len(removals) if removals else 0
         for remove in (*removals[first:], *removals[:first]):
@@ -127,8 +128,8 @@ class Retention:
 
     async def _drop_months(self, kept: Retained, before_ms: int) -> tuple[int, bool]:
         """Drops the months that end before a moment; returns how many rows they had, and whether
-        the rest may go in pieces. It may not while another node drops rows or a long read holds a
-        month: that month goes as a whole later."""
+        the rest may go in pieces. It may not while another node drops rows or a long read locks a
+        month: that month is dropped as a whole later."""
         dropped = 0
         for month in await months_before(self._database, kept.table, before_ms // 1000):
             try:
@@ -138,7 +139,7 @@ class Retention:
             except StoreBusyError as error:
                 logger.warning("%s of %s are dropped later: %s", kept.kind, month.name, error)
                 return dropped, False
-            # Months go from the oldest on, so the later ones stay too.
+            # Months are dropped oldest first, so the later ones stay too.
             if rows is None:
                 break
             dropped += rows
@@ -146,7 +147,7 @@ class Retention:
 
 
 async def _unless_locked(remove: Removal, transaction: Transaction, most: int) -> int:
-    # If another node is dropping rows, it goes on with these.
+    # If another node is dropping rows, it will drop these too.
     return await remove(transaction, most) if await transaction.is_alone(_LOCK) else 0
 
 
@@ -162,7 +163,7 @@ async def _drop_month(kept: Retained, month: Month, transaction: Transaction) ->
     return rows
 
 
-# The ledger's own rows: entries, reads under a grant, calls not charged.
+# The ledger's own rows: entries, reads under a grant, refused calls.
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
 _REFUSED_OF_MONTH = Query(
     lambda: (
@@ -222,7 +223,7 @@ _LEDGER_ROWS = (
         count_old=partial(_count, OLD_ENTRIES),
         forget_month=_archive_month,
     ),
-    # After the entries of their charges.
+    # After entries, because a read stays as long as the entry of its charge.
     Retained(
         kind="reads",
         keep_days=lambda settings: settings.keep_entries_days,

@@ -41,7 +41,7 @@ _GRANIAN_LOGGING = {
     "disable_existing_loggers": False,
     "loggers": {"_granian": {"level": "WARNING", "propagate": True, "handlers": []}},
 }
-# A worker that dies again and again must not keep the machine busy with starting it.
+# Restarting a worker that keeps dying must not keep the machine busy.
 _SOON_S = 5.0
 _PAUSE_S = 1.0
 _NOT_FREE = {
@@ -62,8 +62,8 @@ class GatewayServer(MPServer):
     """The HTTP server of a gateway: its workers know their number, are replaced when they die, and
     are drained before it stops.
 
-    Only SIGTERM drains. Ctrl+C is for a person at the terminal, and reaches the workers
-    themselves as well.
+    Only SIGTERM drains. Ctrl+C comes from a person at the terminal, and reaches the workers
+    directly as well.
     """
 
     def __init__(self, settings: Settings, worker_group: WorkerGroup) -> None:
@@ -98,13 +98,13 @@ class GatewayServer(MPServer):
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
         if self.interrupt_signal:
-            # The stop came after the server had looked for one, and its wake-up was cleared.
+            # The stop came after the server had checked for one, and its wake-up was cleared.
             self.main_loop_interrupt.set()
             return
         if self._worker_group.is_given_up:
             self.shutdown(1)
         for index in workers:
-            # A worker that still runs is replaced on request.
+            # A worker that still runs is being replaced on request.
             if (status := self.wrks[index].inner.exitcode) is not None:
                 logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
         if time.monotonic() - self._replaced_at_s < _SOON_S:
@@ -113,8 +113,8 @@ class GatewayServer(MPServer):
         with _stops_held_back():
             super()._respawn_workers(workers, spawn_target, target_loader, delay)
         if self._worker_group.has_started:
-            # It could serve once, so it can again. The server would stop all workers when one dies
-            # twice in a short time, as when the machine runs out of memory.
+            # The gateway could serve once, so it can again. Otherwise the server would stop all
+            # workers when one dies twice in a short time, as when memory runs out.
             self.respawned_wrks.clear()
 
     def shutdown(self, exit_code: int = 0) -> None:
@@ -130,16 +130,16 @@ class GatewayServer(MPServer):
 
 
 def still_runs(process: BaseProcess) -> bool:
-    """Whether a worker has not ended. The server's thread that watches it may have fetched its exit
-    status and not noted it yet: then it counts as alive, and the server would warn that it kills a
-    worker that has stopped as it should."""
+    """Whether a worker has not ended. The server's watching thread may have fetched the exit status
+    but not stored it yet: then `is_alive` is still true, and the server would warn that it kills a
+    worker which has stopped normally."""
     return process.is_alive() and not connection.wait([process.sentinel], 0)
 
 
 @contextmanager
 def _stops_held_back() -> Iterator[None]:
-    """A worker inherits this: a stop that comes before it has handlers of its own must wait for
-    them. The main process's own, which it inherits too, would ignore it."""
+    """Blocks stop signals. A worker inherits this, so that a stop waits until it has its own
+    handlers: those of the main process, which it inherits too, would ignore the stop."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     try:
         yield
@@ -155,7 +155,7 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "interface": Interfaces.ASGI,
         "workers": settings.workers,
         "loop": _LOOP,
-        # With HTTP/2 allowed, the server would wait for ever on a connection that sends nothing.
+        # With HTTP/2 allowed, the server would wait forever on a connection that sends nothing.
         "http": HTTPModes.http1,
         "websockets": False,
         "backpressure": settings.connections_max,
@@ -174,7 +174,7 @@ def free_address(host: str, port: int) -> str:
     """The host's address, if its port is free.
 
     The server itself would not notice another gateway there: it shares its port on purpose, so that
-    workers can be replaced, and each of the two would get a part of the calls.
+    workers can be replaced, and each of the two gateways would get a part of the calls.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -195,12 +195,12 @@ def free_address(host: str, port: int) -> str:
 def _load(
     settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
 ) -> "Application":
-    # A stop that comes while the worker starts ends it.
+    # A stop during the start ends the worker.
     for each in _STOPS:
         signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-    # What only calls need is loaded in the workers: the main process stays small. It is not
-    # looked through for garbage before the worker has started.
+    # Imports that only calls need happen in the workers, so that the main process stays small. The
+    # garbage collector stays off until the worker has started.
     gc.disable()
     from tollway.gateway.dispatch import begin_without_tasks  # noqa: PLC0415
     from tollway.gateway.worker import Application  # noqa: PLC0415
@@ -225,10 +225,10 @@ def serve_http(settings: Settings, greeting: str) -> None:
     allow_open_files(settings.connections_max)
     # Workers share what the main process has made. From Python 3.14 on, this is not the default.
     multiprocessing.set_start_method("fork", force=True)
-    # Since Python 3.12 a fork beside threads is warned of. Those of the main process write the log,
-    # through a file that no worker uses, or wait for a worker's end.
+    # Python 3.12 and later warn of forking with threads. Here that is safe: the main process's
+    # threads write the log, through a file that no worker uses, or wait for a worker's end.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
+    # A single worker needs no folder, and a killed gateway would leave it behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
         worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))

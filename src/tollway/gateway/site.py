@@ -1,4 +1,4 @@
-"""All paths that are neither operations nor probes. Loaded when the first of them is asked for."""
+"""All paths that are neither operations nor probes. Loaded with the first request for one."""
 
 import asyncio
 import shutil
@@ -69,7 +69,7 @@ def site_routes(parts: SiteParts) -> list[Route]:
         *demo_routes(),
     ]
     description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
-    # Last: it has a file open, which a load that fails after it would leave open.
+    # Last, because it opens a file, which would stay open if a later step failed.
     return [*routes, description_route(description)]
 
 
@@ -90,7 +90,7 @@ def _web_parts(parts: SiteParts) -> WebParts:
 
 
 def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
-    """Work that pages start and that packages do which they may not import."""
+    """Work that pages start, but whose packages they may not import."""
     database = resources.database
 
     async def run_audit(progress: Callable[[int, int], Awaitable[None]]) -> tuple[bool, str]:
@@ -121,7 +121,7 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
 
 
 def _demo_hints(settings: Settings) -> DemoHints | None:
-    """How to sign in to the demo world, if this machine alone can reach the gateway."""
+    """How to sign in to the demo world, if only this machine can reach the gateway."""
     if settings.public_url or settings.host not in ("127.0.0.1", "::1", "localhost"):
         return None
     try:
@@ -130,7 +130,7 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
         return None
     if world is None:
         return None
-    # The URL of a server has a password, and a gateway on one has it in its settings.
+    # The URL of a server contains a password; the command finds it in the settings.
     where = "" if is_shared(settings.database) else f" --database {settings.database}"
     return DemoHints(
         world.owner_id_unauthorized,
@@ -144,6 +144,6 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
 
 
 def _own_command() -> str:
-    """How to call this program: as it was called, if the shell does not find it by its name."""
+    """How to call this program: by its path if the shell does not find its name."""
     called = Path(sys.argv[0])
     return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME

@@ -1,6 +1,6 @@
-"""Reports to systemd, if it has started the gateway: ready, alive, stopping.
+"""Reports to systemd, if it started the gateway: ready, alive, stopping.
 
-systemd names a socket in NOTIFY_SOCKET, and takes reports from the main process alone. The gateway
+systemd names a socket in NOTIFY_SOCKET, and takes reports only from the main process. The gateway
 is alive as long as the event loop of each worker runs; if one hangs, systemd is no longer notified
 and restarts the gateway (`WatchdogSec=` of the unit).
 """
@@ -30,7 +30,7 @@ def notify(report: str) -> None:
 
 
 def watchdog_s() -> float | None:
-    """How often systemd wants to be notified at least; None if it does not."""
+    """The watchdog interval that systemd set; None if it set none."""
     usec, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
     if not usec.isdigit() or int(usec) == 0 or pid not in ("", str(os.getpid())):
         return None

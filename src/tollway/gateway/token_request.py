@@ -16,10 +16,10 @@ from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 
 TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path
-# Where clients of the original service ask; the answer is the same.
+# The path that clients of the original service use; the answer is the same.
 ORIGINAL_TOKEN_PATH = "/api/proxy/oauth/token"  # noqa: S105 - a path
 GRANT_TYPE = "client_credentials"
-# Far above any id and secret, though each may be escaped whole.
+# Far above any id and secret, even with every character escaped.
 _BASIC_MAX = 1024
 
 
@@ -78,8 +78,8 @@ class Unobtained(Enum):
 
     @property
     def is_of_strangers(self) -> bool:
-        """Whether it is found before it is known who asks, or because that is not known, and is no
-        failure of the gateway."""
+        """Whether any client can cause it without valid credentials, and it is no failure of the
+        gateway."""
         return self.value.status < 500 or self is Unobtained.NOT_LOOKED_UP
 
 
@@ -123,14 +123,14 @@ def _credentials(authorization: str | None, sent: Mapping[str, str]) -> Credenti
     if in_form.client_secret:
         raise UnobtainedError(Unobtained.CREDENTIALS_TWICE)
     basic = _basic(authorization)
-    # Libraries that use Basic may name the client in the form too, which is no second secret.
+    # Libraries that use Basic may repeat the client's id in the form, which is no second secret.
     if in_form.client_id not in ("", basic.client_id):
         raise UnobtainedError(Unobtained.CREDENTIALS_TWICE)
     return basic
 
 
 def _basic(authorization: str) -> Credentials:
-    """The id and secret of the header, each of which is urlencoded there once more."""
+    """The id and secret of the header, each of which is also urlencoded there."""
     scheme, _, encoded = authorization.partition(" ")
     try:
         if scheme.lower() != "basic" or len(encoded) > _BASIC_MAX:

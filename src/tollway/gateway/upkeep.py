@@ -43,7 +43,7 @@ _WARN_AGAIN_S = 3600
 class Upkeep:
     """The regular work on a gateway's database.
 
-    The first worker of a gateway also measures what is the same for all of them.
+    The first worker of a gateway also measures what is the same for all workers.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Upkeep:
         at_s = Runtime().at_s()
         await self._try("months", "making months", make_months_ahead(self._database, at_s))
         await self.tidy()
-        # For the metric: a gateway without a load balancer is not asked otherwise.
+        # For the metric: without a load balancer, nothing else checks readiness.
         await self._readiness.problem()
 
     async def tidy(self) -> None:
@@ -106,8 +106,8 @@ class Upkeep:
         self._warn_if_late()
 
     def _warn_if_late(self) -> None:
-        """Says that what is old stays: each step succeeds, and only this tells that it does not
-        delete what it should."""
+        """Warns that old rows stay: every step succeeds, so nothing else shows that they delete too
+        little."""
         days, running_s = int(self._clock.behind_s // _DAY_S), time.monotonic()
         if self._is_first and days > 0 and running_s >= self._warn_again_s:
             self._warn_again_s = running_s + _WARN_AGAIN_S
@@ -118,19 +118,19 @@ class Upkeep:
             )
 
     async def _swept(self, sweep: Callable[[Database, int], Awaitable[int]]) -> None:
-        """Sweeps what has ended by the clock of all nodes too: one that is ahead would let people
-        try more passwords, or end their sessions."""
+        """Sweeps what has expired by the shared clock too: a node whose clock is ahead would let
+        people try more passwords, or end their sessions."""
         await sweep(self._database, await self._earlier_s())
 
     async def _earlier_s(self) -> int:
         return await earlier_ms(self._database, self._clock.at_ms()) // 1000
 
     async def watch_accounts(self) -> None:
-        """Records the events of webhooks that are found by looking."""
+        """Records the webhook events that are found by polling."""
         await self._try("watching", "watching accounts", watch(self._database, Runtime()))
 
     async def deliver_webhooks(self) -> None:
-        # While an endpoint is slow there may always be more to deliver.
+        # Reports progress, because with a slow endpoint `deliver_due` may not return for long.
         delivering = self._deliverer.deliver_due(lambda: self._succeeded("deliveries"))
         await self._try("deliveries", "delivering webhooks", delivering)
 
@@ -138,7 +138,7 @@ class Upkeep:
         await self._deliverer.close()
 
     async def record_use(self) -> None:
-        """Stores when tokens were used, which no other node knows; also done before a stop."""
+        """Stores when tokens were used, which only this process knows; also done before a stop."""
         await self._try("token_use", "storing when tokens were used", self._record_use())
 
     async def _record_use(self) -> None:
@@ -149,25 +149,25 @@ class Upkeep:
             self._authenticate.put_back_used(used)
 
     async def roll_up(self) -> None:
-        """Adds new charges to the sums of usage, until none is left out."""
+        """Adds new charges to the sums of usage until it has caught up."""
         if self._is_first:
             await self._try("usage", "adding up usage", self._roll_up())
 
     async def _roll_up(self) -> None:
-        # What it drops must be old for all nodes.
+        # It also drops old sums, which must be old by every node's clock.
         while await roll_up(self._database, self._zone, await self._earlier_s()):
             self._succeeded("usage")
 
     async def drop_old(self) -> None:
-        """Drops what is older than the settings say. The workers of a file share its one writer, so
-        one of them does it."""
+        """Drops what is older than the settings allow. The workers of a SQLite file share its one
+        writer, so only one does it."""
         if self._is_first or self._database.is_shared:
             dropping = self._retention.apply(self._clock.at_ms())
             await self._try("retention", "dropping what is old", dropping)
             self._levels.retention_unfinished.update(self._retention.unfinished)
 
     async def erase_receivers(self) -> None:
-        """Erases what the owners of shops want erased; no other worker does it at the same time."""
+        """Erases what the owners of shops want erased; only the first worker does."""
         if self._is_first and not await self._is_done("erasing receivers", self._erase_all()):
             self._failed("erasing")
 
@@ -178,11 +178,11 @@ class Upkeep:
             if began_s >= self._erase_again_s.get(which, 0):
                 what = f"erasing the receivers of shop {erasure.owner_id}"
                 self._erase_failed[which] = not await self._is_done(what, self._erase(erasure))
-                # It failed, or waits for a carrier, and each time it reads all waybills.
+                # If it failed or waits for a carrier, pause: each attempt reads all waybills.
                 took_s = time.monotonic() - began_s
                 again_s = max(_ERASE_AGAIN_S, _ERASE_PAUSE_FACTOR * took_s)
                 self._erase_again_s[which] = began_s + again_s
-            # One that failed and is not due yet is no success either.
+            # A failed erasure that is not due again yet still counts as failing.
             is_failing |= self._erase_failed[which]
         if is_failing:
             self._failed("erasing")
@@ -196,7 +196,7 @@ class Upkeep:
         await erase(self._database, self._sealer, Runtime(), erasure, self._read_lag_s)
 
     async def measure(self) -> None:
-        """What monitoring asks for and no other work finds out."""
+        """Measures what monitoring needs and no other work finds out."""
         if self._is_first:
             await self._try("measuring", "measuring", self._measure())
 
@@ -241,7 +241,7 @@ class Upkeep:
         self._levels.upkeep_succeeded_s[step] = time.time()
 
     def _failed(self, step: str) -> None:
-        # Without a time, no alert would notice a step that has failed since the start.
+        # Without a time, no alert would fire for a step that has failed since the start.
         self._levels.upkeep_succeeded_s.setdefault(step, self._began_s)
 
     async def _try(self, step: str, what: str, work: Awaitable[object]) -> None:

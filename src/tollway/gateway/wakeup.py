@@ -5,17 +5,17 @@ import select
 from contextlib import suppress
 from time import monotonic
 
-# A signal that comes just before the main thread begins to wait, or that the system hands to
-# another thread, does not end the wait; Python would run its handler only after it.
+# A signal that comes just before the main thread starts to wait, or that the system delivers to
+# another thread, does not end the wait, and Python runs its handler only after that.
 _LOOK_INTERVAL_S = 0.25
 
 
 class Wakeup:
     """An event that a signal handler may set. A `threading.Event` would deadlock if the signal came
-    while its own thread is just within `wait` or `clear`, and so holds the event's lock.
+    while its own thread is inside `wait` or `clear`, holding the event's lock.
 
-    Processes that are forked share it. One of them that is killed while it sets the event leaves no
-    lock behind, as it would with an event of `multiprocessing`.
+    Forked processes share it. A process that is killed while it sets the event leaves no lock
+    behind, unlike with an event of `multiprocessing`.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Wakeup:
         os.eventfd_write(self._descriptor, 1)
 
     def clear(self) -> bool:
-        """Whether it was set. Of several that clear it at once, one gets True."""
+        """Clears it; returns whether it was set. If several clear it at once, one gets True."""
         with suppress(BlockingIOError):
             return bool(os.eventfd_read(self._descriptor))
         return False
@@ -42,7 +42,7 @@ class Wakeup:
         return True
 
     def _is_set_within(self, seconds: float) -> bool:
-        # Made each time: Python lets one thread at a time use such an object.
+        # A new one each time: only one thread at a time may use a poll object.
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         return bool(poll.poll(seconds * 1000))

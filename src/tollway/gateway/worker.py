@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from tollway.gateway.dispatch import CallTest
 from tollway.gateway.gateway import Gateway
+from tollway.gateway.pages import address_of
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
@@ -50,6 +51,7 @@ class Application:
         log: LogWriter,
     ) -> None:
         self._settings = settings
+        self._proxies = settings.proxies
         self._greeting = greeting
         self._worker_group = worker_group
         self._number = number
@@ -70,9 +72,12 @@ class Application:
         return self._gateway.edge
 
     def call_test(self) -> CallTest | None:
-        """Tells calls, which are begun without a task (`dispatch.py`), from other requests. None
-        while the last answer of each connection closes it."""
+        """The test for calls, which start without a task (`dispatch.py`). None while draining, when
+        each answer closes its connection."""
         return None if self._worker_group.is_draining else Gateway.is_call
+
+    def address_of(self, scope: Scope) -> str:
+        return address_of(scope, self._proxies)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         beating = asyncio.create_task(self._beat())
@@ -92,7 +97,7 @@ class Application:
         try:
             gateway = await self._start()
         except Exception as error:
-            # Whatever the error: without this the server would accept calls that nothing answers.
+            # Any error: without this, the server would accept calls that nothing answers.
             if isinstance(error, SettingsError):
                 self._worker_group.give_up()
             if isinstance(error, StoreError | SettingsError):
@@ -100,11 +105,11 @@ class Application:
             else:
                 logger.exception("the gateway cannot start")
             self._log.flush()
-            # Without a message: the server would log it again.
+            # Without a message, which the server would log again.
             await send({"type": "lifespan.startup.failed"})
             return
         self._gateway = gateway
-        # What is loaded now stays: the garbage collector can skip it, and run less often.
+        # What is loaded by now stays, so the garbage collector can skip it and run less often.
         gc.freeze()
         gc.enable()
         gc.set_threshold(100_000, 20, 100)
@@ -135,7 +140,7 @@ class Application:
         yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
         yield _regularly("delivering webhooks", upkeep.deliver_webhooks, _WEBHOOK_INTERVAL_S)
         yield _regularly("watching accounts", upkeep.watch_accounts, _WATCH_INTERVAL_S)
-        # At once: what is pending at the start was left by the process before.
+        # Starts at once: what is pending now was left by the previous process.
         interval_s = self._settings.reconcile_interval_s
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
@@ -146,7 +151,7 @@ class Application:
             try:
                 await gateway.start()
             except (StoreUnavailableError, StoreBusyError) as error:
-                # A worker that is replaced during an outage waits for the end of it.
+                # A worker that is replaced during an outage waits until it is over.
                 is_over = is_asked_to_stop() or os.getppid() != parent
                 if is_over or not is_shared(self._settings.database):
                     raise
@@ -171,7 +176,7 @@ class Application:
 async def _regularly(
     what: str, work: Callable[[], Awaitable[None]], every_s: float, first_after_s: float = 0
 ) -> None:
-    """Runs work at intervals, also after an error: a bug must not end the rest."""
+    """Runs work at intervals, even after an error: a bug must not stop it for good."""
     await asyncio.sleep(first_after_s)
     while True:
         try:
@@ -204,8 +209,8 @@ async def _is_listening(host: str, port: int) -> bool:
 
 
 async def _end_with_parent(parent: int) -> None:
-    """Stops this worker when its main process was killed: nothing else would stop it, and it
-    would keep the database locked."""
+    """Stops this worker if its main process is killed: nothing else would, and the worker would
+    keep the database locked."""
     while os.getppid() == parent:  # noqa: ASYNC110 - it can only be polled
         await asyncio.sleep(_PARENT_INTERVAL_S)
     logger.error("the main process is gone, so this worker stops")
@@ -213,8 +218,8 @@ async def _end_with_parent(parent: int) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Has the allocator of glibc keep some megabytes that were freed. The answers of a moment take
-    as much; given back to the system each time, page faults are a twentieth of a page of orders."""
+    """Makes glibc's allocator keep some megabytes of freed memory, about what concurrent answers
+    need. If it returned them each time, page faults would be a twentieth of a page of orders."""
     # Another C library has no such options, or ignores them.
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:

@@ -1,4 +1,4 @@
-"""What the worker processes of one gateway share: a flag, a count, and each other's metrics."""
+"""What the worker processes of one gateway share: flags, heartbeats, and each other's metrics."""
 
 import asyncio
 import mmap
@@ -16,15 +16,15 @@ _ANSWER_TIMEOUT_S = 1.0
 
 
 class WorkerGroup:
-    """All workers of one gateway; made by its main process, before the first of them."""
+    """All workers of one gateway; made by the main process before the first worker."""
 
     def __init__(self, size: int, folder: str, ring: mmap.mmap | None = None) -> None:
         self.size = size
         self.main_process = os.getpid()
-        # What the workers of a SQLite file have admitted; a server counts for its workers.
+        # The calls that the workers of a SQLite file admitted; a database server counts by itself.
         self.ring = ring
         self.folder = Path(folder)
-        # All of this without locks: a worker that is killed while it holds one would stop the rest.
+        # All lock-free: a worker that is killed while it holds a lock would block the rest.
         self._started = multiprocessing.RawArray("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)
         self._is_given_up = multiprocessing.RawValue("b", 0)
@@ -35,7 +35,7 @@ class WorkerGroup:
         self._beats_s = multiprocessing.RawArray("d", size)
 
     def make_folder(self) -> None:
-        """It is a temporary one, which a person may have cleared away since the first start."""
+        """Makes the folder again: it is temporary, and may have been cleaned up since the start."""
         if self.size == 1:
             return
         self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -52,14 +52,14 @@ class WorkerGroup:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether no worker can start, however often it is tried."""
+        """Whether starting a worker would fail however often it is tried."""
         return bool(self._is_given_up.value) and not self._is_serving.is_set()
 
     def give_up(self) -> None:
         self._is_given_up.value = 1
 
     def serves(self) -> bool:
-        """Called when all workers answer calls; true for the first worker that says so."""
+        """Called when all workers answer calls; true for the first caller only."""
         self._is_serving.set()
         return self._is_ungreeted.clear()
 
@@ -70,18 +70,18 @@ class WorkerGroup:
         self._beats_s[number - 1] = time.monotonic()
 
     def hung(self, limit_s: float) -> list[int]:
-        """The numbers of the workers whose event loop has not run for so long."""
+        """The numbers of the workers whose event loop has not run for `limit_s`."""
         since_s = time.monotonic() - limit_s
         return [number for number, at_s in enumerate(self._beats_s, 1) if at_s < since_s]
 
     @property
     def has_started(self) -> bool:
-        """Whether each of them has started, once at least."""
+        """Whether every worker has started at least once."""
         return all(self._started[:])
 
     def completes_start(self, number: int) -> bool:
-        """Counts a worker that has started; true if it is the last one. That one may die before it
-        says that the gateway serves: then true for the one that replaces it, too."""
+        """Counts a worker that has started; true if it is the last one. If that one dies before it
+        reports that the gateway serves, also true for its replacement."""
         self._started[number - 1] = 1
         return self.has_started and not self._is_serving.is_set()
 
@@ -96,13 +96,13 @@ class Worker:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """From now on the other workers can ask for the metrics of this one."""
+        """Lets the other workers ask for this one's metrics."""
         if self.worker_group.size > 1:
             path = self._address(self._number)
             self._server = await asyncio.start_unix_server(self._tell, path)
 
     async def keep_open(self) -> None:
-        """Opens it again if its socket was cleared away."""
+        """Reopens the socket if it was cleaned up."""
         if self._server is not None and not self._has_socket():
             await self.close()
             self.worker_group.make_folder()
@@ -116,10 +116,10 @@ class Worker:
             self._server.close()
 
     async def metrics(self) -> bytes:
-        """The metrics of all workers, each labelled with its number; of a single one, as they are.
+        """The metrics of all workers, each labelled with its number; a single worker's without.
 
-        A request reaches any of the workers, so that worker asks the others. One
-        that does not answer is left out, which shows as a gap and not as a wrong number.
+        A request may reach any worker, so that worker asks the others. One that does not answer is
+        left out, which shows as a gap instead of a wrong number.
         """
         if self.worker_group.size == 1:
             return self._metrics.render()

@@ -1,4 +1,4 @@
-"""The event loop of a worker process, which heeds a stop at any moment."""
+"""The event loop of a worker process, which handles a stop at any moment."""
 
 import asyncio
 import signal
@@ -9,10 +9,10 @@ import uvloop
 
 
 class WorkerLoop(uvloop.Loop):
-    """Calls the handler of a stop once, wherever the worker is.
+    """Calls the handler of a stop once, whatever the worker is doing.
 
     uvloop calls handlers only while it runs. A worker's loop runs twice, to start and then to
-    serve, and a stop between the two would wait for the next signal.
+    serve, and a stop between the two would be ignored until the next signal.
     """
 
     is_asked_to_stop = False
@@ -21,8 +21,8 @@ class WorkerLoop(uvloop.Loop):
         self, sig: int, callback: Callable[..., Any], *args: Any
     ) -> None:
         def stop(*_: object) -> None:
-            # The server blocks for ever on a second stop before it listens. Ctrl+C makes two: its
-            # own, and that of the main process.
+            # A second stop before the server listens blocks it forever. Ctrl+C causes two: one
+            # from the terminal, and one from the main process.
             if not self.is_asked_to_stop:
                 self.is_asked_to_stop = True
                 callback(*args)

@@ -1,6 +1,6 @@
 """Passwords: only an Argon2id hash of each is stored.
 
-Hashing takes tens of milliseconds and 64 MiB on purpose: `hash_password` and `is_password` may not
+Hashing takes tens of milliseconds and 64 MiB on purpose: `hash_password` and `is_password` must not
 run on the event loop.
 """
 
@@ -20,11 +20,11 @@ _SALT_BYTES = 16
 # The second recommended option of RFC 9106. A stored hash names its own parameters, so that these
 # can be changed at any time.
 _ITERATIONS, _PARALLELISM, _MEMORY_KIB = 3, 4, 65_536
-# Two computations at once in one process block each other for ever (cryptography 50, OpenSSL's
-# threads for the lanes of Argon2).
+# Two computations at once in one process deadlock (cryptography 50, OpenSSL's threads for the lanes
+# of Argon2).
 _one_at_a_time = threading.Lock()
-# The hash of a password that no person has. An unknown login is checked against it, so that
-# refusing it takes as long as refusing a known one.
+# The hash of a password that no person has. Unknown logins are checked against it, so that refusing
+# one takes as long as refusing a known login.
 _NO_ONES_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
     "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
@@ -32,7 +32,7 @@ _NO_ONES_HASH = (
 
 
 class StoredPassword(msgspec.Struct, frozen=True):
-    """Whose password it is, by kind and id, and what an attempt is checked against."""
+    """The person that a password belongs to, by kind and id, and its hash."""
 
     kind: str
     subject_id: str
@@ -56,7 +56,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password_hash: str | None, password: str) -> bool:
-    """Whether this is the password; always False, after the same work, where there is no hash."""
+    """Whether this is the password; without a hash always False, after the same work."""
     try:
         with _one_at_a_time:
             Argon2id.verify_phc_encoded(password.encode(), password_hash or _NO_ONES_HASH)
@@ -66,5 +66,5 @@ def is_password(password_hash: str | None, password: str) -> bool:
 
 
 def folded_login(login: str) -> str:
-    """A login as it is stored: people do not remember which letters were upper case."""
+    """A login as it is stored: people do not remember which letters were capitals."""
     return login.strip().casefold()

@@ -1,6 +1,6 @@
 """Operators and the members of accounts: found, listed, removed, given a password or another role.
 
-Of passwords only hashes are stored.
+Only hashes of passwords are stored.
 """
 
 from enum import StrEnum
@@ -128,12 +128,12 @@ async def present_person(reader: Reader, person_id: str) -> Person:
 
 
 async def remove_person(database: Database, runtime: Runtime, person_id: str) -> Person:
-    """Takes a person's access away, at once. The last operator stays."""
+    """Removes a person's access at once. The last operator cannot be removed."""
 
     async def work(transaction: Transaction) -> Person:
         found = await present_person(transaction, person_id)
         if found.kind == OPERATOR:
-            # Two operators may remove each other at this moment.
+            # Two operators may try to remove each other at the same moment.
             await transaction.lock_names(["operators"])
             left = [each for each in await list_operators(transaction) if not each.removed_at_s]
             if len(left) == 1:
@@ -152,11 +152,11 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
 async def change_role(
     database: Database, runtime: Runtime, account_id: str, person_id: str, role: Role
 ) -> None:
-    """Gives a member of an account another role, from their next page on. The last owner stays
-    one."""
+    """Gives a member of an account another role, from their next page on. The last owner stays an
+    owner."""
 
     async def work(transaction: Transaction) -> None:
-        # Two owners may take the role from each other at this moment.
+        # Two owners may try to demote each other at the same moment.
         await transaction.lock_names([f"owners {account_id}"])
         members = [e for e in await list_members(transaction, account_id) if not e.removed_at_s]
         found = next((each for each in members if each.id == person_id), None)

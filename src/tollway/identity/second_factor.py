@@ -1,8 +1,8 @@
-"""The second factor: a code of six digits that a person's device shows (TOTP, RFC 6238).
+"""The second factor: a six-digit code that a person's device shows (TOTP, RFC 6238).
 
-A person who has one is asked for a code after the password. A code is accepted once: neither it nor
-an older one is accepted again, in any worker. A person who lost the device has ten recovery codes,
-each of which works once. The secret is sealed; of recovery codes only hashes are stored.
+A person with a second factor enters a code after the password. A code is accepted once: no worker
+accepts it, or an older one, again. For a lost device there are ten recovery codes, each of which
+works once. The secret is sealed; only hashes of recovery codes are stored.
 """
 
 import base64
@@ -27,17 +27,17 @@ from tollway.store.sealing import Sealer
 
 STEP_S = 30
 DIGITS = 6
-# The clock of a device may be half a minute off.
+# A device's clock may be half a minute off.
 _STEPS_AROUND = 1
 _SECRET_BYTES = 20
 RECOVERY_CODES = 10
-# None of them looks like another. Sixteen are 79 bits.
+# No two of them look alike. Sixteen letters are 79 bits.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _GROUPS, _GROUP_LETTERS = 4, 4
 
 
 class Holder(NamedTuple):
-    """Whose second factor it is: a kind and an id, and the login for lists."""
+    """The person with a second factor: a kind and an id, and the login for lists."""
 
     kind: str
     subject_id: str
@@ -89,7 +89,7 @@ _confirmed = select(
 _ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
 _ONE = Query(lambda: _confirmed.where(*_its_key))
 _new = insert_row(second_factor)
-# One statement: a factor that is confirmed at the same moment stays.
+# One statement, so that a factor that is confirmed at the same moment is not overwritten.
 _BEGIN = Query(
     lambda: _new.on_conflict_do_update(
         index_elements=[second_factor.c.kind, second_factor.c.subject_id],
@@ -128,7 +128,7 @@ _REMOVE_CODES = Query(lambda: recovery_code.delete().where(*_of_holder))
 
 
 def code_at(secret: bytes, step: int) -> str:
-    """The code of a step of time."""
+    """The code of a time step."""
     digest = hmac.digest(secret, step.to_bytes(8, "big"), "sha1")
     start = digest[-1] & 15
     number = int.from_bytes(digest[start : start + 4], "big") & 0x7FFF_FFFF
@@ -141,15 +141,15 @@ def secret_text(secret: bytes) -> str:
 
 
 def device_address(secret: bytes, holder: Holder) -> str:
-    """What the QR code says."""
+    """The content of the QR code."""
     label = quote(f"Tollway:{holder.login} ({holder.kind})")
     values = {"secret": secret_text(secret), "issuer": "Tollway"}
     return f"otpauth://totp/{label}?{urlencode(values)}"
 
 
 async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> bytes:
-    """A new secret, which counts once a code of it was typed; an earlier one that was never
-    confirmed ends."""
+    """A new secret, which takes effect once a code of it is entered; it replaces an unconfirmed
+    one."""
     secret = secrets.token_bytes(_SECRET_BYTES)
 
     async def work(transaction: Transaction) -> None:
@@ -177,10 +177,10 @@ async def unconfirmed_secret(reader: Reader, sealer: Sealer, holder: Holder) -> 
 async def confirm_factor(
     database: Database, runtime: Runtime, sealer: Sealer, holder: Holder, code: str, now_s: int
 ) -> list[str] | None:
-    """Has the second factor asked for from now on, and ends all sessions; returns the recovery
-    codes, or None if the code is wrong, or it is asked for already."""
+    """Requires the second factor from now on, and ends all sessions; returns the recovery codes, or
+    None if the code is wrong or the factor is confirmed already."""
     row = await database.fetch_one(_FIND, **_key(holder))
-    # A code of one that is in force is compared only where sign-ins are counted.
+    # Codes of a confirmed factor are compared only where attempts are counted.
     if row is None or row[1] is not None:
         return None
     step = _step(_opened(sealer, holder, row[0]), code, now_s, 0)
@@ -204,7 +204,7 @@ async def confirm_factor(
 
 
 async def find_factor(reader: Reader, kind: str, subject_id: str) -> ListedFactor | None:
-    """The one that is asked for; None if there is none, or it was not confirmed."""
+    """A person's second factor; None if there is none, or it is not confirmed."""
     row = await reader.fetch_one(_ONE, of_kind=kind, of_subject=subject_id)
     return None if row is None else ListedFactor(*row)
 
@@ -212,7 +212,7 @@ async def find_factor(reader: Reader, kind: str, subject_id: str) -> ListedFacto
 async def use_code(
     database: Database, sealer: Sealer, holder: Holder, typed: str, now_s: float
 ) -> bool:
-    """Uses up a code of the device, or a recovery code; False if it is neither, or was used."""
+    """Uses up a code of the device or a recovery code; False if it is wrong or already used."""
     row = await database.fetch_one(_FIND, **_key(holder))
     if row is None or row[1] is None:
         return False
@@ -223,14 +223,14 @@ async def use_code(
         if step is None:
             return False
         use, values = _USE_STEP, {**_key(holder), "step": step}
-    # Another request with the same code may be first.
+    # False if another request with the same code was faster.
     return bool(await database.write(lambda transaction: transaction.execute(use, **values)))
 
 
 async def end_factor(
     database: Database, runtime: Runtime, holder: Holder, act: str = "second-factor off"
 ) -> None:
-    """The password alone signs in again."""
+    """Turns the second factor off: the password is enough again."""
 
     async def work(transaction: Transaction) -> None:
         removed = await remove_factor(transaction, holder.kind, holder.subject_id)
@@ -246,19 +246,19 @@ async def end_factor(
 
 
 async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> None:
-    """What an operator does for a person who has neither the device nor a recovery code."""
+    """For operators: helps a person who has neither the device nor a recovery code."""
     await end_factor(database, runtime, holder, "second-factor reset")
 
 
 async def remove_factor(transaction: Transaction, kind: str, subject_id: str) -> int:
-    # The factor first: this waits for a confirmation at the same moment, and then sees its codes.
+    # The factor first: this waits for a concurrent confirmation, and then sees its codes.
     removed = await transaction.execute(_REMOVE, of_kind=kind, of_subject=subject_id)
     await transaction.execute(_REMOVE_CODES, of_kind=kind, of_subject=subject_id)
     return removed
 
 
 async def list_factors(reader: Reader) -> list[ListedFactor]:
-    """All that were confirmed."""
+    """All confirmed second factors."""
     return [ListedFactor(*row) for row in await reader.fetch_all(_ALL)]
 
 
@@ -267,7 +267,7 @@ def factor_context(kind: str, subject_id: str) -> bytes:
 
 
 def _step(secret: bytes, code: str, now_s: float, last_step: int) -> int | None:
-    """The newest step that the code is of; None if there is none after the last one used."""
+    """The newest step that the code belongs to; None if there is none after the last one used."""
     current, found = int(now_s) // STEP_S, None
     for step in range(current - _STEPS_AROUND, current + _STEPS_AROUND + 1):
         is_right = hmac.compare_digest(code_at(secret, step).encode(), _plain(code).encode())

@@ -1,7 +1,7 @@
-"""Sessions of people who signed in, in the database, so that one that ended works nowhere.
+"""Sessions of people who signed in, stored in the database, so that an ended one works nowhere.
 
 The cookie has 256 random bits, and only their hash is stored: a copy of the database does not
-sign anyone in. A session ends when it is ended, is not used for a while, or is too old.
+sign anyone in. A session ends at sign-out, when it is not used for a while, or when it is too old.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
 
-# What every cookie of a session begins with; others need not be looked for.
+# The prefix of every session cookie; others need no query.
 PREFIX = "s."
 LIFETIME_S = 12 * 3600
 IDLE_S = 30 * 60
-# A page view stores when it was, but not more often than this.
+# A page view stores its time, but not more often than this.
 _SEEN_STEP_S = 60
-# Ended ones stay so long, for the one who asks when a session ended.
+# Rows stay this long, for questions about when a session ended.
 _KEPT_S = 30 * 86_400
 _SWEEP_PIECES_MAX = 20
-# A person signs in as often as they like: older sessions than so many are ended and dropped.
+# People may sign in as often as they like, but beyond this the oldest sessions are deleted.
 OF_PERSON_MAX = 100
 
 
@@ -78,7 +78,7 @@ _END = Query(
 _END_ALL = Query(
     lambda: (
         session.update()
-        # Expired ones too: by a clock that is ahead, one that holds elsewhere has expired.
+        # Expired ones too: if this node's clock is ahead, other nodes still accept them.
         .where(*_of_person, session.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("now_s"))
         .returning(session.c.expires_at_s)
@@ -98,7 +98,7 @@ _SWEEP = Query(
 
 
 class ChangedMeanwhileError(Exception):
-    """What a person has shown to sign in does not count any more."""
+    """What a person signed in with is no longer valid."""
 
 
 async def start_session(
@@ -108,8 +108,8 @@ async def start_session(
     now_s: float,
     is_unchanged: Callable[[Reader], Awaitable[bool]] | None = None,
 ) -> str:
-    """Signs a person in; returns what their cookie has to say. ChangedMeanwhileError, and no
-    session, if what was checked before has changed: what changes it has ended all sessions."""
+    """Signs a person in; returns the cookie. Raises ChangedMeanwhileError if what was checked
+    before has changed: that change ended all sessions, and must end this one too."""
     cookie, at_s = PREFIX + secrets.token_urlsafe(32), int(now_s)
     started = Session(kind, subject_id, at_s, at_s, at_s + LIFETIME_S, None)
 
@@ -127,7 +127,7 @@ async def start_session(
 async def find_session(
     database: Database, cookie: str, now_s: float, *, is_used: bool = True
 ) -> Session | None:
-    """The session of a cookie, if it holds; if a person used it, that is stored."""
+    """The session of a cookie, if it is valid; stores that a person used it, if one did."""
     row = await database.fetch_one(_FIND, wanted=_hash(cookie))
     found = None if row is None else Session(*row)
     if found is None or not found.holds(now_s):
@@ -138,7 +138,7 @@ async def find_session(
 
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:
-    """Signs out: a copy of the cookie is worth nothing from now on."""
+    """Signs out: copies of the cookie are useless from now on."""
     await database.write_statement(_END, wanted=_hash(cookie), now_s=int(now_s))
 
 
@@ -152,7 +152,7 @@ async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now
 
 
 async def _one_at_a_time(transaction: Transaction, kind: str, subject_id: str) -> None:
-    """One that starts now is ended too, or sees why all are ended."""
+    """Locks a person's sessions: a concurrent start is ended too, or sees what has changed."""
     await transaction.lock_names([f"sessions of {kind} {subject_id}"])
 
 

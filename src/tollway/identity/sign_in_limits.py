@@ -1,10 +1,10 @@
 """How often a sign-in may be tried, counted in the database for all workers and nodes.
 
-Three counts decide, each over a quarter of an hour: of a login from one address, of an address, and
-of a login from everywhere. An attacker elsewhere cannot lock a person out: when a login is tried
-from many addresses, each address still has one attempt, and a browser that has signed in with this
-login before is counted by itself, without regard to the others. The codes of second factors are
-counted in the same way, apart from passwords and more strictly.
+Three counts decide, each over a quarter of an hour: per login and address, per address, and per
+login from everywhere. An attacker elsewhere cannot lock a person out: if a login is tried from many
+addresses, each address still has one attempt, and a browser that has signed in with this login
+before has a count of its own. The codes of second factors are counted in the same way, separately
+from passwords and more strictly.
 """
 
 import hashlib
@@ -19,25 +19,25 @@ from tollway.store.query import Query, insert
 from tollway.store.schema.identity import sign_in_attempt
 
 WINDOW_S = 15 * 60
-# Of a login from one address, or from one browser that is known.
+# Per login and address, or known browser.
 PAIR_MAX = 5
-# An office behind one address signs in too.
+# Per address: a whole office may share one.
 ADDRESS_MAX = 20
-# Of a login from everywhere; beyond, one attempt per address.
+# Per login from everywhere; beyond that, one attempt per address.
 LOGIN_MAX = 50
-# Codes of a second factor for a login from everywhere, without regard to addresses: the sender has
+# Second-factor codes per login from everywhere, without an exception per address: the sender has
 # the password, and a code has only six digits.
 CODES_MAX = 10
 _SWEEP_PIECES_MAX = 20
 
 
 class TooManyAttemptsError(Exception):
-    """This login, or this address, was tried too often lately."""
+    """There were too many attempts lately with this login, or from this address."""
 
 
 class Attempt(NamedTuple):
-    """One attempt: for which kind of person, with which login, from where. `device` names the
-    browser if it has signed in with this login before."""
+    """One attempt: the kind of person, the login, and the address. `device` names the browser if it
+    has signed in with this login before."""
 
     kind: str
     login: str
@@ -59,7 +59,7 @@ def _counter(*parts: str) -> bytes:
 
 
 _since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "now_s"))
-# Attempts of the future were counted while a clock was wrong, and must not keep a person out.
+# Attempts dated in the future come from a wrong clock, and must not lock a person out.
 _is_over = or_(
     sign_in_attempt.c.began_at_s <= _since_s, sign_in_attempt.c.began_at_s > _now_s + WINDOW_S
 )
@@ -104,8 +104,8 @@ _SWEEP = Query(
 async def count_attempt(
     database: Database, attempt: Attempt, now_s: int, *, is_code: bool = False
 ) -> None:
-    """Counts an attempt before its password or code is checked, so that attempts at the same time
-    count too; TooManyAttemptsError, and nothing is written, if there were too many."""
+    """Counts an attempt before its password or code is checked, so that concurrent attempts count
+    too. Raises TooManyAttemptsError, and writes nothing, if there were too many."""
     counters = attempt.counters()
     earlier = {name: await _count(database, each, now_s) for name, each in counters.items()}
     _refuse_surplus(earlier, is_code=is_code)
@@ -124,14 +124,14 @@ async def count_attempt(
 
 
 async def forget_attempts(database: Database, attempt: Attempt, *only: str) -> None:
-    """After a success: earlier mistakes at this login from here, and this attempt elsewhere; or
-    some of these counts only."""
+    """After a success: forgets earlier mistakes with this login from here, and uncounts this
+    attempt in the other counts; or in some counts only."""
 
     async def work(transaction: Transaction) -> None:
         for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
             if only and name not in only:
                 continue
-            # A person who owns one login must not free an address from its count by it.
+            # Otherwise one's own login could be used to reset the count of an address.
             undo = _UNCOUNT if name in ("address", "login") else _FORGET
             await transaction.execute(undo, wanted=each)
 
@@ -139,12 +139,12 @@ async def forget_attempts(database: Database, attempt: Attempt, *only: str) -> N
 
 
 async def forget_mistakes(database: Database, attempt: Attempt) -> None:
-    """After a new password: the mistakes at the old one from here do not delay its first use."""
+    """After a password change: mistakes with the old one do not delay the first use of the new."""
     await forget_attempts(database, attempt, "pair", "device")
 
 
 async def sweep_attempts(database: Database, now_s: int) -> int:
-    """Removes counts whose time is over; returns how many."""
+    """Removes counts whose window is over; returns how many."""
     return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, before_s=now_s - WINDOW_S)
 
 

@@ -1,8 +1,8 @@
-"""Links that sign people in: a new person's first, and another for who has lost theirs. Behind one
-a person signs in and may choose a password.
+"""Links that sign people in: the first one of a new person, and another for a person who lost
+theirs. With a link a person signs in and may choose a password.
 
-A link works once and expires. Only hashes of links are stored, here also those of owners, which let
-them choose a new password.
+A link works once and expires. Only hashes of links are stored, including those of the links with
+which owners choose a new password.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ async def add_link(
 
 
 async def void_links(transaction: Transaction, holder: str) -> None:
-    """Ends the links that were not used: one that was lost may be in other hands."""
+    """Ends unused links: a lost one may be in the wrong hands."""
     await transaction.execute(_VOID, wanted=holder)
 
 
@@ -137,10 +137,11 @@ async def invite(
     account_wanted: str | None = None,
     day_start_s: int | None = None,
 ) -> Invitation:
-    """Adds a person, and makes the link by which they sign in first. One whom a member invites
-    counts in the day that began then."""
+    """Adds a person, and makes the link for their first sign-in. An invitation by a member counts
+    against the limit of the day that began at `day_start_s`, even if the login is taken: that
+    answer reveals members of other accounts."""
     name, login = name.strip(), folded_login(login)
-    # The login first: a name that was not given is the login.
+    # The login first, because a missing name defaults to it.
     for what, text, least in (("login", login, _LOGIN_MIN), ("name", name, 1)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
             raise LedgerError(
@@ -150,7 +151,7 @@ async def invite(
                 most=_NAME_MAX,
             )
 
-    async def work(transaction: Transaction) -> Invitation:
+    async def work(transaction: Transaction) -> Invitation | None:
         account_id = None
         if account_wanted is not None:
             found = await find_account(transaction, account_wanted)
@@ -163,7 +164,7 @@ async def invite(
                 await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
         kind = OPERATOR if account_id is None else MEMBER
         if await transaction.fetch_one(BY_LOGIN, of_kind=kind, wanted=login):
-            raise LedgerError("The login {login} is taken: choose another.", login=login)
+            return None
         added = Person(
             runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
         )
@@ -172,7 +173,11 @@ async def invite(
         await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
         return made
 
-    return await database.write(work)
+    made = await database.write(work)
+    if made is None:
+        # Raised only here, so that the count is committed.
+        raise LedgerError("The login {login} is taken: choose another.", login=login)
+    return made
 
 
 async def new_link(
@@ -183,8 +188,8 @@ async def new_link(
     *,
     ends_earlier: bool = True,
 ) -> Invitation:
-    """Another link for a person who has lost theirs: a password that they have stays, and earlier
-    links end, since a lost one may be in other hands."""
+    """Another link for a person who lost theirs: an existing password stays, and earlier links end,
+    since a lost one may be in the wrong hands."""
 
     async def work(transaction: Transaction) -> Invitation:
         found = await present_person(transaction, person_id)
@@ -201,16 +206,16 @@ async def new_link(
 async def new_start(
     database: Database, runtime: Runtime, person_id: str, day_start_s: int | None
 ) -> Invitation:
-    """A link for a member who has lost theirs, or their password: behind it they choose another.
-    The old password and all earlier links end, and so do their sessions; a second factor stays. One
-    that a member makes counts as an invitation, in the day that began then."""
+    """A link for a member who lost theirs, or their password: with it they choose another. Ends the
+    old password, all earlier links and all sessions; a second factor stays. If a member makes it,
+    it counts as an invitation in the day that began at `day_start_s`."""
 
     async def work(transaction: Transaction) -> Invitation:
         found = await present_person(transaction, person_id)
         if day_start_s is not None and found.account_id is not None:
             await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
         await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
-        # Without the password, a link that was sent to a wrong place could choose the next one.
+        # With the password gone, a holder of an earlier link could choose the next one.
         await void_links(transaction, found.id)
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
         made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
@@ -230,8 +235,8 @@ async def _make_link(
 
 
 class OpenedSignInLink(msgspec.Struct, frozen=True):
-    """Whose link it is, whether they may choose a password, which those who have one may not, and
-    whether a code of their second factor has to come with it."""
+    """The person a link is for, whether they may choose a password (not if they have one), and
+    whether they need a code of their second factor."""
 
     person: Person
     may_choose_password: bool
@@ -239,7 +244,7 @@ class OpenedSignInLink(msgspec.Struct, frozen=True):
 
 
 async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
-    """Whom a link signs in; None if it was used, has expired, or never was one."""
+    """The person whom a link signs in; None if it is used, expired or invalid."""
     row = await reader.fetch_one(_OPEN_LINK, wanted=_hash_of(text), now_s=int(now_s))
     if row is None:
         return None
@@ -256,8 +261,8 @@ async def use_link(
     *,
     has_shown_code: bool = False,
 ) -> Person | None:
-    """Uses a link up, and sets the password if one was chosen; None if it does not hold, or may not
-    set one: a person may have set up a second factor since the link was opened."""
+    """Uses a link up, and sets the password if one was chosen; None if the link is invalid or may
+    not set one: the person may have set up a second factor since opening it."""
 
     async def work(transaction: Transaction) -> Person | None:
         opened = await open_link(transaction, text, now_s)
@@ -270,7 +275,7 @@ async def use_link(
             return None
         found = opened.person
         if password_hash is not None:
-            # Another link of the same person may be used at this moment: the first one counts.
+            # Another link of the same person may be used at the same moment: the first one wins.
             if not await transaction.execute(
                 _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
             ):
@@ -282,7 +287,7 @@ async def use_link(
 
 
 async def ensure_operator(database: Database, runtime: Runtime) -> Person:
-    """The first operator, made now if there is none yet."""
+    """The first operator, created if there is none yet."""
     first = await _first_operator(database)
     if first is not None:
         return first

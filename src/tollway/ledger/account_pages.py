@@ -49,7 +49,7 @@ class ListedAccount(msgspec.Struct, frozen=True):
 
 
 def position_in(order: str, text: str) -> str:
-    """The text, if it is a position in this order; or else that of the first page."""
+    """The text, if it is a position in this order; otherwise that of the first page."""
     number = text.partition(":")[0]
     is_number = number.isascii() and number.isdecimal() and len(number) < 19
     return text if is_number or order not in (NEWEST, FEWEST_CREDITS) else ""

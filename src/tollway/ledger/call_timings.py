@@ -18,7 +18,7 @@ from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import call_timing
 
 _IN_A_SECOND_MAX = 10
-# No call is timed for this long after one without an account, so that a flood of those times few.
+# The pause in timing after a call without an account: so few calls of a flood of those are timed.
 _PAUSE_S = 0.001
 _WRITE_AFTER_S = 1.0
 _KEPT_MS = 2 * 86_400_000

@@ -223,7 +223,7 @@ class ChargeQueue:
                 self._finish(waiting, result)
 
     def _put_back(self, waiting: PendingCharge) -> None:
-        """Returns a call to the queue that its batch had no capacity for, in order of arrival."""
+        """Requeues a call that its batch had no capacity for, in order of arrival."""
         waiting.charge = alone(waiting.charge)
         with self._taking:
             insort(self._waiting, waiting, key=lambda each: each.since_s)

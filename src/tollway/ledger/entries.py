@@ -19,8 +19,10 @@ from tollway.store.query import Query, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
 
-# Far above any real purchase, and far below where a 64-bit sum could overflow.
+# Far above any real purchase. With one more of them than it may have, a balance still fits into 64
+# bits: beyond, an embedded database would go on with a number that is not exact.
 AMOUNT_MAX = 10**15
+BALANCE_MAX = 10**18
 # As much as a row of a list can show.
 NOTE_MAX = 200
 
@@ -164,14 +166,7 @@ async def top_up(
             raise LedgerError(
                 "Account {account} is closed: its ledger can only be read.", account=found.name
             )
-        row = await _change_balance(transaction, found.id, unit, amount)
-        if row is None:
-            raise LedgerError(
-                "Account {account} has fewer {unit} than {amount}.",
-                account=found.name,
-                amount=-amount,
-                unit=Sentence(unit),
-            )
+        row = await _change_balance(transaction, found, unit, amount)
         # The balance row is locked by now, so that of two concurrent top-ups one sees the other.
         if once and await _is_entered(transaction, found.id, once):
             raise LedgerError("This was entered already: the ledger has it.")
@@ -218,14 +213,30 @@ async def _record_top_up(
 
 
 async def _change_balance(
-    transaction: Transaction, account_id: str, unit: str, amount: int
-) -> Row | None:
-    """The new balance and the number of its new entry; None if it would go below zero."""
+    transaction: Transaction, account: Account, unit: str, amount: int
+) -> Row:
+    """The balance and the number of its new entry."""
     if amount > 0:
-        return await transaction.fetch_one(_ADD, account_id=account_id, unit=unit, amount=amount)
-    return await transaction.fetch_one(
-        _TAKE_BACK, of_account=account_id, of_unit=unit, total=-amount, count=1
-    )
+        row = await transaction.fetch_one(_ADD, account_id=account.id, unit=unit, amount=amount)
+    else:
+        row = await transaction.fetch_one(
+            _TAKE_BACK, of_account=account.id, of_unit=unit, total=-amount, count=1
+        )
+    if row is None:
+        raise LedgerError(
+            "Account {account} has fewer {unit} than {amount}.",
+            account=account.name,
+            amount=-amount,
+            unit=Sentence(unit),
+        )
+    if row[0] > BALANCE_MAX:
+        raise LedgerError(
+            "Account {account} can have {most:,} {unit} at most.",
+            account=account.name,
+            most=BALANCE_MAX,
+            unit=Sentence(unit),
+        )
+    return row
 
 
 async def _refunded_operation(

@@ -1,4 +1,4 @@
-"""The stages of a request to the account API that are not those of a call."""
+"""The stages that only requests to the account API have."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,9 +20,8 @@ _WITHOUT = Phrase("the request without it", "不带此请求头的请求")
 
 
 class PermitAccount:
-    """Stage: a test token is for the sandbox, and the account is not in it; one that is limited to
-    operations must name the account API among them, and for waybills those too. A change has no
-    dry run."""
+    """Stage: refuses test tokens, because the sandbox has no account. A token that is limited to
+    operations must list the account API, and for waybills also those. A change has no dry run."""
 
     def __call__(self, call: Call) -> None:
         if call.caller.is_test:
@@ -34,7 +33,7 @@ class PermitAccount:
         ):
             raise not_for(limits)
         if call.method != "GET" and DRY_RUN_HEADER in call.headers:
-            # What its sender expects to be tried would be done.
+            # The sender expects a dry run, but the change would be made.
             raise Refusal(
                 Reason.PARAMETER_INVALID,
                 field="X-Tollway-Dry-Run",

@@ -10,9 +10,9 @@ from tollway.pipeline.call import Call, Side
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.versions import Versions
 
-# Looked up once: a member of an enum takes four times as long to find as a global.
+# Looked up once: an enum member takes four times as long to look up as a global.
 _INVALID = Reason.CREDENTIAL_INVALID
-# Never raised, which would lengthen its trace: returned for all calls of a flood.
+# Shared by all calls of a flood: returned, never raised, which would lengthen its traceback.
 _REFUSED = Refusal(_INVALID)
 _KNOWN_MAX = 20_000
 # Any client can invent tokens that must be looked up. Known callers do not wait for these slots,
@@ -38,8 +38,8 @@ class Authenticate:
         self._live = live
         self._sandbox = sandbox
         self._used_at_s: dict[str, int] = {}
-        # The hashes of the last headers, so that a token that is known, or known to have ended, is
-        # not hashed again.
+        # The hashes of recent headers, so that a token known to be valid or ended is not hashed
+        # again.
         self._hashes: dict[bytes, bytes] = {}
         self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
@@ -103,7 +103,7 @@ class Authenticate:
         return used
 
     def put_back_used(self, used_at_s: dict[str, int]) -> None:
-        """Takes back what could not be stored; later uses since then count."""
+        """Takes back what could not be stored; uses since then take precedence."""
         self._used_at_s = {**used_at_s, **self._used_at_s}
 
 

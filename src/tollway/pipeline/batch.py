@@ -1,7 +1,7 @@
 """Stage: a call with many requests of one operation. Each is a call of its own.
 
-So each has its own answer, charge, receipt and consent, and one that is refused costs nothing and
-changes nothing for the others. The calls that arrive together share their commits as any others do.
+So each has its own answer, charge, receipt and consent; a refused one costs nothing and does not
+affect the others. Like any calls that arrive together, they share commits.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Batch:
             for item, request, answer in zip(items, requests, answers, strict=True)
         ]
         call.ignored = listed_together(call.ignored, *(item.ignored for item in items))
-        # By itself it costs nothing.
+        # The batch itself is free.
         call.price = 0
         call.data = encode_data(WaybillBatch(results, sum(item.charged for item in items)))
 
@@ -73,7 +73,7 @@ class Batch:
 def _item(call: Call, operation: Operation, key: str | None, number: int) -> Call:
     headers = {}
     if key is not None:
-        # As long as any other key, and no key that another call would have.
+        # A hash, so that its length is valid and it collides with no other key.
         digest = sha256(f"{key} {number}".encode()).hexdigest()
         headers[KEY_HEADER] = f"batch {digest}".encode()
     item = Call(
@@ -105,11 +105,11 @@ def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBa
 
 
 def _order_sn(request: Mapping[str, Any]) -> str | None:
-    """The order number as it was sent; None if that is no text."""
+    """The order number as sent; None if it is not a text."""
     order_sn = request.get("order_sn", request.get("orderSn"))
     if type(order_sn) is int:
-        # Taken as its digits, as in any request.
+        # As in any request, a number stands for its digits.
         return str(order_sn)
-    # Half of a surrogate pair was refused, and cannot be sent back either: by now the others of the
-    # batch are issued and paid.
+    # Half a surrogate pair was refused, and cannot be sent back: the answer would fail to encode,
+    # though the rest of the batch is issued and paid.
     return order_sn if isinstance(order_sn, str) and is_unicode(order_sn) else None

@@ -1,7 +1,7 @@
 """Reading the bodies of requests: how large, how slow, and how many at once.
 
-The bodies in memory have one budget of bytes, for all requests of a process together. A sender that
-holds many of them back one byte short of their end uses up its own share, and not the memory.
+All requests of a process share one budget of bytes for the bodies in memory. A sender that stalls
+many bodies one byte before their end uses up its own share, not the memory.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _BUDGET_BYTES = 16 * 2**20
-# So much of every body needs no share, so that an ordinary call, form or request for a token is
-# read whatever others send. The number of connections bounds it.
+# This much of every body is not counted, so that an ordinary call, form or token request is read
+# whatever others send. The number of connections bounds the total.
 _ALWAYS_BYTES = 1024
-# A larger body that is no call is a push, which needs one of a few slots before it is read
-# (intake/push.py).
+# Outside of calls, only pushes have larger bodies, and they need one of a few slots before they are
+# read (intake/push.py).
 _COUNTED_MAX_BYTES = 65_536
 
 
 class OverBudgetError(Exception):
-    """The sender of a body holds its share of the budget already."""
+    """The sender of a body has used up its share of the budget."""
 
 
 class ByteBudget:
     """The bytes that all bodies in memory may have, shared by their senders.
 
-    A sender may hold as much as is still free. So one alone gets half of the budget, and of n that
-    want all they can get, each holds 1/(n + 1), and as much is free for the next.
+    A sender may hold as much as is still free. So a single one gets half of the budget, and n
+    greedy ones get 1/(n + 1) each, which leaves as much for the next.
     """
 
     def __init__(self, total: int = _BUDGET_BYTES) -> None:
@@ -60,7 +60,7 @@ class ByteBudget:
 
 
 class BodyShare:
-    """What one body takes from the budget; given back at the end of its block."""
+    """What one body takes from the budget; given back at the end of the `with` block."""
 
     def __init__(self, budget: ByteBudget, sender: str) -> None:
         self._budget = budget
@@ -83,8 +83,8 @@ class BodyShare:
 
 
 def receive_within(receive: Receive, share: BodyShare) -> Receive:
-    """For applications that read their bodies themselves: the sender seems to hang up when its
-    share is used up."""
+    """For applications that read bodies themselves: when the share is used up, they see a
+    disconnect."""
     size = 0
 
     async def received() -> Message:
@@ -107,7 +107,7 @@ _READ_OVER_MAX_BYTES = 65_536
 _READ_OVER_MAX_S = 1.0
 
 
-# How often waits are looked at.
+# How often deadlines are checked.
 _LOOK_S = 0.1
 
 
@@ -118,8 +118,8 @@ class Waiter(Protocol):
 
 
 class Deadlines:
-    """Ends waits that take too long. One timer looks at all of them: a timer for each would cost
-    more than all else that is done to read a short body."""
+    """Cancels waits that take too long. One timer checks them all: a timer for each would cost more
+    than everything else that reading a short body takes."""
 
     def __init__(self) -> None:
         self._ends_s: dict[Waiter, float] = {}
@@ -132,7 +132,7 @@ class Deadlines:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     def end(self, waiter: Waiter) -> bool:
-        """Ends a wait; whether it took too long, and was therefore cancelled from here."""
+        """Ends a wait; returns whether it took too long and was cancelled here."""
         self._ends_s.pop(waiter, None)
         if waiter not in self._ended:
             return False
@@ -153,7 +153,7 @@ class Deadlines:
 class Body:
     """The body of a call; it may arrive later than the headers, or never.
 
-    The next request can follow once it `is_over`.
+    The next request on the connection can follow once it `is_over`.
     """
 
     def __init__(
@@ -167,8 +167,8 @@ class Body:
         announced = headers.get(b"content-length", b"0")
         is_announced = b"transfer-encoding" not in headers
         self.is_over = announced == b"0" and is_announced
-        # How much is still to come, where that is known: the server tells of the end of a body
-        # separately, by a message of its own.
+        # How much is still to come, if known: counting saves waiting for the separate message with
+        # which the server marks the end of a body.
         self._length = _length_of(announced)
         self._missing = self._length if is_announced else -1
         self._has_timed_out = False
@@ -182,7 +182,7 @@ class Body:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
 
     def begin(self, then: "OnFirstPiece") -> "FirstPiece | None":
-        """Begins to receive it without a task, if the server offers that; `then` is done with its
+        """Starts to receive the body without a task, if the server supports that; `then` gets the
         first piece."""
         coming = self._receive()
         if not hasattr(coming, "add_done_callback"):
@@ -191,8 +191,8 @@ class Body:
         return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s, then)
 
     async def read(self, limit: int, sender: str, begun: "FirstPiece | None" = None) -> bytes:
-        """The whole body, of at most so many bytes, of a sender; or the rest of one that has begun
-        to come."""
+        """The whole body, of at most `limit` bytes; continues after the first piece if that has
+        arrived (`begun`)."""
         task = asyncio.current_task()
         assert task is not None
         end_s = monotonic() + self._timeout_s if begun is None else begun.end_s
@@ -237,7 +237,7 @@ class Body:
         return self.take(await self._receive())
 
     def take(self, message: Message) -> bytes:
-        """The next piece, and notes whether it is the last one."""
+        """Returns the next piece, and notes whether it is the last."""
         if message["type"] == "http.disconnect":
             raise Refusal(Reason.BODY_UNREADABLE, part=_BODY, problem=_CUT_OFF)
         piece: bytes = message.get("body", b"")
@@ -252,7 +252,7 @@ def _length_of(announced: bytes) -> int:
 
 
 def _after(coming: Awaitable[Message], receive: Receive) -> Receive:
-    """Receives what was asked for already, then all that follows."""
+    """Receives the message that was already requested, then all that follow."""
     first: Awaitable[Message] | None = coming
 
     def received() -> Awaitable[Message]:
@@ -264,8 +264,8 @@ def _after(coming: Awaitable[Message], receive: Receive) -> Receive:
 
 
 class FirstPiece:
-    """The first piece of a body on its way: mostly it is the whole one. Its callback, of which it
-    has one, runs on the loop."""
+    """The first piece of a body under way, usually the whole body. It takes a single callback,
+    which runs on the loop."""
 
     def __init__(
         self, body: Body, coming: Any, deadlines: Deadlines, end_s: float, then: "OnFirstPiece"
@@ -275,7 +275,7 @@ class FirstPiece:
         self._deadlines = deadlines
         self.end_s = end_s
         self.piece = b""
-        # Whether it is a whole body, and a short one, which needs no share of the budget.
+        # Whether it is a whole body, short enough to need no share of the budget.
         self.is_all = False
         self._then = then
 
@@ -284,14 +284,14 @@ class FirstPiece:
         self._coming.add_done_callback(callback)
 
     def cancel(self) -> None:
-        """It takes too long."""
+        """Called when the deadline has passed."""
         self._coming.cancel()
 
     def resume(self) -> Awaitable[object] | None:
-        """Goes on with the stage that waited for it."""
+        """Continues the stage that waited."""
         is_late = self._deadlines.end(self)
-        # The server's future keeps its callback, which leads back to here, and the garbage
-        # collector cannot see through it: the call and its answer would stay for ever.
+        # The server's future keeps its callback, which refers back to this object: a cycle that the
+        # garbage collector cannot see, so the call and its answer would leak.
         coming, self._coming = self._coming, None
         try:
             self.piece = self._body.take(coming.result())
@@ -308,7 +308,7 @@ class FirstPiece:
         try:
             yield from waiter
         except asyncio.CancelledError:
-            # It is not resumed.
+            # `resume` is not called in this case.
             self._deadlines.end(self)
             raise
 
@@ -321,5 +321,5 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
 # What a stage does with the first piece.
 OnFirstPiece = Callable[[FirstPiece], Awaitable[None] | None]
 
-# The body of a request without one, for all of them. It is over: nothing is received.
+# Shared by all requests without a body. It is over, so nothing is ever received.
 NO_BODY = Body({}, asyncio.Queue[Message]().get, 0, ByteBudget(), Deadlines())

@@ -18,7 +18,7 @@ from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 from tollway.telemetry.requests import NO_IDS, ClientIds
 
-# What makes a repetition of a request free; read by Replay.
+# Makes repeating a request free; read by Replay.
 KEY_HEADER = b"idempotency-key"
 
 
@@ -49,7 +49,7 @@ class Side(msgspec.Struct, frozen=True):
 class Call:
     """What came in, and what each stage found out."""
 
-    # A slot is read in less than half the time that a default of the class takes.
+    # Reading a slot takes less than half as long as reading a class default.
     __slots__ = (
         "account_id",
         "act",
@@ -118,11 +118,11 @@ class Call:
         self.began_s = perf_counter()
         # The address and port that the connection comes from: the client's, or those of a proxy.
         self.client = client
-        # Their values until a stage sets them, also if a refusal ends the call before.
+        # Defaults, for a call that ends before the stage that sets them.
         self.language = "en"
         self.client_ids: ClientIds = NO_IDS
         self.operation_name = "none"
-        # Whether what is kept of accounts was seen to be up to date after it came.
+        # Whether the account caches were seen to be fresh after the call arrived.
         self.is_fresh = False
         self.account_id: str | None = None
         self.admission: Admission | None = None
@@ -134,12 +134,12 @@ class Call:
         self.grant: GrantKey | None = None
         self.idempotency_key: IdempotencyKey | None = None
         self.replay_of: str | None = None
-        # A payload that a test call asked for; the others are simulated refusals and dry runs.
+        # What a test call asked for: a payload, a simulated refusal or a dry run.
         self.sandbox_outcome: SandboxOutcome | None = None
         self.is_simulated = False
         self.is_dry_run = False
         self.charged = 0
-        # How many records of its owner the payload has, if the handler says so.
+        # How many records of the grant's owner the payload has, if the handler says so.
         self.records: int | None = None
         # A file that is sent instead of the envelope.
         self.stream: Stream | None = None
@@ -158,11 +158,10 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stage(Protocol):
-    """One stage. Lets the call pass, or ends it by a Refusal or another error.
+    """One stage. Lets the call pass, or ends it with a Refusal or another error.
 
-    A stage that must wait returns an awaitable; one that need not returns None, which saves a
-    coroutine. An error is raised. The errors of floods are returned, which takes a tenth of the
-    time.
+    A stage that must wait returns an awaitable; otherwise it returns None, which saves a coroutine.
+    Errors are raised; those that come in floods are returned, which takes a tenth of the time.
     """
 
     def __call__(self, call: Call) -> Awaitable[object] | Exception | None: ...

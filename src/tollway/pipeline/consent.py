@@ -1,4 +1,4 @@
-"""Stage: is the shop or user known whose data is asked for, and has it authorized this account."""
+"""Stage: is the shop or user whose data is requested known, and has it authorized this account."""
 
 from collections.abc import Awaitable
 
@@ -12,8 +12,8 @@ from tollway.pipeline.call import Call
 
 
 class Consent:
-    """Lets a call pass whose account was given consent. Calls of operations that need none do not
-    come here."""
+    """Lets a call pass if its account has consent. Only operations that need consent have this
+    stage."""
 
     def __init__(self, links: ConsentLinks) -> None:
         self._links = links

@@ -17,7 +17,7 @@ from tollway.contract.time_fields import Day, Moment, Seconds
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Call
 
-# Looked up once: a member of an enum takes four times as long to find as a global.
+# Looked up once: an enum member takes four times as long to look up as a global.
 _QUERY = Encoding.QUERY
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
@@ -29,8 +29,8 @@ _LISTED_MAX, _NAME_MAX, _MORE = 10, 32, "..."
 class Decode:
     """Reads the operation's parameters from the query or the body, by its encoding.
 
-    The requests of the last query strings and short bodies are cached, since clients repeat the
-    same ones, and a request never changes. Bodies with personal data are not kept in memory.
+    Decoded query strings and short bodies are cached, since clients repeat the same ones, and a
+    decoded request is never changed. Bodies with personal data are not cached.
     """
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
@@ -44,7 +44,7 @@ class Decode:
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.operation.encoding is not _QUERY:
             return self._read_body(call)
-        # A long one is no usual query, and thousands of them would fill the memory.
+        # Long queries are unusual, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX
         decode = self._from_query if is_cached else self._decode_query
         try:
@@ -94,9 +94,9 @@ class Decode:
             self._check_query(call)
 
     def _check_query(self, call: Call) -> None:
-        """Nothing is read from the query of a request with a body. Names that mean nothing there
-        are listed with those of the body; a parameter is refused if it would change the answer, and
-        a slip of the pen as in the body."""
+        """Nothing is read from the query of a request with a body. Unknown names there are listed
+        with those of the body. A parameter that would change the answer is refused, and a
+        misspelled one as in the body."""
         try:
             sent = read_query(call.query)
         except Refusal:
@@ -134,7 +134,7 @@ class Decode:
         return request, _listed(ignored) if ignored else ""
 
 
-# Many clients put parameters where another method has them: "missing" alone says too little.
+# Many clients send parameters where another method has them: then "missing" alone says too little.
 _IN_BODY = Phrase(
     ", in the body and not in the query string", "（放在请求体中，而不是查询字符串中）"
 )
@@ -153,13 +153,13 @@ def _elsewhere(refusal: Refusal, place: Phrase) -> Refusal:
 
 
 def _may_be_kept(operation: Operation) -> bool:
-    """Whether no parameter is personal: a phone number, or one that has others in it."""
+    """Whether no parameter may be personal, such as a phone number or one that contains others."""
     fields = declared_fields(operation.request_type)
     return all(type(each.field.kind) in _KEPT_KINDS for each in fields)
 
 
 def _listed(names: list[str]) -> str:
-    """Names that a caller chose, as a header can carry them."""
+    """Names that a caller chose, escaped for a header."""
     listed = [quote(name[:_NAME_MAX], safe="", errors="replace") for name in names[:_LISTED_MAX]]
     return ", ".join(listed if len(names) <= _LISTED_MAX else [*listed, _MORE])
 

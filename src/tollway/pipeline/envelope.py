@@ -1,4 +1,4 @@
-"""The end of every call: whatever happened becomes one envelope, one log line, one count."""
+"""The end of every call: whatever happened becomes one envelope, one log line and one count."""
 
 import logging
 from collections.abc import Callable
@@ -20,11 +20,11 @@ _SUCCESS_MSG = {language: encode_data(SUCCESS.message.said(language)) for langua
 REASON_HEADER = b"x-tollway-reason"
 _REASON_HEADERS = {each.name: (REASON_HEADER, each.name.encode("ascii")) for each in Reason}
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
-# A proxy that keeps answers must not give one caller's to another.
+# A caching proxy must not give one caller's answer to another.
 _NO_STORE = (b"cache-control", b"no-store")
 _RETRY_AFTER = (b"retry-after", b"1")
 _CHALLENGE = (b"www-authenticate", b"Bearer")
-# Reasons of floods. Their messages name small numbers, and are kept.
+# Reasons that come in floods. Their messages contain only small numbers, so they are cached.
 _FREQUENT = {
     each.name
     for each in (
@@ -39,7 +39,7 @@ logger = logging.getLogger("tollway.call")
 
 
 class Enveloper:
-    """Makes the answer of a call that passed, or of one that was refused or failed.
+    """Makes the answer to a call that succeeded, was refused or failed.
 
     `record_refused` gets each call of an account that was not charged, its code and its reason.
     """
@@ -75,14 +75,14 @@ class Enveloper:
         try:
             msg = _message(refusal, call.language)
         except KeyError as missing:
-            # An installed operation left out what the sentence names.
+            # An installed operation left out a value that the message needs.
             refusal = _refusal(call, missing)
             msg = _message(refusal, call.language)
-        # The attributes behind `value` and `name`, which are looked up in Python.
+        # The attributes behind `value` and `name`, which are slow Python properties.
         cause, name = refusal.reason._value_, refusal.reason._name_
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
         answer = self._answer(call, cause, name, msg, data)
-        # HTTP demands these with their statuses, and some clients fail without them.
+        # HTTP requires these headers with their statuses, and some clients fail without them.
         if answer.status == 401:
             answer.headers.append(_CHALLENGE)
         elif answer.status == 405:
@@ -95,7 +95,7 @@ class Enveloper:
         body = encode_envelope(
             code, msg, int(elapsed_s * 1000 + 0.5), int(call.at_s + elapsed_s), data
         )
-        # A fault that a test call asked for is none of the gateway, for logs and metrics.
+        # In logs and metrics, a fault that a test call asked for is no fault of the gateway.
         is_simulated = call.is_simulated
         client_ids = call.client_ids
         record = (
@@ -125,7 +125,7 @@ class Enveloper:
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
         if code:
-            # A program cannot tell the reasons of one code apart by the message.
+            # Programs need it: a code has several reasons, and the message is for people.
             headers.append(_REASON_HEADERS[reason])
         if status == 429:
             headers.append(_RETRY_AFTER)
@@ -163,6 +163,6 @@ def _refusal(call: Call, error: Exception) -> Refusal:
 
 @lru_cache(maxsize=4096)
 def _rate_headers(operation: str, limit: int) -> tuple[tuple[bytes, bytes], bytes]:
-    """The RateLimit-Policy header, and the RateLimit header's value but for what remains."""
+    """The RateLimit-Policy header, and a template of the RateLimit header's value."""
     policy = (b"ratelimit-policy", f'"{operation}";q={limit};w=1'.encode())
     return policy, f'"{operation}";r=%d;t=1'.encode()

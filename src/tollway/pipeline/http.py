@@ -57,12 +57,12 @@ class Edge:
         self._budget = budget
         self._deadlines = Deadlines()
         self._common_headers = common_headers(settings)
-        # The clients whose calls are being worked on: one call at a time on a connection.
+        # The clients whose calls are in progress: a connection has one call at a time.
         self.in_hand: set[Client] = set()
         metrics.calls_under_way.set_function(lambda: len(self.in_hand))
 
     def begin(self, requests: Sequence[Request]) -> list[Progress]:
-        """Works on calls as far as they need not wait for anything."""
+        """Runs calls up to where each must wait for something."""
         calls: list[Call] = []
         refused: dict[int, Progress] = {}
         at_s = time()
@@ -79,7 +79,7 @@ class Edge:
         return found
 
     def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
-        """The same for calls whose waiting is over."""
+        """Continues calls whose wait is over."""
         calls: list[Call] = []
         for each in waiting:
             calls.append(each.call)
@@ -89,10 +89,10 @@ class Edge:
     def _open(
         self, scope: Scope, receive: Receive, request_id: str, at_s: float
     ) -> Call | Answer | Coroutine[Any, Any, Answer]:
-        """A request as a call, unless it is refused."""
+        """Turns a request into a call, or refuses it."""
         try:
             headers = dict(scope["headers"])
-            # Most are proper at the first look. What is refused below must not be.
+            # A quick check that most requests pass. It must catch all that is refused below.
             if (
                 len(headers) < len(scope["headers"])
                 or not headers.get(b"host")
@@ -111,7 +111,7 @@ class Edge:
             return failing(error)
 
     def _taken(self, calls: Sequence[Call], found: list[Progress]) -> list[Progress]:
-        """Takes the calls in hand that are not answered yet, or whose body is not over."""
+        """Adds the calls that are not answered yet, or whose body is not over, to `in_hand`."""
         for position, call in enumerate(calls):
             progress = found[position]
             if type(progress) is Answer and call.body.is_over:
@@ -134,7 +134,7 @@ class Edge:
             answer.headers.extend(self._common_headers)
             return answer
         finally:
-            # From here on the client sets the pace: it is no longer waiting for the gateway.
+            # From here on the gateway waits for the client, not the client for the gateway.
             self.in_hand.discard(call.client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,7 +146,7 @@ class Edge:
         await self.send(answer, receive, send)
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
-        """Answers a request that is not even a call; its body is not read."""
+        """Answers an invalid request, which never becomes a call; its body is not read."""
         at_s = time()
         call = _call(scope, headers, NO_BODY, new_request_id(at_s), at_s)
         answer = self._pipeline.refuse(call, refusal)
@@ -168,8 +168,8 @@ class Edge:
         await send(body)
 
     async def _stream(self, receive: Receive, send: Send, answer: Answer, stream: Stream) -> None:
-        """Sends a file until its end, or until the client has left: to send to one that has left is
-        no error for the server."""
+        """Sends a file until its end, or until the client disconnects: the server reports no error
+        for sending to a client that is gone."""
         sending = asyncio.create_task(self._send(send, answer))
         leaving = asyncio.create_task(_disconnected(receive))
         try:
@@ -188,7 +188,7 @@ def _call(scope: Scope, headers: Headers, body: Body, request_id: str, at_s: flo
     call = Call(
         request_id,
         scope["method"],
-        # The path as it was sent: a second spelling with %2F or %2e must not mean the same.
+        # The path as sent: other spellings, with %2F or %2e, must not match.
         scope["raw_path"].decode("latin-1"),
         scope["query_string"],
         headers,
@@ -216,8 +216,8 @@ def messages(answer: Answer) -> tuple[Message, Message]:
 
 
 def headers_by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """The headers by name. Two different values of one are joined with a line end, which no single
-    value has: where one value is expected, two are none."""
+    """The headers by name. Different values of one header are joined with a newline, which no
+    single value can contain: so where one value is expected, two never match."""
     headers = dict(pairs)
     if len(headers) < len(pairs):
         headers = {}
@@ -232,13 +232,13 @@ _NOT_ONE_HOST = Phrase("it does not have exactly one Host header", "Host 请求�
 
 
 def improper_request(scope: Scope, headers: Headers) -> Refusal | None:
-    """Why a request is refused that HTTP does not allow, though the server takes it.
+    """The refusal of a request that HTTP does not allow, though the server accepts it.
 
-    The answer has its own HTTP status always: a CONNECT that is answered with 200 is a tunnel.
+    The answer always has its own HTTP status: a CONNECT that is answered with 200 is a tunnel.
     """
     if scope["method"] == "CONNECT":
         return Refusal(Reason.PATH_UNKNOWN)
-    # The server adds an empty one if there is none; calls of the gateway's own have none.
+    # The server adds an empty Host if there is none; the gateway's calls to itself have none.
     has_host = headers.get(b"host") or scope["http_version"] != "1.1"
     if has_host and (
         len(headers) == len(scope["headers"])
@@ -249,7 +249,7 @@ def improper_request(scope: Scope, headers: Headers) -> Refusal | None:
 
 
 def common_headers(settings: Settings) -> list[tuple[bytes, bytes]]:
-    """The headers of every answer. Browsers that have seen the gateway behind TLS shall not ask
-    for it without."""
+    """The headers of every answer. Once a browser has seen the gateway behind TLS, it should never
+    connect without TLS."""
     is_secure = settings.public_address.startswith("https:")
     return [(b"strict-transport-security", b"max-age=31536000")] if is_secure else []

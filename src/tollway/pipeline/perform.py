@@ -10,8 +10,8 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.subject import Counted, Priced, Result, Stream
 from tollway.pipeline.call import Call
 
-# How many files an account is sent at once by one process: each takes reads of the database for as
-# long as its reader likes.
+# How many files one process sends an account at once: each reads from the database for as long as
+# its receiver likes.
 _FILES_MAX = 2
 
 
@@ -30,7 +30,7 @@ class Perform:
         if isinstance(found, bytes):
             call.data = found
             return None
-        # The kinds of results are tuples, which take less time to tell from an awaitable.
+        # Results are mostly tuples, and checking for those is faster than for an awaitable.
         if not isinstance(found, tuple) and isinstance(found, Awaitable):
             return self._wait(call, found)
         self._take(call, found)
@@ -52,7 +52,7 @@ class Perform:
         elif callable(result):
             call.act = result
         else:
-            # Or a mistake in an installed operation would be charged before it is noticed.
+            # Otherwise a bug in an installed operation would be charged before it is noticed.
             raise TypeError(f"the handler of {call.operation.name} returned {type(result)}")
 
     def _begun(self, stream: Stream, account_id: str) -> Stream:

@@ -14,9 +14,9 @@ from tollway.pipeline.call import KEY_HEADER, Call
 
 
 class Permit:
-    """A call that cannot be paid is refused here, before work is done; Settle checks again.
+    """Refuses a call that cannot be paid before any work is done; Settle checks again.
 
-    One with an Idempotency-Key may have been paid before: Replay finds out, and checks then.
+    A call with an Idempotency-Key may already be paid: Replay finds out, and then checks this.
     """
 
     def __init__(self, directory: Directory, zone: ZoneInfo) -> None:
@@ -92,7 +92,7 @@ def day_cap(call: Call, zone: ZoneInfo) -> DayCap | None:
 
 
 def not_for(limits: TokenLimits) -> Refusal:
-    """Refuses what is not among the operations that a token is limited to."""
+    """The refusal of an operation that a token is not limited to."""
     return Refusal(Reason.TOKEN_NOT_FOR_THIS, operations=", ".join(limits.operations or ()))
 
 

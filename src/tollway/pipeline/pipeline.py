@@ -56,9 +56,9 @@ from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
-# How a call ends that counts against the limit, though it is not charged.
+# A call that ends with one of these counts against the limit, though it is not charged.
 _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
-# What is waited for without a task.
+# What a call can wait for without a task.
 _PENDING = (PendingCharge, FirstPiece)
 
 
@@ -153,7 +153,7 @@ class Pipeline:
         self._by_path |= {
             each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
         }
-        # Neither the account API nor asking for a receipt costs anything.
+        # The account API and receipts are free.
         self._free = free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
         self._to_account = _account_steps(parts, self.authenticate, throttle, free)
         self._to_receipt = Steps(
@@ -164,11 +164,12 @@ class Pipeline:
         """Passes calls through their stages, each up to the first that must wait.
 
         Calls of one kind pass each stage together: the code of a stage that has just run for
-        another call is still at hand in the processor.
+        another call is still in the processor's cache.
         """
         found: dict[Call, Progress] = {}
         together: defaultdict[Step, list[Call]] = defaultdict(list)
-        # One look for all of them, who have come before it; no stage before authenticate waits.
+        # One check is enough: all the calls arrived before it, and no stage waits before
+        # authentication.
         is_fresh = self._versions.is_fresh()
         for call in calls:
             call.is_fresh = is_fresh
@@ -183,7 +184,7 @@ class Pipeline:
         return list(map(found.__getitem__, calls))
 
     def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]:
-        """The same for the rest of calls that waited for no more than a short body, or a charge."""
+        """Continues calls whose short body or charge has arrived."""
         calls: list[Call] = []
         found: dict[Call, Progress] = {}
         together: defaultdict[Step, list[Call]] = defaultdict(list)
@@ -241,7 +242,7 @@ class Pipeline:
         return found[call]
 
     async def _wait(self, call: Call, after: Step, waiting: Awaitable[object]) -> Answer:
-        """The rest of a call: from a stage that waits on."""
+        """Awaits a stage, and runs the rest of the call."""
         try:
             await waiting
         except Exception as error:
@@ -253,7 +254,7 @@ class Pipeline:
         call.reached = reached
         progress = self._pass_alone(call, first)
         if call.account_id is None and isinstance(progress, Answer):
-            # As quickly as without timing: any client can have it done.
+            # Any client can cause this, so it must be as cheap as without timing.
             self._timings.give_back(call.at_s)
             return progress
         return self._add_times(call, reached, progress)
@@ -286,17 +287,17 @@ class Pipeline:
     def _fail(
         self, call: Call, step: Step, error: Exception
     ) -> Answer | Coroutine[Any, Any, Answer]:
-        """The answer of a call that ended before its last stage."""
+        """The answer to a call that ended before its last stage."""
         try:
             if isinstance(error, AlreadyAnswered):
                 return self._answer_again(call, error.kept)
-            # Most refused calls were not admitted.
+            # Checked first: most refused calls were not admitted.
             is_counted = call.admission is not None and isinstance(error, _COUNTED)
             if is_counted and self._settle.counts(call) and step.enveloper is not self._free:
                 return self._count_and_fail(call, step, error)
             return _answer_of(call, step, error)
         except Exception as fault:
-            # A mistake of ours ends its own call alone.
+            # A bug of ours must end only its own call.
             return failing(fault)
 
     async def _count_and_fail(self, call: Call, step: Step, error: Exception) -> Answer:
@@ -317,9 +318,9 @@ class Pipeline:
         try:
             self._replay.check_same(call, kept)
             kept = await self._replay.find_again(call, kept)
-            # If counting fails, so does the call. The stored answer may be on the primary alone, if
-            # its commit's wait for the standby timed out. The commit that counts this call is later
-            # in the log, so it also waits for all that was before.
+            # If counting fails, so does the call: the stored answer may be on the primary alone, if
+            # its commit timed out waiting for the standby. The commit that counts this call is
+            # later in the log, so it waits for everything before it too.
             answer = self._replay.opened(call, kept)
             waiting = self._settle.replay(call, kept.request_id, answer)
             if waiting is not None:
@@ -332,8 +333,8 @@ class Pipeline:
         return enveloper.success(call)
 
     async def _count_failed(self, call: Call) -> OverLimitError | None:
-        """Counts a call that ends in a refusal against the limit of all nodes; returns the error if
-        it is over the limit."""
+        """Counts a refused call against the limit that all nodes share; returns the error if it is
+        over the limit."""
         try:
             waiting = self._settle.count(call)
             if waiting is not None:
@@ -355,4 +356,4 @@ def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
 
 
 def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
-    """What is free by itself has no receipt."""
+    """Requests that are always free have no receipt."""

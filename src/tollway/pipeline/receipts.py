@@ -16,7 +16,7 @@ from tollway.store.database import Database
 
 
 class RouteReceipt:
-    """Stage: is it a GET of the path of a receipt."""
+    """Stage: is the request a GET."""
 
     def __call__(self, call: Call) -> None:
         if call.method != "GET":
@@ -47,7 +47,7 @@ _CHARGED_AS = {operation.name: operation.charged_as for operation in WITH_COMPAN
 
 
 def sees_receipt(caller: Caller, operation: str) -> bool:
-    """A token that is limited to operations sees the receipts of these."""
+    """Whether a token may see a receipt: one that is limited sees those of its operations."""
     return caller.limits is None or caller.limits.allows(_CHARGED_AS.get(operation, operation))
 
 
@@ -70,8 +70,8 @@ class RefusedCallRecorder:
 
 
 def _is_look_of_page(call: Call) -> bool:
-    """Whether a page of ours asked what a call costs, or shows an answer again that was paid for:
-    the account has not made a call by that. A look that an owner sees is recorded."""
+    """Whether one of our pages asked for a price, or shows a paid answer again: that is no call of
+    the account. A read that an owner can see is recorded all the same."""
     if call.is_dry_run:
         return call.headers[DRY_RUN_HEADER].startswith(_OF_PAGES)
     owner_sees_it = call.grant is not None and not call.caller.is_test
@@ -96,7 +96,7 @@ def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:
 
 
 def _owner_of(call: Call) -> tuple[str | None, str | None]:
-    """The shop or user that a call named; it may have been refused before it was read."""
+    """The shop or user that a call named; none if it was refused before that was decoded."""
     need = call.operation.consent if hasattr(call, "operation") else None
     request = getattr(call, "request", None)
     owner_id = None if need is None else getattr(request, need.field, None)

@@ -28,7 +28,7 @@ class Replay:
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         key = read_key(call)
-        # A file costs nothing and is sent again each time: it is no answer that could be kept.
+        # Files are free and sent again each time: they are not stored.
         if key is None or call.operation.is_file:
             return None
         return self._look_up(call, key)
@@ -50,8 +50,8 @@ class Replay:
         call.idempotency_key = idempotency_key
 
     async def find_again(self, call: Call, kept: KeptAnswer) -> KeptAnswer:
-        """A stored answer. One that the charge has found is looked up again: the charge does not
-        ask whether its call may have read what was erased since."""
+        """A stored answer. One that charging found is looked up again, because charging does not
+        check whether it contains what was erased since."""
         key = call.idempotency_key
         return kept if key is None else await self._find(call, key.key) or kept
 
@@ -62,7 +62,7 @@ class Replay:
         return await find_kept(database, account_id, key, int(call.at_s * 1000), shop_id)
 
     def check_same(self, call: Call, kept: KeptAnswer) -> None:
-        """Refuses a call that asks for something else than the stored answer was given to."""
+        """Refuses a call that is not the same request as the one that was answered."""
         if not _is_same(_asked(call), call.side.answers.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
 
@@ -107,12 +107,12 @@ def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:
 
 
 def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
-    """Whether a fingerprint is of what is asked for, also if it was made with another key."""
+    """Whether a fingerprint is of this request, even if it was made with another key."""
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 
 
 def erased_answer(sealer: Sealer, account_id: str, key: str) -> bytes:
-    """What is kept in place of an answer that was erased: its key stays used."""
+    """What replaces an erased answer, so that its key stays used."""
     return sealer.seal(b"", answer_context(account_id, key))
 
 

@@ -11,7 +11,7 @@ class Route:
     """Finds the operation of a method and an exact path; no other spelling of the path matches."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        # With the name under which each is charged.
+        # Each with the name that it is charged under.
         self._by_path = {each.path: (each, each.charged_as) for each in operations}
 
     def __call__(self, call: Call) -> None:

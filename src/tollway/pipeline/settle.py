@@ -17,14 +17,13 @@ from tollway.store.database import StoreError
 
 
 class Settle:
-    """Charges the call, and does what the operation left to be done with the charge.
+    """Charges the call, together with the operation's act, if it has one.
 
     A free call has no ledger entry. What was done under an owner's grant is recorded for the owner,
-    also when it is free, but not what is done in the sandbox. A balance that no longer covers the
-    call ends it with a ShortageError, a token's cap that is reached with a DayCapError, a key that
-    was used before with AlreadyAnswered. Where nodes share a database, a call beyond the limit of
-    all nodes ends with an OverLimitError; there a free call is settled too, to be counted, and so
-    is one that failed or is a repetition.
+    even if it was free, but not in the sandbox. A call ends with a ShortageError if the balance no
+    longer covers it, with a DayCapError if the token's cap is reached, with AlreadyAnswered if its
+    key was used before. Where nodes share a limit, a call beyond it ends with an OverLimitError;
+    there even free, failed and repeated calls are settled, to be counted.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
@@ -43,12 +42,12 @@ class Settle:
         return batcher.settle(_charge(call, batcher, cap))
 
     def counts(self, call: Call) -> bool:
-        """Whether a call that was not charged must be counted: it was admitted here, and nodes
+        """Whether a call that was not charged must be counted: it was admitted here, and the nodes
         share a limit."""
         return call.admission is not None and not call.is_settled and call.side.batcher.counts_calls
 
     def count(self, call: Call) -> Awaitable[object] | None:
-        """Counts a call that was not charged, if it must be."""
+        """Counts a call that was not charged, if it must be counted."""
         if not self.counts(call):
             return None
         batcher = call.side.batcher
@@ -84,14 +83,14 @@ class Settle:
         return None
 
     async def _act_on(self, call: Call, charge: Charge, result: ActResult) -> None:
-        """What comes after the first commit: a carrier is asked, or another call waited for."""
+        """Continues after the first commit: asks a carrier, or waits for another call."""
         batcher = call.side.batcher
         while result.then is not None:
             act = await result.then()
             was_held = result.is_held
-            # A committed hold has the grant from here on.
+            # A committed hold carries the grant from here on.
             grant = None if was_held else charge.grant
-            # It has the key too; a call that only waited for another has to look for it again.
+            # It carries the key too; a call that only waited for another must look it up again.
             idempotency_key = charge.idempotency_key
             if idempotency_key is not None:
                 idempotency_key = replace(idempotency_key, late=was_held)
@@ -104,7 +103,7 @@ class Settle:
 
     @staticmethod
     async def _go_on(batcher: ChargeBatcher, charge: Charge, *, is_held: bool) -> ActResult:
-        """Posts the next act of a call; one whose credits are held may still be charged later."""
+        """Posts the next act of a call. If that fails, a call with a hold may still be charged."""
         try:
             result = await batcher.settle(charge)
         except StoreError:
@@ -124,7 +123,7 @@ def _answer(call: Call, result: ActResult) -> None:
 def _charge(
     call: Call, batcher: ChargeBatcher, cap: DayCap | None = None, *, is_counted_only: bool = False
 ) -> Charge:
-    """What a call is charged; a call that only counts against the limit takes and stores nothing,
+    """What a call is charged. A call that only counts against the limit pays and stores nothing,
     and may have failed before it had an answer."""
     key = None if is_counted_only else call.idempotency_key
     if key is not None and call.act is None:
@@ -142,17 +141,17 @@ def _charge(
         grant,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
-        # Not under their names, which takes longer: what it repeats, and the cap.
+        # replay_of and cap; positional, because keywords are slower.
         None,
         cap,
-        # They are recorded for the owner of a grant.
+        # Counted only for the owner of a grant.
         None if grant is None or call.act is not None else _records(call),
         call.operation.count_records,
     )
 
 
 def _records(call: Call) -> int | None:
-    """How many records of the owner of its grant a call has got."""
+    """How many records of the grant's owner a call returned."""
     return _counted(call, call.data) if call.records is None else call.records
 
 

@@ -1,5 +1,5 @@
-"""The stages of a kind of call, linked to each other: the place of a call among them is one object,
-so calls at the same place are found by it."""
+"""The stages of a kind of call, as a linked list: one object says where a call is, so that calls at
+the same stage can be grouped by it."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -36,13 +36,13 @@ class Steps:
     """Stages in their order, and the envelope at their end."""
 
     def __init__(self, stages: Sequence[Stage], enveloper: Enveloper) -> None:
-        # The first step, and that of a call which has none of these headers: the stages that are
-        # left out for it would do nothing.
+        # The first step; and the first for a call with none of these headers, which skips the
+        # stages that would do nothing.
         self.all = _linked(stages, enveloper)
         usual = [each for each in stages if not isinstance(each, _FOR_HEADERS)]
         self.usual = _linked(usual, enveloper)
         self._stages, self._enveloper = stages, enveloper
-        # The same for a call whose stages are timed, if any of its kind is.
+        # The first step of a timed call, if calls of this kind are timed.
         self.timed: Step | None = None
 
     def with_timing(self) -> "Steps":
@@ -54,14 +54,14 @@ def _linked(stages: Iterable[Stage], enveloper: Enveloper) -> Step:
     """The first step."""
     step = Step(enveloper)
     for stage in reversed(list(stages)):
-        # As a method, which is called in a third of the time.
+        # The bound method, because calling that takes a third of the time.
         method = stage if isinstance(stage, FunctionType) else stage.__call__
         step = Step(enveloper, method, step)
     return step
 
 
 def _timed(stage: Stage) -> Stage:
-    """The stage, which also notes when a call reached it."""
+    """The stage, wrapped to note when a call reaches it."""
     name = type(stage).__name__.lower()
 
     def run(call: Call) -> Awaitable[object] | Exception | None:
@@ -74,9 +74,9 @@ def _timed(stage: Stage) -> Stage:
 
 @final
 class Waiting(msgspec.Struct, frozen=True):
-    """A call that waits for nothing but a short body, or its charge, and the step after that.
+    """A call that waits only for a short body or its charge, and the step after that.
 
-    Most paid calls wait for no more. A callback costs them a fifth of a task that waits.
+    Most paid calls wait for nothing else. A callback costs a fifth of a waiting task.
     """
 
     call: Call
@@ -86,20 +86,20 @@ class Waiting(msgspec.Struct, frozen=True):
 
 # What became of a call so far: its answer, or what it still waits for.
 Progress = Answer | Waiting | Coroutine[Any, Any, Answer]
-# Goes on with calls whose waiting is over; what became of each, in the same order.
+# Continues calls whose wait is over; returns the progress of each, in the same order.
 GoOn = Callable[[Sequence[Waiting]], list[Progress]]
 
 
 async def answer_of(progress: Progress, go_on: GoOn) -> Answer:
-    """The answer of a call, waited for if need be."""
+    """The answer to a call, awaited if necessary."""
     while type(progress) is Waiting:
         with suppress(Exception):
-            # What was wrong is found by what comes then.
+            # `go_on` handles the error.
             await progress.pending
         [progress] = go_on([progress])
     return progress if isinstance(progress, Answer) else await progress
 
 
 async def failing(error: BaseException) -> Answer:
-    """The progress of a call that ends without an answer, and no other with it."""
+    """The progress of a call that ends without an answer, so that it alone fails."""
     raise error

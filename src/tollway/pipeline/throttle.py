@@ -1,10 +1,10 @@
 """Stage: the exact sliding second.
 
-Of one account's calls to one operation, never more than the limit are admitted in any 1,000 ms, and
+In any 1,000 ms, never more of an account's calls to an operation are admitted than the limit, and
 none is refused while fewer were admitted in the last 1,000 ms. A refused call does not count.
 
 Each process counts for itself. Where several gateways share a database, charging counts for all of
-them, and a call that it refuses is taken back here.
+them, and this stage takes back the calls that charging refuses.
 """
 
 from collections import OrderedDict, deque
@@ -16,7 +16,7 @@ from tollway.ledger.directory import Caller, Rate
 from tollway.pipeline.call import Admission, Call
 
 _SECOND_NS = 1_000_000_000
-# Looked up once: a member of an enum takes four times as long to find as a global.
+# Looked up once: an enum member takes four times as long to look up as a global.
 _THROTTLED = Reason.THROTTLED
 
 
@@ -53,7 +53,7 @@ class SlidingSecond:
         return Admission(limit, limit - len(window))
 
     def remaining(self, key: object, limit: int) -> int:
-        """How many could be admitted now; counts nothing."""
+        """How many calls could be admitted now; counts nothing."""
         window = self._windows.get(key)
         if window is None:
             return limit
@@ -61,8 +61,8 @@ class SlidingSecond:
         return max(0, limit - sum(now_ns - at_ns < _SECOND_NS for at_ns in window))
 
     def take_back(self, key: object) -> None:
-        """An admitted call was refused after all. The newest admission is removed, so that none
-        counts for longer than it should."""
+        """Undoes the admission of a call that was refused after all. Removes the newest one, so
+        that none counts for too long."""
         window = self._windows.get(key)
         if window is not None:
             window.pop()
@@ -70,7 +70,7 @@ class SlidingSecond:
                 del self._windows[key]
 
     def _forget_idle(self, now_ns: int) -> None:
-        # Two at most: one more than can have been added, so the idle ones become fewer.
+        # Two at most: one more than was added, so that idle windows become fewer.
         for _ in range(2):
             oldest = next(iter(self._windows))
             if now_ns - self._windows[oldest][-1] < _SECOND_NS:
@@ -90,7 +90,7 @@ class Throttle:
         self._windows = windows
         self._default_limit = default_limit
         self._clock_ns = clock_ns
-        # Whose limit is used up over all nodes, and until when. None stays for a second.
+        # The windows that are full over all nodes, and until when: at most a second.
         self._full_until_ns: dict[object, int] = {}
 
     def __call__(self, call: Call) -> Refusal | None:
@@ -104,12 +104,12 @@ class Throttle:
         return None
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
-        """Refuses a call that was admitted here, because all nodes together admitted enough. Until
-        the limit can have a free slot again, other calls are refused here."""
+        """Refuses a call that was admitted here, because the nodes together admitted enough. Until
+        a slot can be free again, further calls are refused here."""
         limit, key = self._rate(call.caller, call.operation_name)
         call.admission = None
         self._windows.take_back(key)
-        # At the end, so that the expired ones come first.
+        # Moved to the end, so that expired windows come first.
         self._full_until_ns.pop(key, None)
         self._full_until_ns[key] = until_ns
         for oldest in list(self._full_until_ns):

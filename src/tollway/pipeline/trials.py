@@ -1,4 +1,4 @@
-"""Stages for callers who try things out: an outcome chosen by a test call, and a dry run."""
+"""Stages for callers who try things out: simulated outcomes of test calls, and dry runs."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ _ONE_OR_NOTHING = Phrase("1, or leave it out", "1，或不传")
 class Simulate:
     """Gives a test call the outcome that its header asks for.
 
-    A live call with the header is refused: it would be charged where its sender expects a test.
+    Refuses a live call with the header: it would be charged, though its sender expects a test.
     """
 
     def __init__(self, links: ConsentLinks) -> None:
@@ -92,14 +92,14 @@ class DryRunAnswer(msgspec.Struct, frozen=True):
 
 
 class DryRunDone(Exception):  # noqa: N818 - it is an answer, not a fault
-    """Ends a dry run that found nothing against the call."""
+    """Ends a dry run that found no reason to refuse the call."""
 
 
 class DryRun:
     """Ends a call before anything is done, and answers what it would cost.
 
-    The stages before have refused what would be refused now; whether the data exist that it asks
-    for is known only when it is done.
+    The earlier stages have refused what would be refused now. Whether the requested data exists is
+    known only when the call is done.
     """
 
     def __init__(self, directory: Directory, perform: Perform, zone: ZoneInfo) -> None:
@@ -135,7 +135,7 @@ class DryRun:
         raise DryRunDone
 
     async def _left(self, call: Call, unit: str) -> int:
-        """What is left to pay the call with, which the cap of its token may not allow either."""
+        """The balance left; raises an error if it, or the token's cap, does not cover the call."""
         cap = day_cap(call, self._zone)
         if cap is not None:
             await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)

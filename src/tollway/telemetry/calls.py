@@ -1,8 +1,8 @@
 """The log line and the metrics of every call.
 
-A call only leaves a record here. Some records are then processed together, in one tight loop: done
+A call only leaves a record here. Several records are then processed together, in one tight loop:
 one by one between calls, the same work takes three times as long. Not too many, because calls wait
-meanwhile: under load, those of 50 ms took the loop as long as twenty calls.
+meanwhile: under load, the records of 50 ms took the loop as long as twenty calls.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from tollway.telemetry.requests import NO_IDS, CallRecord, ClientIds
 
 _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
-# Where a record has its code, which is 0 if the call succeeded.
+# The position of the code in a record; it is 0 if the call succeeded.
 _CODE = 4
-# The reasons that are found before a token is looked up, or by it, and that of tokens for which
-# there was no time: any client can invent thousands. All others without an account are failures of
-# the gateway, which known callers meet too.
+# The reasons that arise before or during the lookup of a token, including its timeout: any client
+# can cause thousands. All other calls without an account are failures of the gateway, which known
+# callers meet too.
 _OF_STRANGERS = frozenset(
     each.name
     for each in (
@@ -64,7 +64,7 @@ class CallRecorder:
         """Counts and logs all that was recorded."""
         self._count()
         if self._lines:
-            # Together: each write wakes the thread that writes them.
+            # In one write, because each wakes the writing thread.
             lines, self._lines = self._lines, []
             self._log.write("".join(lines))
 
@@ -78,15 +78,15 @@ class CallRecorder:
 
 
 def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
-    """The records as JSON. Every value is of our own making (ids, names from our tables, numbers),
-    or a client's id that is well-formed, so there is nothing to escape."""
+    """The records as JSON. Every value is our own (ids, names from our tables, numbers) or a
+    well-formed id of a client, so nothing needs escaping."""
     lines: list[str] = []
     began_s, beginning = -1.0, ""
     origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
         if account_id is None and reason in _OF_STRANGERS and not log.takes_strange(reason):
             continue
-        # Calls that came together have the same time.
+        # Calls that arrive together have the same time.
         if at_s != began_s:
             at = _millisecond(int(at_s * 1000))
             began_s, beginning = at_s, f'{{"at":"{at}","event":"tollway.call",{origin},'

@@ -1,8 +1,7 @@
-"""What is so at the moment, as Prometheus gauges: left out until it is known.
+"""The state at this moment, as Prometheus gauges; a gauge is left out until its value is known.
 
-The levels of the whole database are set by the first worker of a gateway alone: were they set by
-each, their sum would be wrong. Of several gateways on one database each sets them, so take the
-maximum.
+Only the first worker of a gateway sets the levels of the whole database: if every worker did, their
+sum would be wrong. Each of several gateways on one database sets them, so take the maximum.
 """
 
 import platform
@@ -36,7 +35,7 @@ class DatabaseLevels:
         self.waybills_overdue: int | None = None
         self.numbers_left: Mapping[str, int] = {}
         self.oldest_kept_answer_s: float | None = None
-        # 0 if there was none: an alert then fires. None with a database that has its own tools.
+        # 0 if there was none, so that an alert fires. None on PostgreSQL, which has its own tools.
         self.backup_at_s: int | None = None
         self.audit_at_s: int | None = None
         self.audit_passed: bool | None = None
@@ -85,14 +84,14 @@ class Levels(Collector):
 
     def __init__(self) -> None:
         self.schema = ""
-        # By reason: whether the gateway is not ready for it.
+        # By reason: whether it makes the gateway unready.
         self.unready: Callable[[], Mapping[str, bool]] = dict
         # By the name of the database: primary, and replica if there is one.
         self.connections: dict[str, Callable[[], ConnectionUse]] = {}
         self.replica_used: Callable[[], bool] | None = None
         self.carriers_shut: dict[str, bool] = {}
         self.clock_offset_s: float | None = None
-        # By the name of the step: when it last succeeded; the start if it has failed ever since.
+        # By step: when it last succeeded; the time of the start if it has failed ever since.
         self.upkeep_succeeded_s: dict[str, float] = {}
         # By kind: whether the last run of retention left rows for the next one.
         self.retention_unfinished: dict[str, bool] = {}

@@ -1,10 +1,9 @@
-"""Structured logs: one JSON object a line on standard error.
+"""Structured logs: one JSON object per line on standard error.
 
-A thread writes them, from a queue with a limit: a standard error that is full or that no program
-reads must not stop the gateway. Lines that it does not take are dropped, counted, and reported
-later.
-The lines of calls are made in `calls.py`, because `logging` costs more than the rest of a call's
-telemetry together; everything else goes through `logging`, in the same shape.
+A thread writes them from a bounded queue: if standard error is full or nothing reads it, that must
+not stop the gateway. Lines that do not fit are dropped, counted, and reported later. `calls.py`
+makes the lines of calls, because `logging` costs more than all the rest of a call's telemetry;
+everything else goes through `logging`, in the same format.
 """
 
 import atexit
@@ -24,8 +23,8 @@ import msgspec
 
 _QUEUE_MAX_CHARACTERS = 1_048_576
 _FLUSH_MAX_S = 2.0
-# Of a kind. A stranger needs no token to be refused thousands of times a second: with a line for
-# each, the log would grow by 300 GB a day.
+# Per kind of request. A stranger needs no token to be refused thousands of times a second: with a
+# line for each, the log would grow by 300 GB a day.
 _STRANGE_A_SECOND = 20
 _STRANGE_INTERVAL_S = 1.0
 _encoder = msgspec.json.Encoder()
@@ -37,15 +36,15 @@ class LogWriter:
     def __init__(self, stream: TextIO, node: str = "", worker: int = 0) -> None:
         self._stream = stream
         self._origin: dict[str, object] = {"node": node, "worker": worker}
-        # The same for the lines that are put together from parts.
+        # The same as JSON, for lines that are assembled as text.
         self.origin = _encoder.encode(self._origin).decode()[1:-1]
         self._changed = threading.Condition()
         self._queue: deque[str] = deque()
-        # What is queued or being written, in characters.
+        # How many characters are queued or being written.
         self._size = 0
         self._unreported = 0
         self.dropped = 0
-        # The requests of strangers in the second that began then, by kind.
+        # The requests of strangers by kind, in the second that began at `_strange_since_s`.
         self._strange: Counter[str] = Counter()
         self._strange_since_s = monotonic()
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
@@ -66,15 +65,15 @@ class LogWriter:
         self.write(self._line(event, **fields))
 
     def takes_strange(self, kind: str) -> bool:
-        """Counts a refused request of whom the sender is not known; whether it gets a line."""
+        """Counts a refused request from an unknown sender; returns whether it gets a line."""
         if monotonic() - self._strange_since_s >= _STRANGE_INTERVAL_S:
             self.report_strange()
         self._strange[kind] += 1
         return self._strange[kind] <= _STRANGE_A_SECOND
 
     def report_strange(self, after_s: float = _STRANGE_INTERVAL_S) -> None:
-        """Writes how many of a second got no line, once it is over. For the thread that counts
-        them, and to be called regularly: after a flood no other stranger may come."""
+        """Writes how many requests got no line in the last second, once it is over. Call it from
+        the thread that counts, and regularly: after a flood no other stranger may come."""
         now_s = monotonic()
         if now_s - self._strange_since_s < after_s:
             return
@@ -114,8 +113,8 @@ class LogWriter:
                 self._changed.notify_all()
 
     def _put(self, lines: str, reported: int) -> bool:
-        """Writes lines, and how many were dropped before them. A log that cannot be written, as on
-        a full disk, must not end anything else."""
+        """Writes lines, and how many were dropped before. If the log cannot be written, as on a
+        full disk, nothing else must fail."""
         if reported:
             message = _dropped(reported)
             lines += self._line("tollway.log", level="warning", message=message)
@@ -145,8 +144,8 @@ class _JsonHandler(logging.Handler):
         try:
             self._write(record)
         except Exception as error:
-            # Values that do not fit the message, or a text that cannot be encoded: an error of the
-            # log must not become one of what it tells.
+            # Values that do not fit the message, or a text that cannot be encoded: an error in
+            # logging must not become an error of the code that logs.
             level, message = record.levelname.lower(), f"{record.msg!a}, not logged: {error!a}"
             self._writer.write_entry(record.name, level=level, message=message)
 
@@ -162,12 +161,12 @@ class _JsonHandler(logging.Handler):
 
 
 def node_name(port: int) -> str:
-    """The name of this gateway in logs, and in the list of those that serve."""
+    """The name of this gateway in logs and in the list of serving nodes."""
     return f"{socket.gethostname()}:{port}"
 
 
 class _Unbuffered(io.FileIO):
-    """Keeps nothing of what it could not write: that counts as dropped."""
+    """Does not buffer what it could not write: that counts as dropped."""
 
     def write(self, data: Any) -> int:
         left = memoryview(data)
@@ -180,8 +179,8 @@ class _Unbuffered(io.FileIO):
 
 
 def _own_stderr() -> TextIO:
-    """Standard error, but not `sys.stderr` itself: that has a lock, for which a process that is
-    forked while the thread writes would wait for ever."""
+    """Standard error, but not `sys.stderr` itself: that has a lock, and a process that is forked
+    while the thread holds it would deadlock."""
     stream = _Unbuffered(sys.stderr.fileno(), "w", closefd=False)
     return io.TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8", write_through=True)
 

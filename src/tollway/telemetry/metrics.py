@@ -1,7 +1,7 @@
 """The gateway's Prometheus metrics: one object that every part gets, merged over all workers.
 
-What is counted on every call is kept in plain numbers and turned into Prometheus families on
-request; the client library's own counters take a lock per count, which would slow calls down.
+What every call counts is kept in plain numbers and turned into Prometheus families on request: the
+client library's own counters take a lock per increment, which would slow calls down.
 """
 
 from bisect import bisect_left
@@ -50,7 +50,7 @@ class Metrics(Collector):
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
         self.log_lines_dropped: Callable[[], int] = lambda: 0
-        # From 0, so that the first one is seen as an increase.
+        # Start at 0, so that the first one shows as an increase.
         self._receipts_dropped = {"too_fast": 0, "queue_full": 0}
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._pushes: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -199,7 +199,7 @@ class _Family(msgspec.Struct, frozen=True, array_like=True):
 
 
 def snapshot(metrics: Metrics) -> bytes:
-    """All metrics of this process as they are now, to be handed to another one."""
+    """All metrics of this process as they are now, for another process."""
     return msgspec.msgpack.encode(
         [
             _Family(

@@ -1,8 +1,8 @@
 """The ids of a request, ours and those that the client sent, and the log lines of pushes and
-requests for a token. The lines of calls are made in `calls.py`.
+token requests. `calls.py` makes the lines of calls.
 
-What a client sends is logged only if it is well-formed, so that it needs no escaping and no line
-can be forged with it.
+What a client sends is logged only if it is well-formed, so that it needs no escaping and cannot
+forge a line.
 """
 
 import os
@@ -16,7 +16,7 @@ from tollway.telemetry.logs import LogWriter
 ID_HEADER = b"x-request-id"
 TRACE_HEADER = b"traceparent"
 CLIENT_ID_HEADER = b"x-client-request-id"
-# Where a request's context is in its ASGI scope.
+# The key of a request's context in its ASGI scope.
 CONTEXT = "tollway.request"
 
 _CLIENT_ID = re.compile(rb"[A-Za-z0-9_-]{8,64}")
@@ -27,26 +27,25 @@ _TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]
 def new_request_id(at_s: float) -> str:
     """An id that begins with the time, so that the index over the ids grows at one end.
 
-    The rest is random: a number that grows by one would tell every caller how many calls the others
-    make.
+    The rest is random: a sequential number would show every caller how many calls the others make.
     """
     return new_request_ids(at_s, 1)[0]
 
 
 def new_request_ids(at_s: float, count: int) -> list[str]:
-    """Ids of requests that came together, in their order: each a microsecond after the other."""
+    """Ids of requests that arrived together, in order: each a microsecond after the one before."""
     while len(_digits) < count:
         _draw()
     first, take = _TIME_BASE + int(at_s * 1_000_000), _digits.pop
     return [hex(at)[3:] + take() for at in range(first, first + count)]
 
 
-# Random digits for the next ids: one read of the system for many costs less than a read for each.
+# Random digits for the next ids: one system call for many ids costs less than one for each.
 _digits: list[str] = []
 _DIGITS, _DRAWN_AT_ONCE = 13, 512
-# One digit more than the time has: so it keeps the zeros that it begins with.
+# One digit longer than the time, so that leading zeros are kept.
 _TIME_BASE = 16**13
-# A child must not have the ids of its parent.
+# A forked child must not use the ids of its parent.
 os.register_at_fork(after_in_child=_digits.clear)
 
 
@@ -56,7 +55,7 @@ def _draw() -> None:
 
 
 class ClientIds(msgspec.Struct, frozen=True, gc=False):
-    """What a client names its request by; empty if it sent nothing that is well-formed."""
+    """The ids that a client gave its request; empty if it sent no well-formed one."""
 
     request_id: str = ""
     traceparent: str = ""
@@ -65,9 +64,9 @@ class ClientIds(msgspec.Struct, frozen=True, gc=False):
 NO_IDS = ClientIds()
 
 
-# The outcome of one call, which has no token, no parameters and no content: when it began in
-# seconds, its id, operation, account, code, reason, what it was charged, how long it took in
-# seconds, and what its client names it by. A plain tuple is made in a third of the time of others.
+# The outcome of one call, without its token, parameters or content: when it began in seconds, its
+# id, operation, account, code, reason, what it was charged, how long it took in seconds, and the
+# client's ids. Creating a plain tuple takes a third of the time of anything else.
 CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds]
 
 
@@ -83,8 +82,8 @@ def _matching(pattern: re.Pattern[bytes], value: bytes | None) -> str:
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """What is known of a request before it is read: its id, what the client names it by, and the
-    address that it is counted under."""
+    """What is known of a request before it is read: its id, the client's ids, and the address that
+    it counts for."""
 
     request_id: str
     client: ClientIds
@@ -92,7 +91,7 @@ class RequestContext(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """As they are logged; what the client did not send is left out."""
+        """The fields to log, without what the client did not send."""
         sent = {"client_request_id": self.client.request_id, "traceparent": self.client.traceparent}
         return {
             "request_id": self.request_id,
@@ -101,7 +100,7 @@ class RequestContext(msgspec.Struct, frozen=True):
 
 
 class RequestLog:
-    """Writes a line for each request that failed, for each at all, or none: as for calls."""
+    """Writes a line for all requests, for failures or for none, as the setting for calls says."""
 
     def __init__(self, log: LogWriter, which: str) -> None:
         self._log = log
@@ -116,7 +115,7 @@ class RequestLog:
         is_strange: bool,
         **fields: object,
     ) -> None:
-        """One is strange if its sender is not known."""
+        """A request is strange if its sender is unknown."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
         if is_logged and not (is_strange and not self._log.takes_strange(event)):
             self._log.write_entry(event, **context.fields, **fields)

@@ -162,25 +162,26 @@ class Hosts:
 
     async def _try(self, index: int) -> Connection:
         made = await self._open(index)
-        if index not in self._direct:
-            try:
-                with our_errors():
-                    async with asyncio.timeout(self._host_timeout_s):
+        try:
+            with our_errors():
+                async with asyncio.timeout(self._host_timeout_s):
+                    if index not in self._direct:
                         await refuse_pooler(
                             made,
                             partial(self._open, index),
                             self._settings,
                             self._host_timeout_s / 2,
                         )
-            except BaseException:
-                made.terminate()
-                raise
-            self._direct.add(index)
+                    await _lift_limits(made)
+        except BaseException:
+            made.terminate()
+            raise
+        self._direct.add(index)
         return made
 
     async def _open(self, index: int) -> Connection:
         with _connecting():
-            made = await asyncpg.connect(
+            return await asyncpg.connect(
                 self._urls[index],
                 timeout=self._host_timeout_s,
                 command_timeout=self._command_timeout_s,
@@ -189,18 +190,13 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
-            try:
-                await self._lift_limits(made)
-            except BaseException:
-                made.terminate()
-                raise
-            return made
 
-    async def _lift_limits(self, made: Connection) -> None:
-        version = made.get_server_version().major
-        lifted = [f"SET {name} = 0" for since, name in _NEWER_LIMITS if version >= since]
-        if lifted:
-            await made.execute("; ".join(lifted), timeout=self._host_timeout_s)
+
+async def _lift_limits(made: Connection) -> None:
+    version = made.get_server_version().major
+    lifted = [f"SET {name} = 0" for since, name in _NEWER_LIMITS if version >= since]
+    if lifted:
+        await made.execute("; ".join(lifted))
 
 
 @contextmanager

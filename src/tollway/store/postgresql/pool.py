@@ -1,8 +1,8 @@
 """The pool of connections to PostgreSQL: made when they are needed, and used again.
 
 The driver has a pool too, but a short read on it spent more time in the pool than in the read:
-there, returning a connection runs a task that resets it. Our code never sets anything on a
-connection, so returning one costs nothing.
+there, returning a connection runs a task that resets it. Our code sets nothing on a connection
+that is in use, so returning one costs nothing.
 """
 
 import asyncio

@@ -1,0 +1,64 @@
+/** Refuses at once what cannot be meant, before anything is sent. */
+
+import type { Operation } from "./core.js";
+
+// A timer takes no longer time, 24 days, and whole numbers only.
+const TIMEOUT_MAX_MS = 2 ** 31 - 1;
+
+export function checkedBaseUrl(baseUrl: string): string {
+  const given = String(baseUrl ?? "").trim();
+  if (!/^https?:\/\//.test(given)) {
+    throw new TypeError(
+      "The address must begin with https://, such as https://gateway.example.",
+    );
+  }
+  if (!isAddress(given)) {
+    // `fetch` refuses a user in it, and ? or # would swallow the path.
+    throw new TypeError(
+      "Give the address as https://gateway.example, with a port or a path at most.",
+    );
+  }
+  const address = given.replace(/\/+$/, "");
+  if (/\/papi(\/tool)?$/.test(address)) {
+    throw new TypeError("The address is the gateway's alone, without /papi/tool.");
+  }
+  return address;
+}
+
+function isAddress(text: string): boolean {
+  // `new URL` would take the first part of a path for the host that is missing.
+  if (!/^https?:\/\/[^/]/.test(text) || /[\s?#@\\]/.test(text)) return false;
+  try {
+    return new URL(text).hostname !== "";
+  } catch {
+    return false;
+  }
+}
+
+export function checkedToken(token: string): string {
+  const text = String(token ?? "").trim();
+  if (!/^[!-~]+$/.test(text)) {
+    throw new TypeError("The token is empty or not whole: copy all of it, without Bearer.");
+  }
+  return text;
+}
+
+export function checkedTimeoutMs(timeoutMs: number): number {
+  if (!(timeoutMs > 0)) {
+    throw new TypeError("timeoutMs must be a number of milliseconds above 0.");
+  }
+  return Math.min(Math.ceil(timeoutMs), TIMEOUT_MAX_MS);
+}
+
+/** TypeScript asks for them; in JavaScript they may have been forgotten. */
+export function checkParameters(operation: Operation | undefined, values: unknown): void {
+  if (operation === undefined) {
+    throw new TypeError('Name a method that is paid for, such as "orders".');
+  }
+  if (typeof values !== "object" || values === null) {
+    const needed = operation.needs === undefined ? "" : `: it needs ${operation.needs.join(", ")}`;
+    throw new TypeError(
+      `Give the parameters of ${operation.calledAs} as an object with their names${needed}.`,
+    );
+  }
+}

@@ -1,0 +1,190 @@
+"""Who may open and use which page: every path of both areas, by every kind of person. And what a
+member finds of another account under its ids, whatever page or operation they are put into."""
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.browsers import Browser, operator_link
+from tests.support.consent import new_person
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
+from tests.support.members import entered, new_member
+from tests.support.stores import Store
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.contract.operation import Encoding
+from tollway.identity.people import Person, Role
+from tollway.ledger.tokens import issue_token
+from tollway.store.open import open_sealer
+from tollway.web.area import PageSpec
+from tollway.web.caller.pages import PAGES as CALLER_PAGES
+from tollway.web.operator.pages import PAGES as OPERATOR_PAGES
+from tollway.webhooks.endpoints import add_endpoint
+
+ALL = (*CALLER_PAGES, *OPERATOR_PAGES)
+# These begin work, or send the database.
+SLOW = ("/operator/audit/run", "/operator/backup/download")
+
+
+class People(NamedTuple):
+    """Browsers of those who signed in; only the first of each area has its cookie."""
+
+    stranger: Browser
+    shop: Browser
+    reader: Browser
+    developer: Browser
+    owner: Browser
+    operator: Browser
+
+
+@pytest.fixture(scope="module")
+def people(gateway: Gateway, store: Store) -> Iterator[People]:
+    caller = new_caller(store)
+    found = People(*(Browser(gateway) for _ in People._fields))
+    for browser, role in zip(found[2:5], (Role.READER, Role.DEVELOPER, Role.OWNER), strict=True):
+        entered(store, browser, caller, role)
+    found.shop.open("/owner")
+    found.shop.sign_in(new_person(store).login)
+    found.operator.open(f"/operator/enter?link={operator_link(store)}")
+    found.operator.send("/operator/enter")
+    yield found
+    for each in found:
+        each.client.close()
+
+
+def may(who: str, spec: PageSpec, *, is_act: bool) -> bool | None:
+    """The table: whether a person may; None for one who is not signed in to this area."""
+    area = {"operator": "/operator", "shop": "", "stranger": ""}.get(who, "/account")
+    if not area or not spec.path.startswith(area):
+        return None
+    if who == "reader":
+        return not is_act and not spec.needs_owner
+    return who != "developer" or not spec.needs_owner
+
+
+@pytest.mark.parametrize("who", People._fields)
+def test_a_page_is_shown_to_those_who_may_see_it(people: People, who: str) -> None:
+    for spec in ALL:
+        answer = getattr(people, who).client.get(spec.path, follow_redirects=False)
+        allowed, asks_to_sign_in = may(who, spec, is_act=False), 'type="password"' in answer.text
+        found = (spec.path, answer.status_code, asks_to_sign_in)
+        if allowed is None:
+            assert found == (spec.path, 200, True)
+        elif spec.show is None:
+            assert found == (spec.path, 303, False)
+        else:
+            assert (answer.status_code == 403) is not allowed, found
+
+
+@pytest.mark.parametrize("who", People._fields)
+def test_an_act_is_done_for_those_who_may_do_it(people: People, who: str) -> None:
+    """With an empty form, of which nothing is done: who may not is refused before it is read, and
+    so is one that was not sent from a page."""
+    browser = getattr(people, who)
+    for spec in ALL:
+        if spec.act is None or spec.path in SLOW:
+            continue
+        browser.open("/account" if spec.path.startswith("/account") else "/operator")
+        token, allowed = browser.hidden()["form_token"], may(who, spec, is_act=True)
+        for sent in ("", "0" * 64, token):
+            form = {"files": {"form_token": (None, sent)}} if spec.takes_file else {}
+            answer = browser.client.post(
+                spec.path, **(form or {"data": {"form_token": sent}}), follow_redirects=False
+            )
+            if sent == token and allowed:
+                assert answer.status_code != 403 and answer.status_code < 500, spec.path
+            else:
+                assert answer.status_code == 403, spec.path
+
+
+# What another account might want to change.
+STATE = {
+    "token": "id, label, revoked_at_s, expires_at_s",
+    "person": "id, role, removed_at_s, password_hash",
+    "balance": "unit, amount",
+    "permission": "operation, price, rate_limit",
+    "webhook_endpoint": "id, url, ended_at_s",
+    "balance_alert": "unit, below",
+}
+MARK = f"hidden{time.time_ns()}"
+
+
+class Victim(NamedTuple):
+    """An account, of whose names each has the mark; its ids are what another may have found."""
+
+    caller: Caller
+    member: Person
+    token_id: str
+    request_id: str
+    webhook_id: str
+
+    def values(self) -> dict[str, str]:
+        ids = dict.fromkeys(("id", "request_id", "q", "before"), self.request_id)
+        ids |= dict.fromkeys(("token", "token_id"), self.token_id)
+        ids |= dict.fromkeys(("account", "account_id", "of"), self.caller.account_id)
+        ids |= {"webhook_id": self.webhook_id, "unit": CALLS, "below": "5", "limit": "10"}
+        return {**ids, "member": self.member.id, "role": "reader", "hours": "24", "sure": "yes"}
+
+
+@pytest.fixture
+def victim(gateway: Gateway, store: Store, question: dict[str, str]) -> Victim:
+    caller = new_caller(store, name=f"{MARK} {time.time_ns()}")
+    member = new_member(store, caller.account_id, name=MARK).person
+    issued = store.do(
+        lambda database: issue_token(database, RUNTIME, caller.account_id, label=MARK)
+    )
+    answer = gateway.get(ANALYSIS, token=issued.text, query=question)
+    assert answer.code == 0
+    sealer, url = open_sealer(store.url, store.key_file), f"https://{MARK}.example"
+    endpoint = store.do(
+        lambda database: add_endpoint(database, sealer, RUNTIME, caller.account_id, url, 0)
+    )
+    request_id = answer.headers["x-request-id"]
+    return Victim(caller, member, issued.token.id, request_id, endpoint.endpoint.id)
+
+
+def _state(store: Store, victim: Victim) -> list[list[tuple[object, ...]]]:
+    account = f"account_id = '{victim.caller.account_id}'"
+    return [
+        sorted(store.run(f"SELECT {names} FROM {table} WHERE {account}"), key=str)
+        for table, names in STATE.items()
+    ]
+
+
+def test_no_page_shows_or_changes_what_is_another_accounts(
+    gateway: Gateway, store: Store, victim: Victim
+) -> None:
+    browser = entered(store, Browser(gateway), new_caller(store))
+    before, values = _state(store, victim), victim.values()
+    for spec in CALLER_PAGES:
+        browser.open("/account")
+        sent = {**values, "form_token": browser.hidden()["form_token"]}
+        for answer in (
+            browser.client.get(spec.path, params=values),
+            browser.client.post(spec.path, data=sent),
+        ):
+            assert MARK not in answer.text, spec.path
+            assert answer.status_code < 500
+    assert _state(store, victim) == before
+    browser.client.close()
+
+
+def test_no_operation_shows_or_changes_what_is_another_accounts(
+    gateway: Gateway, store: Store, victim: Victim
+) -> None:
+    # Without a limit that would hide an answer.
+    caller = new_caller(store, rate_limit=1000)
+    before, values = _state(store, victim), victim.values()
+    for operation in ACCOUNT_OPERATIONS:
+        sent = {
+            name: values[name] for name in operation.request_type.__struct_fields__ & values.keys()
+        }
+        if operation.encoding is Encoding.QUERY:
+            reply = gateway.get(operation.path, token=caller.token, query=sent)
+        else:
+            reply = gateway.post_json(operation.path, sent, token=caller.token)
+        assert MARK not in str(reply.envelope), operation.path
+        assert reply.code not in (200, 202), reply.envelope
+    assert _state(store, victim) == before
