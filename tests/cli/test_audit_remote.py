@@ -41,6 +41,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
     done = forks.run("tollway", "reconcile", env={**own, **store.settings}, cwd=store.path.parent)
     assert done.returncode == 0, done.stderr
     assert carrier.stop() == 0
+    store.drop_checks()
     return store
 
 
