@@ -85,6 +85,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@pytest.mark.sqlite
 def test_the_version_loads_no_command_and_no_library_but_the_parser() -> None:
     loaded = loaded_by("--version")
     assert not loaded & (HEAVY | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
@@ -96,6 +97,7 @@ def test_the_version_loads_no_command_and_no_library_but_the_parser() -> None:
     }
 
 
+@pytest.mark.sqlite
 def test_the_help_loads_no_command() -> None:
     loaded = loaded_by("--help")
     assert not loaded & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
@@ -138,9 +140,11 @@ def test_a_gateway_of_two_workers_gives_no_warning_to_who_asks_for_all(tmp_path:
 
 
 @pytest.mark.sqlite
-def test_a_gateway_loads_what_calls_need_and_its_main_process_less(tmp_path: Path) -> None:
+def test_a_gateway_loads_what_calls_need_and_its_main_process_less(
+    tollway: Command, tmp_path: Path
+) -> None:
     database = f"sqlite:///{tmp_path}/tollway.db"
-    loaded_by("migrate", "--database", database)
+    assert tollway("migrate", "--database", database).status == 0
     options = ["--database", database, "--port", str(free_port())]
     imports = tmp_path / "imports"
     with (

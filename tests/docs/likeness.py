@@ -6,9 +6,36 @@ for anything. A code is a promise: it must be the very same.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from tests.docs.pages import Example
+
+_SUMS = re.compile(r"^(?:Accounts: |calls:|credits ).*$", re.MULTILINE)
 _CODE_OR_NUMBER = re.compile(r'((?:"code": ?|\bcode ))?\d+(?:[.,]\d+)*')
+
+
+def assert_shown(examples: Sequence[Example], outputs: Sequence[str]) -> None:
+    """Fails unless the examples printed what their page shows."""
+    wrong = [
+        f"line {example.commands.line}:\n{example.commands.text}\nprinted:\n{output}"
+        for example, output in zip(examples, outputs, strict=True)
+        if example.shown is not None and not _is_shown(example, output)
+    ]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def _is_shown(example: Example, output: str) -> bool:
+    """Other numbers may differ; those of the audit are the same in every demo world."""
+    assert example.shown is not None
+    is_exact = "tollway audit" not in example.commands.text or _sums(output) == _sums(
+        example.shown.text
+    )
+    return is_exact and is_like(example.shown.text, example.shown.language, output)
+
+
+def _sums(text: str) -> list[list[str]]:
+    return [line.split() for line in _SUMS.findall(text)]
 
 
 def is_like(shown: str, language: str, output: str) -> bool:

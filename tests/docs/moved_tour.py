@@ -37,9 +37,16 @@ _MOVING = (
 )
 
 
-class Tours(NamedTuple):
-    """What the tour printed on the file, and what on the database that it was moved to."""
+# Where the tour shows the beginning of an answer: the end may be in the middle of a number.
+_CUT = " | cut -c 1-80"
+_WHOLE = "whole.txt"
 
+
+class Tours(NamedTuple):
+    """What the examples of the tour printed on the file; and all that was answered there, and on
+    the database that it was moved to, but for what moves."""
+
+    printed: list[str]
     before: list[str]
     after: list[str]
 
@@ -84,30 +91,29 @@ def tours_of(world: DemoWorld, folder: Path) -> Tours:
             patch.setenv(name, value)
         main(["move", "--from", source, "--to", settings["TOLLWAY_DATABASE"]])
     assert ended.value.code == 0
-    before = _answers(Workplace(folder), world)
-    return Tours(before, _answers(Workplace(moved_to, settings), world))
+    printed, before = _answers(folder, Workplace(folder), world)
+    _, after = _answers(moved_to, Workplace(moved_to, settings), world)
+    return Tours(printed, before, after)
 
 
-def _answers(place: Workplace, world: DemoWorld) -> list[str]:
-    """What the tour printed and what it only showed the beginning of, but for what moves."""
+def _answers(folder: Path, place: Workplace, world: DemoWorld) -> tuple[list[str], list[str]]:
+    """What the tour printed; and this with what it only showed the beginning of."""
     place.start_demo()
     try:
-        printed = [*place.run(_tour()), *_whole_answers(place.address, world)]
+        printed = place.run([_kept_whole(example) for example in examples_of(TOUR)])
+        more = list(_whole_answers(place.address, world))
     finally:
         place.stop()
-    return [_without_moving(text) for text in printed]
+    is_cut = [_CUT in example.commands.text for example in examples_of(TOUR)]
+    whole = (folder / _WHOLE).read_text(encoding="utf-8")
+    uncut = [text for text, cut in zip(printed, is_cut, strict=True) if not cut]
+    return printed, [_without_moving(text) for text in (*uncut, whole, *more)]
 
 
-def _tour() -> list[Example]:
-    """The examples of the tour; what is cut off in the middle of a number is shown whole."""
-    return [
-        example._replace(
-            commands=example.commands._replace(
-                text=example.commands.text.replace(" | cut -c 1-80", "")
-            )
-        )
-        for example in examples_of(TOUR)
-    ]
+def _kept_whole(example: Example) -> Example:
+    """The same example; what it cuts off is in a file."""
+    text = example.commands.text.replace(_CUT, f" | tee -a {_WHOLE}{_CUT}")
+    return example._replace(commands=example.commands._replace(text=text))
 
 
 def _whole_answers(address: str, world: DemoWorld) -> Iterator[str]:

@@ -16,7 +16,11 @@ SIZES: list[tuple[ModuleType, object]] = [
 ]
 
 
-if __name__ == "__main__":
+def make_small() -> None:
     for module, size in SIZES:
         vars(module)["WORLD"] = size
+
+
+if __name__ == "__main__":
+    make_small()
     main()

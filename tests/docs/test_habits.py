@@ -2,11 +2,11 @@
 
 import re
 import subprocess
-import sys
 
 import pytest
 
 from tests.docs.pages import ROOT, blocks_of
+from tests.support.forks import run
 
 
 def _text(name: str) -> str:
@@ -47,7 +47,7 @@ def test_the_workflow_runs_the_commands_that_people_use() -> None:
 
 
 _COMMANDS = [
-    line.removeprefix("$ .venv/bin/python ").split()
+    line.removeprefix("$ .venv/bin/python -m pytest ").split()
     for block in blocks_of(ROOT / "CONTRIBUTING.md")
     for line in block.text.splitlines()
     if "pytest" in line
@@ -56,11 +56,5 @@ _COMMANDS = [
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
 def test_the_commands_that_run_one_test_find_tests(command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, *command, "--collect-only"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run("pytest", *command, "--collect-only", cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr

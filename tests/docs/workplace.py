@@ -17,6 +17,7 @@ from tests.support.postgresql import new_database
 
 # For a whole page, on a machine that others use too: only a command that hangs takes longer.
 _TIMEOUT_S = 600
+_COMMAND = "tests.docs.lone_demo"
 _DEMO = "sqlite:///data/demo.db"
 # A server that the pages assume the reader has.
 _SHARED = "postgresql://tollway@db.example/tollway"
@@ -44,7 +45,7 @@ aside() {
 def make_demo_files(folder: Path) -> None:
     """Makes a small demo world in a folder; `Workplace.start_demo` serves a copy of it."""
     (folder / "data").mkdir()
-    done = run("tests.docs.small_demo", "demo", "--database", _DEMO, cwd=folder)
+    done = run(_COMMAND, "demo", "--database", _DEMO, cwd=folder)
     assert done.returncode == 0, done.stderr
 
 
@@ -80,7 +81,7 @@ class Workplace:
         if files is not None:
             shutil.copytree(files / "data", self._folder / "data")
         (self._folder / "data").mkdir(exist_ok=True)
-        command = ["tests.docs.small_demo", "serve", "--demo", "--database", self._database]
+        command = [_COMMAND, "serve", "--demo", "--database", self._database]
         with (self._folder / "gateway.log").open("wb") as log:
             self._gateway = Fork(*command, cwd=self._folder, env=self._environment, stderr=log)
         assert self._gateway.stdout is not None

@@ -1,6 +1,7 @@
 """Requests without a known token fill no disk: of a second, some have a line in the log, and the
 others are counted. Those of known accounts all have theirs."""
 
+import asyncio
 import json
 import re
 import secrets
@@ -16,7 +17,9 @@ import pytest
 
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
+from tests.support.load import fire
 from tests.support.postgresql import locked
+from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
@@ -70,8 +73,9 @@ def test_those_before_a_stop_are_counted_by_kind(own_store: Store) -> None:
 
 def _flood(gateway: Gateway, path: str) -> None:
     method = "GET" if path == ANALYSIS else "POST"
-    for _ in range(MANY):
-        gateway.client.request(method, path, headers={"Authorization": "Bearer x"})
+    headers = ("Host: 127.0.0.1", "Authorization: Bearer x", "Content-Length: 0")
+    sent = MANY * request(path, *headers, method=method)
+    assert len(talk(gateway.port, sent, expected=MANY).replies) == MANY
 
 
 def _left_out(gateway: Gateway) -> list[dict[str, Any]]:
@@ -135,8 +139,7 @@ def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
 @pytest.mark.sqlite
 def test_every_failure_of_a_known_account_is_logged(served: Gateway) -> None:
     caller = new_caller(served.store, rate_limit=1000)
-    for _ in range(MANY):
-        served.get(token=caller.token, query={"product_id": "x"})
+    assert asyncio.run(fire(served, caller.token, {"product_id": "x"}, 1, MANY)) == {100: MANY}
     eventually(
         lambda: Counter(each.get("account") for each in _lines(served)),
         lambda found: found[caller.account_id] == MANY,

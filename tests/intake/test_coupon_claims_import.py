@@ -4,20 +4,21 @@ import csv
 import gzip
 import json
 from collections import Counter
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.coupons import NOON_S, claim, load_claims, put_claims
 from tests.support.stores import Store
 from tollway.__main__ import main
 from tollway.contract.envelope import encode_data
 from tollway.operations.coupon_claims.operation import CouponRecord
 from tollway.operations.coupon_claims.records import BEFORE_TIME, ClaimRow, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
+from tollway.store.database import Database
 from tollway.store.query import Query
 
 LINE: dict[str, object] = {
@@ -144,16 +145,30 @@ def test_of_several_versions_of_a_claim_the_one_updated_last_stays_in_whatever_o
         claim("a", NOON_S + 7200, sid="s2", updated_ms=10**12 + 3),
     ]
     late = claim("a", NOON_S + 1, updated_ms=10**12 + 2)
-    for order in permutations([*versions, late]):
-        store.run_all("DELETE FROM coupon_claim", "DELETE FROM coupon_claim_hour")
-        for each in order:
-            load_claims(store, [each])
-        assert stored(store) == [tuple(versions[-1])]
-    for order in permutations([*versions, late]):
-        store.run_all("DELETE FROM coupon_claim", "DELETE FROM coupon_claim_hour")
-        assert load_claims(store, order) == 1
-        assert stored(store) == [tuple(versions[-1])]
-    assert load_claims(store, versions) == 0
+
+    def own(each: ClaimRow, n: int) -> ClaimRow:
+        """No other order changes its counts."""
+        return each._replace(coupon_code=f"a{n:02}", sid=f"{each.sid}-{n:02}")
+
+    orders = [
+        [own(each, n) for each in order] for n, order in enumerate(permutations([*versions, late]))
+    ]
+    stay = [tuple(own(versions[-1], n)) for n in range(len(orders))]
+
+    async def load_one_by_one(database: Database) -> None:
+        for each in chain.from_iterable(orders):
+            await put_claims(database, [each])
+
+    store.do(load_one_by_one)
+    assert sorted(stored(store)) == stay
+    store.run_all("DELETE FROM coupon_claim", "DELETE FROM coupon_claim_hour")
+
+    async def load_together(database: Database) -> list[int]:
+        return [await put_claims(database, order) for order in orders]
+
+    assert store.do(load_together) == [1] * len(orders)
+    assert sorted(stored(store)) == stay
+    assert load_claims(store, [own(each, 0) for each in versions]) == 0
 
 
 def test_of_versions_made_at_the_same_time_the_one_that_came_last_stays(store: Store) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 
 IN_2_DAYS_MS = int(time.time() * 1000) + 48 * HOUR_MS
+_examples = count(1)
 
 
 @pytest.fixture
@@ -112,15 +114,25 @@ versions = st.builds(
 )
 
 
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    """Every example has shops of its own, and no orders but theirs."""
+    return Store(tmp_path_factory.mktemp("counts") / "orders.db")
+
+
 @settings(max_examples=30, deadline=None)
 @given(chunks=st.lists(st.lists(versions, max_size=8), max_size=6))
 def test_counts_are_always_what_they_count(
-    chunks: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+    chunks: list[list[dict[str, Any]]], shops: Store
 ) -> None:
-    store = Store(tmp_path_factory.mktemp("counts") / "orders.db")
+    shops.run_all("DELETE FROM shop_order", "DELETE FROM order_count")
+    number = next(_examples)
+    chunks = [
+        [{**each, "owner_id": f"{each['owner_id']}-{number}"} for each in chunk] for chunk in chunks
+    ]
 
     async def run(database: Database) -> None:
-        sealer = sealer_of(store)
+        sealer = sealer_of(shops)
         newest: dict[tuple[str, str], dict[str, Any]] = {}
         for chunk in chunks:
             await store_orders(database, sealer, chunk)
@@ -140,7 +152,7 @@ def test_counts_are_always_what_they_count(
             for key, each in newest.items()
         }
 
-    store.do(run)
+    shops.do(run)
 
 
 def test_the_check_of_counts_notices_a_lost_and_a_wrong_one(empty: Store) -> None:

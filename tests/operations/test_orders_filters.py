@@ -1,5 +1,6 @@
 """Every filter and page of orders: as a plain model has it, and found by an index."""
 
+from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.handlers import result_of
-from tests.support.orders import OWNER, START_MS, order, sealer_of, store_orders
+from tests.support.orders import START_MS, order, sealer_of, store_orders
 from tests.support.stores import Store
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import CallInfo
@@ -25,6 +26,7 @@ from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
+_shops = count(1)
 
 # What was found already: the keys of one page, its rows, and the total beside them.
 _OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "SCAN CONSTANT ROW"}
@@ -104,16 +106,23 @@ def _model(stored: list[dict[str, Any]], question: dict[str, Any]) -> list[str]:
     return [each["order_sn"] for each in found]
 
 
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    """Every example has a shop of its own."""
+    return Store(tmp_path_factory.mktemp("model") / "orders.db")
+
+
 @settings(max_examples=25, deadline=None)
 @given(given_records=records, asked=questions)
 def test_every_filter_and_page_means_what_the_plain_model_means(
-    given_records: list[dict[str, Any]],
-    asked: list[dict[str, Any]],
-    tmp_path_factory: pytest.TempPathFactory,
+    given_records: list[dict[str, Any]], asked: list[dict[str, Any]], shops: Store
 ) -> None:
-    stored = [order(f"sn-{n:02}", **each) for n, each in enumerate(given_records)]
-    store = Store(tmp_path_factory.mktemp("model") / "orders.db")
-    store.do(lambda database: _compare(database, sealer_of(store), stored, asked))
+    owner_id = f"shop-{next(_shops)}"
+    stored = [
+        order(f"sn-{n:02}", owner_id=owner_id, **each) for n, each in enumerate(given_records)
+    ]
+    asked = [{**each, "owner_id": owner_id} for each in asked]
+    shops.do(lambda database: _compare(database, sealer_of(shops), stored, asked))
 
 
 async def _compare(
@@ -145,7 +154,7 @@ async def _ask_all(
         expected = _model(stored, question)
         size = question["pageSize"]
         for page in range(len(expected) // size + 2):
-            request = decoder.decode({**fields, "owner_id": OWNER, "page": page})
+            request = decoder.decode({**fields, "page": page})
             try:
                 check_filters(request, SHANGHAI)
             except Refusal:

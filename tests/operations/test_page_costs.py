@@ -25,7 +25,7 @@ from tollway.store.query import Query
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 CALLER = CallInfo("acc", 1)
-ROWS = 20_000
+ROWS = 10_000
 PAGE = 50
 RATIO_MAX = 1.5
 # The rows of one hour that come before the page, and where a block happens to end. In steps, this

@@ -1,5 +1,7 @@
 """What a gateway does when the world around it misbehaves."""
 
+import asyncio
+import fcntl
 import io
 import json
 import logging
@@ -8,8 +10,10 @@ import re
 import resource
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +24,8 @@ import pytest
 
 from tests.support.forks import Fork
 from tests.support.gateway import Gateway
+from tests.support.ledger import new_caller
+from tests.support.load import fire
 from tests.support.metrics import metrics, sample
 from tests.support.ports import free_port
 from tests.support.raw import talk
@@ -111,15 +117,19 @@ def test_a_worker_whose_main_process_was_killed_while_it_started_ends_too(tmp_pa
             gateway.wait()
 
 
-def test_a_standard_error_that_no_program_reads_stops_nothing(tmp_path: Path) -> None:
-    """As many lines as a pipe cannot hold, and more than the queue of lines takes."""
+@pytest.mark.sqlite
+def test_a_standard_error_that_no_program_reads_stops_nothing(own_store: Store) -> None:
+    """Many times as many lines as a pipe holds: each call of a known account leaves one."""
+    caller = new_caller(own_store, rate_limit=1_000_000)
     unread, written = os.pipe()
+    held_bytes = fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 4096)
     with os.fdopen(written, "wb") as stderr:
-        gateway = Gateway(Store(tmp_path / "tollway.db"), stderr=stderr)
+        gateway = Gateway(own_store, stderr=stderr)
     try:
-        for _ in range(12):
-            # A pipe holds 64 KiB; each refused call leaves a line of about 200 bytes.
-            assert all(gateway.get().code == 401 for _ in range(100))
+        assert asyncio.run(fire(gateway, caller.token, {}, 2, 100)) == {100: 200}
+        (in_pipe,) = struct.unpack("i", fcntl.ioctl(unread, termios.FIONREAD, bytes(4)))
+        assert in_pipe > held_bytes - 1024, "the control: no line can be written any more"
+        assert gateway.get(token=caller.token).code == 100
         assert gateway.client.get("/healthz").status_code == 200
         assert "tollway_log_lines_dropped_total" in gateway.client.get("/metrics").text
         assert gateway.stop() == 0

@@ -8,8 +8,8 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.browsers import operator_link
-from tests.support.stores import Store
+from tests.support.browsers import Browser, operator_link
+from tests.support.gateway import Gateway
 
 T = TypeVar("T")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -27,9 +27,17 @@ def aside(work: Callable[[], T]) -> T:
         return thread.submit(work).result()
 
 
-def sign_in(page: Page, store: Store) -> Page:
-    link = aside(lambda: operator_link(store))
-    page.goto(f"/operator/enter?link={link}")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/operator")
+def sign_in(page: Page, gateway: Gateway) -> Page:
+    """The page of an operator, who signed in by a link: without Chromium, which takes longer to
+    load the three pages than most tests need for the rest. `test_browser.py` signs in with it."""
+    browser = Browser(gateway)
+    browser.open(f"/operator/enter?link={aside(lambda: operator_link(gateway.store))}")
+    browser.send("/operator/enter")
+    page.context.add_cookies(
+        [
+            {"name": each.name, "value": each.value or "", "url": gateway.base_url}
+            for each in browser.client.cookies.jar
+        ]
+    )
+    browser.client.close()
     return page

@@ -25,20 +25,30 @@ ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 180
 # Where the test processes of a run find the socket of the one that they share.
 _SHARED = "SHARED_FORK_SERVER"
-# For scripts, which find programs by their names. Signals go on to where they are meant for.
+# For scripts, which find programs by their names. Signals go on to where they are meant for. What
+# `json`, `signal` and `socket` load beside these takes as long as the rest of the interpreter.
 _PROGRAM = """#!{python} -S
-import json, os, signal, socket, sys
-server = socket.socket(socket.AF_UNIX)
-server.connect({path!r})
-request = dict(
-    module={module!r}, arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ)
+import _json, _signal, _socket, os, sys
+text = _json.encode_basestring_ascii
+environment = ",".join(text(name) + ":" + text(value) for name, value in os.environ.items())
+request = '{{"module":%s,"arguments":[%s],"folder":%s,"environment":{{%s}}}}\\n' % (
+    text({module!r}), ",".join(map(text, sys.argv[1:])), text(os.getcwd()), environment
 )
-socket.send_fds(server, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
-answers = server.makefile()
-pid = int(answers.readline())
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _: os.kill(pid, number))
-status = int(answers.readline() or 70)
+files = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
+server = _socket.socket(_socket.AF_UNIX)
+server.connect({path!r})
+server.sendmsg([request.encode()], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+heard = b""
+def answer():
+    global heard
+    while b"\\n" not in heard and (more := server.recv(64)):
+        heard += more
+    line, _, heard = heard.partition(b"\\n")
+    return line
+pid = int(answer())
+for number in (_signal.SIGINT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, _: os.kill(pid, number))
+status = int(answer() or 70)
 sys.exit(status if status >= 0 else 128 - status)
 """
 

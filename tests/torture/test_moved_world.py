@@ -10,6 +10,6 @@ pytestmark = [pytest.mark.torture, pytest.mark.postgresql]
 
 
 def test_the_tour_is_the_same_after_a_move(tmp_path: Path) -> None:
-    before, after = tours_of(make_demo(tmp_path), tmp_path)
+    _, before, after = tours_of(make_demo(tmp_path), tmp_path)
     assert before == after
     assert "".join(before).count('"code":0,"msg":"Success"') > 10

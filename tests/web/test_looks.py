@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from importlib.resources import files
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _VIOLATIONS = """async () => (await axe.run({
   resultTypes: ["violations"], preload: false, rules: {"color-contrast": {enabled: false}}
 })).violations"""
 _VIOLATIONS_OF_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+_AT_WIDTHS = (Path(__file__).parent / "at_widths.js").read_text(encoding="utf-8")
 _SHOW = """async ([url, shown]) => {
   const root = new DOMParser().parseFromString(shown, "text/html").documentElement;
   const styles = [...root.querySelectorAll("link[rel=stylesheet]")].map(
@@ -36,6 +38,11 @@ _SHOW = """async ([url, shown]) => {
   document.replaceChild(document.adoptNode(root), document.documentElement);
   await Promise.all(styles);
 }"""
+# In one message: what passes each of them on takes a quarter of the time.
+_SHOW_AND_JUDGE = f"""async ([url, shown, looks]) => {{
+  await ({_SHOW})([url, shown]);
+  return [await ({_VIOLATIONS})(), ...await ({_VIOLATIONS_OF_CONTRAST})(looks)];
+}}"""
 
 # Of phones, a tablet, half of a screen, and screens up to a large one; the first is what WCAG asks
 # for, the fourth is the first at which tables are no cards, and the fifth the first with the rail.
@@ -69,7 +76,6 @@ _UNEVEN = """() => [...document.querySelectorAll(".filters, form.line")]
   .filter(fields => new Set(fields.map(each => each.split(" ")[1])).size > 1)
   .map(fields => [...new Set(fields)].join(", "))"""
 
-# In one message: what passes each of them on takes a quarter of the time.
 _WRONG_AT_WIDTH = f"() => [({_TOO_WIDE})(), ({_UNEVEN})(), ({_TOO_SMALL})()]"
 
 # Of many pages, each with what their script shows: to load one takes far longer than to show it.
@@ -88,11 +94,12 @@ pytestmark = IN_CHROMIUM
 
 
 def _wrong_at_widths(page: Page, widths: Sequence[int] = _WIDTHS) -> list[str]:
-    """What is too wide for a window, and what is too small in it."""
+    """What is too wide for a window, and what is too small in it; the page is of no use then."""
     found = []
-    for width in widths:
-        page.set_viewport_size({"width": width, "height": 844})
-        wide, uneven, small = page.evaluate(_WRONG_AT_WIDTH)
+    wrong = page.evaluate(
+        f"widths => ({_AT_WIDTHS})(widths, document => ({_WRONG_AT_WIDTH})())", widths
+    )
+    for width, (wide, uneven, small) in zip(widths, wrong, strict=True):
         found += [f"{width}: {each}" for each in (*wide, *uneven)]
         found += [f"{width}: chart {each} px" for each in small[:1]]
     return found
@@ -127,6 +134,17 @@ def _fill_with_long_values(store: Store, account_id: str) -> None:
     )
 
 
+def _assert_faults_are_found(seen: Page, looks: list[str]) -> None:
+    """A single element that is hard to read, and a field without a label."""
+    seen.emulate_media(color_scheme="light")
+    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
+        "color-contrast"
+    ]
+    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
+    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
+
+
 def _enter_as_owner(page: Page, person: Person) -> None:
     page.goto("/owner")
     page.get_by_label("Login").fill(person.login)
@@ -146,7 +164,9 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
     aside(lambda: _fill_with_long_values(store, caller.account_id))
     # Without motion: colours are changed at once.
-    page = sign_in(new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), store)
+    page = sign_in(
+        new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), gateway
+    )
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/account")
@@ -163,7 +183,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     seen = page.context.new_page()
     seen.goto("/")
     seen.evaluate(_AXE)
-    colours = ("light", "dark")
+    colours = cycle(("dark", "light"))
     wrong: dict[str, Any] = {}
     looks: list[str] = []
     paths = (
@@ -187,16 +207,15 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     )
     for path in paths:
         page.goto(path)
-        seen.evaluate(_SHOW, [page.url, page.content()])
-        found = seen.evaluate(_VIOLATIONS)
-        # The other colours can only be wrong in contrast.
-        for each in colours:
-            seen.emulate_media(color_scheme=each)
-            passed, low = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
-            looks += passed
-            found += low
-        colours = colours[::-1]
-        found += [{"id": each, "nodes": []} for each in _wrong_at_widths(page)]
+        shown = [page.url, page.content()]
+        found, passed, low = seen.evaluate(_SHOW_AND_JUDGE, [*shown, looks])
+        looks += passed
+        # The other colours can only be wrong in contrast; the next page is shown in them first.
+        seen.emulate_media(color_scheme=next(colours))
+        passed, low_in_others = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
+        looks += passed
+        wide = [{"id": each, "nodes": []} for each in _wrong_at_widths(seen)]
+        found += [*low, *low_in_others, *wide]
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
     reference = ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox")
@@ -205,15 +224,9 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         if wide := _wrong_at_widths(page):
             wrong[path] = wide
     assert {**wrong, **_wrong_in_chinese(page, gateway, (*paths, *reference))} == {}
-    # A single element that is hard to read would be found.
-    seen.emulate_media(color_scheme="light")
-    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
-        "color-contrast"
-    ]
-    # So would a field without a label, and what is too wide for a window.
-    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
+    seen.evaluate(_SHOW, shown)
+    _assert_faults_are_found(seen, looks)
+    # So would be what is too wide for a window.
     page.goto("/account")
     page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")
     assert [each[:9] for each in _wrong_at_widths(page)] == ["320: HTML", "375: HTML"]
@@ -236,7 +249,7 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     assert ask(gateway, asker, aside(lambda: new_person(store)).id).code == 302
     paid = ask(gateway, asker, person.id)
     assert paid.code == 0
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.goto(f"/operator/requests?account={asker.account_id}")
     page.emulate_media(media="print")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
@@ -255,17 +268,17 @@ def test_a_large_figure_is_on_one_line(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], amount: int
 ) -> None:
     caller = aside(lambda: new_caller(store, calls=amount, credits_=amount))
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.goto(f"/operator/account?id={caller.account_id}")
     # As many as the overview has.
     page.evaluate("""() => { const all = document.querySelector(".figures");
       for (const each of [...all.children, ...all.children]) all.append(each.cloneNode(true)); }""")
-    lines = """() => [...document.querySelectorAll(".figure .value")]
+    lines = """[...document.querySelectorAll(".figure .value")]
       .map(each => each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight))"""
-    for width in _WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        assert page.evaluate(lines) == [1] * 6, width
-        assert page.evaluate(_TOO_WIDE) == [], width
+    found = page.evaluate(
+        f"widths => ({_AT_WIDTHS})(widths, document => [{lines}, ({_TOO_WIDE})()])", _WIDTHS
+    )
+    assert dict(zip(_WIDTHS, found, strict=True)) == {width: [[1] * 6, []] for width in _WIDTHS}
 
 
 def test_names_of_people_are_not_broken_beside_the_rail(
@@ -274,7 +287,7 @@ def test_names_of_people_are_not_broken_beside_the_rail(
     runtime = Runtime(by="root@gate")
     change = {"name": "a change of many words " * 6}
     aside(lambda: store.do(lambda db: note_act(db, runtime, "source set", "source a", change)))
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     page.goto("/operator/trail")
     lines = "each => each.getClientRects().length"
     for width in _WIDTHS[3:]:
@@ -283,10 +296,25 @@ def test_names_of_people_are_not_broken_beside_the_rail(
         assert name.evaluate(lines) == 1, width
 
 
+def test_the_table_of_a_chart_with_many_columns_is_scrolled_within_its_card(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    gateway.get(token=caller.token, query=question)
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 1001, "height": 844}), gateway)
+    page.goto("/operator")
+    # As many as there are operations.
+    page.evaluate("""() => { for (const row of document.querySelectorAll("details tr"))
+      for (let i = 0; i < 12; i++) row.append(row.lastElementChild.cloneNode(true)); }""")
+    assert page.locator("details tr").first.locator("th").count() > 12
+    assert page.evaluate(_TOO_WIDE) == []
+
+
 def test_the_bar_is_whole_when_text_is_twice_as_large(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), store)
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 768, "height": 800}), gateway)
+    page.goto("/operator")
     page.evaluate("""() => {
       const all = [...document.querySelectorAll(".bar, .bar *")];
       const sizes = all.map((each) => 2 * parseFloat(getComputedStyle(each).fontSize));
@@ -308,7 +336,7 @@ def test_numbers_keep_their_distance_from_the_edge_of_a_narrow_phone(
     """Where the bars beside them are left out."""
     caller = aside(lambda: new_caller(store))
     gateway.get(token=caller.token, query={**question, "product_id": "1"})
-    page = sign_in(new_page(gateway.base_url, viewport={"width": 360, "height": 740}), store)
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 360, "height": 740}), gateway)
     page.goto("/operator")
     distances = page.evaluate("""() => [...document.querySelectorAll(".ranked tr")].map((row) => {
       const shown = [...row.children].filter((each) => each.offsetWidth > 0);

@@ -114,11 +114,19 @@ async def _make(
 ) -> EndpointSecret:
     check_unlimited(call)
     try:
-        await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
+        url = parts.addresses.check(request.url)
     except AddressError as error:
-        raise Refusal(
-            Reason.PARAMETER_INVALID, field="url", problem=error.sentence, expected=_PUBLIC_URL
-        ) from None
+        raise _wrong_url(error) from None
+    try:
+        await parts.addresses.resolve(url, call.account_id)
+    except AddressError as error:
+        # Counted like one that is added: the reason tells which names the gateway's network has.
+        await parts.database.write(
+            lambda transaction: count_today(
+                transaction, call.account_id, Counted.WEBHOOKS, _day_start_s(parts, call)
+            )
+        )
+        raise _wrong_url(error) from None
     return await add_endpoint(
         parts.database,
         parts.vault.sealer,
@@ -126,6 +134,12 @@ async def _make(
         call.account_id,
         request.url,
         _day_start_s(parts, call),
+    )
+
+
+def _wrong_url(error: AddressError) -> Refusal:
+    return Refusal(
+        Reason.PARAMETER_INVALID, field="url", problem=error.sentence, expected=_PUBLIC_URL
     )
 
 
