@@ -11,6 +11,7 @@ from tests.support.consent import new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.members import entered, new_member
 from tests.support.stores import Store
+from tests.support.waybills import new_carrier
 from tollway.identity.people import Role
 from tollway.ledger.entries import AMOUNT_MAX, NOTE_MAX, top_up
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -134,6 +135,35 @@ def test_what_is_wrong_with_a_text_is_said_at_its_field(operator: Browser, store
         operator.open(page)
         assert operator.send(path, came_from=page, **typed).is_error, path
         assert _is_marked(operator, field), path
+
+
+def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    # Without one, there is no form that loads numbers.
+    new_carrier(store, 1)
+    account = f"/operator/account?id={caller.account_id}"
+    named, may = {"account": caller.account_id}, {"operation": "*", "state": "may", "price": ""}
+    token = {"kind": "live", "label": "", "days": "", "addresses": "", "credits_per_day": ""}
+    long, price = "long" * 26, {"operation": "product_analysis", "price": "-1"}
+    carrier = {"code": "N", "name": "N", "area": "all"}
+    sent: list[tuple[str, str, str, dict[str, str]]] = [
+        ("/operator/accounts", "/operator/accounts/open", "name", {"name": long}),
+        ("/operator/operators", "/operator/operators/invite", "login", {"name": "N", "login": "l"}),
+        ("/operator/shops", "/operator/shop/add", "id", {"kind": "shop", "id": long}),
+        ("/operator/prices", "/operator/prices/price", "price", price),
+        ("/operator/carriers", "/operator/carrier/add", "code", {**carrier, "code": "+"}),
+        ("/operator/carriers", "/operator/carrier/add", "format", {**carrier, "format": "("}),
+        ("/operator/carriers", "/operator/carriers/numbers", "shop", {"shop": "none"}),
+        ("/operator/data", "/operator/data/source/add", "name", {"name": "a b"}),
+        (account, "/operator/account/permission", "rate", {**named, **may, "rate": "0"}),
+        (account, "/operator/account/token", "addresses", {**named, **token, "addresses": "x"}),
+        (account, "/operator/account/token", "days", {**named, **token, "days": "-1"}),
+    ]
+    for page, path, field, typed in sent:
+        operator.open(page)
+        assert operator.send(path, came_from=page, **typed).is_error, path
+        assert _is_marked(operator, field), (path, field)
 
 
 def test_what_a_member_typed_wrongly_is_said_at_its_field(

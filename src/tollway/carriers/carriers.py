@@ -91,15 +91,18 @@ async def add_carrier(
     """Adds a carrier, or changes it; a well-known one needs no format. Codes are in capitals."""
     wp_code = wp_code.upper()
     if not _CODE.fullmatch(wp_code):
-        raise CarrierError("A carrier's code has 1 to 32 letters, digits, _ and -.")
+        raise CarrierError("A carrier's code has 1 to 32 letters, digits, _ and -.", code=wp_code)
     if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
-        raise CarrierError("A carrier's name has 1 to {most} printable characters.", most=_NAME_MAX)
+        raise CarrierError(
+            "A carrier's name has 1 to {most} printable characters.", most=_NAME_MAX, name=name
+        )
     number_format = number_format or KNOWN_FORMATS.get(wp_code)
     if number_format is None:
         raise CarrierError(
             "The numbers of {wp_code} are not known here: say what they look like with "
             r"--format, such as '{wp_code}\d{{12}}' for {wp_code} and twelve digits.",
             wp_code=wp_code,
+            format=number_format,
         )
     check_format(number_format)
     _check_provinces(area or ServiceArea())

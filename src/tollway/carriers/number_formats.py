@@ -40,8 +40,8 @@ def check_format(number_format: str) -> None:
         _pattern(number_format)
     except re.error as error:
         raise CarrierError(
-            "The number format {number_format} is not a regular expression: {why}.",
-            number_format=number_format,
+            "The number format {format} is not a regular expression: {why}.",
+            format=number_format,
             why=str(error),
         ) from None
 

@@ -89,7 +89,7 @@ async def add_source(
     database: Database, sealer: Sealer, name: str, speaks_for: SpeaksFor, runtime: Runtime
 ) -> SourceSecret:
     if not _can_be_name(name):
-        raise IntakeError("A source's name is 1 to 64 plain characters without spaces.")
+        raise IntakeError("A source's name is 1 to 64 plain characters without spaces.", name=name)
     speaks_for = _checked(speaks_for)
     secret = new_secret()
     added = Source(name, speaks_for, runtime.at_s(), None)

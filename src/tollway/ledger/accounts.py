@@ -72,12 +72,14 @@ async def open_account(database: Database, runtime: Runtime, name: str) -> Accou
     # Pages strip the names that they look up or use as positions.
     name = name.strip()
     if not name or len(name) > _NAME_MAX or not name.isprintable():
-        raise LedgerError("An account's name has 1 to {most} printable characters.", most=_NAME_MAX)
+        raise LedgerError(
+            "An account's name has 1 to {most} printable characters.", most=_NAME_MAX, name=name
+        )
     opened = Account(runtime.new_id("acc_"), name, runtime.at_s(), None)
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name):
-            raise LedgerError("There is already an account named {account}.", account=name)
+            raise LedgerError("There is already an account named {name}.", name=name)
         await transaction.execute(
             _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
         )

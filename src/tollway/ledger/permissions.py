@@ -188,13 +188,13 @@ async def _record_state(
 
 def check_price(price: int | None) -> None:
     if price is not None and price < 0:
-        raise LedgerError("A price is a whole number, 0 or more.")
+        raise LedgerError("A price is a whole number, 0 or more.", price=price)
     if price is not None and price > PRICE_MAX:
-        raise LedgerError("A price is {most:,} at most.", most=PRICE_MAX)
+        raise LedgerError("A price is {most:,} at most.", most=PRICE_MAX, price=price)
 
 
 def check_rate(rate: int | None) -> None:
     if rate is not None and rate < 1:
-        raise LedgerError("A rate is a whole number of calls a second, at least 1.")
+        raise LedgerError("A rate is a whole number of calls a second, at least 1.", rate=rate)
     if rate is not None and rate > RATE_MAX:
-        raise LedgerError("A rate is {most:,} calls a second at most.", most=RATE_MAX)
+        raise LedgerError("A rate is {most:,} calls a second at most.", most=RATE_MAX, rate=rate)

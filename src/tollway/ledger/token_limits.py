@@ -93,13 +93,13 @@ def read_limits(
     except NotNetworkError as error:
         if error.network is not None:
             raise LedgerError(
-                "The network of {address} is {network}: write it so.",
-                address=error.text,
+                "The network of {addresses} is {network}: write it so.",
                 network=str(error.network),
+                addresses=error.text,
             ) from None
         raise LedgerError(
-            "Addresses are like 203.0.113.7 or 203.0.113.0/24: {address} is neither.",
-            address=error.text,
+            "Addresses are like 203.0.113.7 or 203.0.113.0/24: {addresses} is neither.",
+            addresses=error.text,
         ) from None
     if min(credits_per_day or 0, calls_per_day or 0) < 0:
         raise LedgerError("A cap of a day is a whole number, 0 or more.")

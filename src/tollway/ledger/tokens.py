@@ -165,6 +165,7 @@ async def issue_token(
         raise LedgerError(
             "A token is valid for 1 to {most:,} days, or without an end.",
             most=LIFETIME_MAX_S // 86_400,
+            days=lifetime_s // 86_400,
         )
     if kind == "test" and limits.is_capped:
         raise LedgerError("A test token spends nothing: only a live token can have a cap.")

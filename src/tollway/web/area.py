@@ -8,7 +8,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -326,11 +326,19 @@ async def _answered(handler: Handler, context: Context) -> Response:
         return error.question
     except (LedgerError, CarrierError, IntakeError) as error:
         refused = PageError(409, "That is not possible", context.said(error.sentence))
-        # Values of a sentence have the names of what they came from.
-        raise refused.at(*error.sentence.values) from None
+        raise refused.at(*_fields_of(error.sentence)) from None
     except Refusal as error:
         text = error.message(context.visit.view.language)
         raise PageError(409, "That is not possible", text) from None
+
+
+def _fields_of(sentence: Sentence) -> Iterator[str]:
+    """The fields that a sentence may be about: its values have the names of what they came from, or
+    say it, as in "The login must have 3 to 100 printable characters."."""
+    for name, value in sentence.values.items():
+        yield name
+        if isinstance(value, Sentence):
+            yield value.template.replace(" ", "_")
 
 
 async def _shown_again(

@@ -68,9 +68,10 @@ async def members_table(
 
 
 def _acts(context: Context, member: Person, acts: str, named: Mapping[str, str]) -> list[Cell]:
-    if not context.person.may_invite or member.id == context.person.id:
-        return [Cell(""), Cell(""), Cell("")]
     say, named = context.say, {**named, "member": member.id}
+    is_reader = member.id == context.person.id
+    if is_reader or not context.person.may_invite:
+        return [Cell(say("you") if is_reader else ""), Cell(""), Cell("")]
     return [
         Cell(say("Change role"), "time", address(f"{acts}/role", **named)),
         Cell(say("New link"), "time", context.question(f"{acts}/link", **named)),

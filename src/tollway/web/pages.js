@@ -1,6 +1,5 @@
 // Makes pages nicer; none needs it. `/` searches, `?` lists the keys, Escape closes the menu, a press copies
-// or prints, live pages refresh themselves, the arrows move in a chart, and an act that cannot be undone is
-// asked for once more.
+// or prints, a form is sent once, live pages refresh themselves, and the arrows move in a chart.
 "use strict";
 
 const inField = (target) => target.closest("input, select, textarea, [contenteditable]");
@@ -39,6 +38,19 @@ document.addEventListener("click", async (event) => {
     if (found) getSelection().selectAllChildren(found);
   }
   setTimeout(() => { button.textContent = before; }, 1500);
+});
+
+// A form is sent once, however often its button is pressed: of two tokens, one would never be shown. After a
+// download its page stays, and may send it again.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.getAttribute("method") !== "post") return;
+  if (form.dataset.sent) return event.preventDefault();
+  form.dataset.sent = "yes";
+  setTimeout(() => { delete form.dataset.sent; }, 5000);
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("[data-sent]")) delete form.dataset.sent;
 });
 
 document.addEventListener("change", (event) => {

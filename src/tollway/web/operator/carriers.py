@@ -49,7 +49,9 @@ async def show_carriers(context: Context, *first: Block) -> Response:
     ]
     own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
     of_shops = [plain_table(context, own_titles, own, say("Pools of single shops"))]
-    forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
+    # Without a carrier there is nothing to load numbers for.
+    loading = [_numbers_form(context, carriers)] if carriers else []
+    forms = Columns([*loading, carrier_form(context, None)])
     blocks = [*first, known, *(of_shops if own else ()), forms]
     return context.page(
         say("Carriers"), [*blocks, *await _holds(context), await _waybills(context)]

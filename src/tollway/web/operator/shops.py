@@ -73,7 +73,11 @@ async def show_shops(context: Context) -> Response:
         ]
         for each in part.rows
     ]
-    none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
+    none = (
+        say("No shop or user matches.")
+        if text
+        else say("No shop or user is known yet: add one above.")
+    )
     table = Table(
         [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
         rows,
