@@ -102,7 +102,7 @@ def test_from_a_carrier_to_a_label_and_back(
         ("carrier add YTO 圆通 --not-served 西藏 --not-served 新缰", 1, "no province 新缰"),
         ("carrier add YTO 圆通 --served Guangdong", 1, "write it in Chinese"),
         ("pool add YTO", 2, "either in a --file or"),
-        ("pool add YTO --numbers YT0000000000009 --shop=", 1, "There is no shop"),
+        ("pool add YTO --numbers YT0000000000009 --shop=", 2, "--shop is empty: see"),
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),
         ("pool add YTO --shop 7 --numbers YT0000000000001", 1, "shop 7"),
         ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),

@@ -146,7 +146,7 @@ def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: P
     (tmp_path / "demo.db.unfinished").write_bytes(b"half a database")
     (tmp_path / "demo.db.demo.json").write_bytes((served.folder / "demo.db.demo.json").read_bytes())
     environment = {"TOLLWAY_DATABASE": "sqlite:///demo.db", "HOME": str(tmp_path)}
-    made = run(COMMAND, "demo", "--json", cwd=tmp_path, env=environment)
+    made = run("tests.docs.lone_demo", "demo", "--json", cwd=tmp_path, env=environment)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["token"] != served.world["token"]
     assert not (tmp_path / "demo.db.unfinished").exists()

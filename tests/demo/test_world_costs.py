@@ -63,14 +63,20 @@ class Made:
 @pytest.fixture(autouse=True)
 def part_of_the_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As dense as the whole, over fewer days."""
-    monkeypatch.setattr(figures, "WORLD", figures.Size(24, 20))
-    monkeypatch.setattr(claims, "WORLD", claims.Size(1000, 10))
-    monkeypatch.setattr(orders, "WORLD", orders.Size(200_000, 60))
-    monkeypatch.setattr(waybills, "WORLD", 2000)
     # What a second process would make, here: its calls count too.
     monkeypatch.setattr(orders, "made_aside", lambda _, make: make())
-    # What a process makes once, such as the list of places, is no cost of a record.
+    # What a process makes once, such as the list of places, is no cost of a record. The draws of
+    # orders are of four weeks; of all else a day has it.
+    make_size(monkeypatch, days=1, order_days=28, numbers=20)
     Store(tmp_path / "before.db").do(fill)
+    make_size(monkeypatch, days=10, order_days=60, numbers=2000)
+
+
+def make_size(monkeypatch: pytest.MonkeyPatch, *, days: int, order_days: int, numbers: int) -> None:
+    monkeypatch.setattr(figures, "WORLD", figures.Size(24, 2 * days))
+    monkeypatch.setattr(claims, "WORLD", claims.Size(1000, days))
+    monkeypatch.setattr(orders, "WORLD", orders.Size(200_000, order_days))
+    monkeypatch.setattr(waybills, "WORLD", numbers)
 
 
 @pytest.mark.sqlite

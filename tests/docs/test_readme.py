@@ -21,6 +21,7 @@ from tests.docs.pages import (
     examples_of,
     name_of,
 )
+from tests.support.lent_pip import lend_pip
 from tests.support.ports import free_port
 from tollway.operations.catalogue import OPERATIONS
 
@@ -79,7 +80,8 @@ def _plain(commands: str) -> str:
 
 
 def test_the_wheel_serves_without_a_checkout(tmp_path: Path) -> None:
-    """As the page says, but offline: what Tollway depends on is taken from this environment."""
+    """As the page says, but offline: what Tollway depends on is taken from this environment, and so
+    is pip."""
     build, venv, install, serve = (
         line.removeprefix("$ ").split()
         for block in blocks_of(README)
@@ -91,7 +93,8 @@ def test_the_wheel_serves_without_a_checkout(tmp_path: Path) -> None:
     wheels = str(tmp_path / "dist")
     built = [wheels if each == "dist" else each for each in build_arguments]
     _run(sys.executable, *built, "--no-build-isolation", *offline, folder=ROOT)
-    _run(sys.executable, *venv[1:], folder=tmp_path)
+    _run(sys.executable, *venv[1:], "--without-pip", folder=tmp_path)
+    lend_pip((tmp_path / install[0]).parent)
     _run(*install, "--no-deps", *offline, folder=tmp_path)
     assert python3 == venv[0] == "python3"
     assert serve[-1] == "--demo"

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.docs.pages import DOCS, ROOT, examples_of
 from tests.support.gateway import Gateway
+from tests.support.lent_pip import lend_pip
 from tests.support.stores import Store
 
 PAGE = DOCS / "extend.md"
@@ -42,7 +43,7 @@ class Environment:
             (folder / name).write_text(text, encoding="utf-8")
         venv.create(folder / "env", symlinks=True)
         self._install_dependencies()
-        self._write_pip()
+        lend_pip(self._programs)
         self._install_project()
 
     @property
@@ -100,13 +101,6 @@ class Environment:
             [uv, "pip", "install", *where, *what], capture_output=True, check=False
         )
         return done.returncode == 0
-
-    def _write_pip(self) -> None:
-        """The pip of this environment, for the new one: to install another takes longer."""
-        pip = self._programs / "pip"
-        python = self._programs / "python"
-        pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@"\n')
-        pip.chmod(0o755)
 
 
 class InstalledGateway(Gateway):

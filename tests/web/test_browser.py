@@ -114,7 +114,7 @@ def test_a_form_whose_button_is_pressed_twice_is_sent_once(
 ) -> None:
     """Or else the token that was made first would never be shown."""
     caller = aside(lambda: new_caller(store))
-    page = sign_in(new_page(gateway.base_url), store)
+    page = sign_in(new_page(gateway.base_url), gateway)
     sent: list[Route] = []
     # The answer takes until the button was pressed again.
     page.route("**/account/token", lambda route: sent.append(route))  # noqa: PLW0108

@@ -296,6 +296,20 @@ def test_names_of_people_are_not_broken_beside_the_rail(
         assert name.evaluate(lines) == 1, width
 
 
+def test_the_table_of_a_chart_with_many_columns_is_scrolled_within_its_card(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    gateway.get(token=caller.token, query=question)
+    page = sign_in(new_page(gateway.base_url, viewport={"width": 1001, "height": 844}), gateway)
+    page.goto("/operator")
+    # As many as there are operations.
+    page.evaluate("""() => { for (const row of document.querySelectorAll("details tr"))
+      for (let i = 0; i < 12; i++) row.append(row.lastElementChild.cloneNode(true)); }""")
+    assert page.locator("details tr").first.locator("th").count() > 12
+    assert page.evaluate(_TOO_WIDE) == []
+
+
 def test_the_bar_is_whole_when_text_is_twice_as_large(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -11,6 +11,7 @@ from tests.support.consent import new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.members import entered, new_member
 from tests.support.stores import Store
+from tests.support.waybills import new_carrier
 from tollway.identity.people import Role
 from tollway.ledger.entries import AMOUNT_MAX, NOTE_MAX, top_up
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -137,8 +138,10 @@ def test_what_is_wrong_with_a_text_is_said_at_its_field(operator: Browser, store
 
 
 def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
-    operator: Browser, caller: Caller
+    operator: Browser, store: Store, caller: Caller
 ) -> None:
+    # Without one, there is no form that loads numbers.
+    new_carrier(store, 1)
     account = f"/operator/account?id={caller.account_id}"
     named, may = {"account": caller.account_id}, {"operation": "*", "state": "may", "price": ""}
     token = {"kind": "live", "label": "", "days": "", "addresses": "", "credits_per_day": ""}
