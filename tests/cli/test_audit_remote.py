@@ -1,11 +1,15 @@
 """The audit of what remote carriers have issued: holds, the clock, the carrier's journal."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support import forks
+from tests.support.engines import Engine
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.remote import age_pending, left_pending
 from tests.support.stores import Store
@@ -27,11 +31,27 @@ def pending(ledger_store: Store, carrier: FakeCarrier) -> Store:
     return ledger_store
 
 
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
+    """The same, settled; the journal lies beside it."""
+    store = Store(tmp_path_factory.mktemp("settled") / "ledger.db")
+    carrier = FakeCarrier(store.path.parent)
+    left_pending(store, carrier, "cut_after_commit")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TOLLWAY_")}
+    done = forks.run("tollway", "reconcile", env={**own, **store.settings}, cwd=store.path.parent)
+    assert done.returncode == 0, done.stderr
+    assert carrier.stop() == 0
+    store.drop_checks()
+    return store
+
+
 @pytest.fixture
-def issued(tollway: Command, pending: Store) -> Store:
-    """The same, settled."""
-    assert tollway("reconcile").status == 0
-    return pending
+def issued(settled: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A copy of it for one test, as the database of the commands."""
+    copy = settled.copied_to(workplace / "ledger.db")
+    shutil.copy(settled.path.with_name(JOURNAL), workplace)
+    monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
+    return copy
 
 
 def breaches_of(tollway: Command, *options: str) -> set[str]:

@@ -220,17 +220,18 @@ def test_the_audit_notices_a_sum_that_is_not_of_its_entries(store: Store, change
     assert found and {(each.name, each.unit) for each in found} == {("entry_days", "credits")}
 
 
-def test_of_whole_days_no_entry_is_read(store: Store) -> None:
+def test_of_whole_days_no_entry_is_read(own_store: Store) -> None:
+    """In a database of its own: an audit of it finds more than it names."""
     chance, unit = Random(3), UNITS[1]
-    opened = store.do(lambda database: open_account(database, Runtime(), "statement of sums"))
+    opened = own_store.do(lambda database: open_account(database, Runtime(), "statement of sums"))
     entries = made_entries(chance, unit, 200)
-    put(store, opened.id, entries, 0, 200)
-    store.do(rolled_up)
+    put(own_store, opened.id, entries, 0, 200)
+    own_store.do(rolled_up)
     span = month_span_ms("2026-02", ZoneInfo("Asia/Shanghai"))
-    before = store.do(lambda database: statement_of(database, opened.id, span))
+    before = own_store.do(lambda database: statement_of(database, opened.id, span))
     cut = [edge // DAY_MS * DAY_MS for edge in (span.start, span.stop)]
     is_whole = " AND ".join(f"NOT at_ms BETWEEN {each} AND {each + DAY_MS - 1}" for each in cut)
     # Where they are, nothing adds up any more.
-    store.run(f"UPDATE entry SET amount = 77 WHERE account_id = '{opened.id}' AND {is_whole}")
-    assert store.do(lambda database: statement_of(database, opened.id, span)) == before
+    own_store.run(f"UPDATE entry SET amount = 77 WHERE account_id = '{opened.id}' AND {is_whole}")
+    assert own_store.do(lambda database: statement_of(database, opened.id, span)) == before
     assert before.units[0].charged > 0

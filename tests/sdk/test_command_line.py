@@ -128,6 +128,14 @@ def test_what_an_option_lacks_is_said_by_its_name(line: str, sentence: str, caps
     [
         (["orders", "--owner_id=1"], "103 OWNER_UNKNOWN"),
         (["export", "orders", "orders.xml", "--owner_id=1"], "must end in one of"),
+        (
+            ["export", "orders", "none/a.csv", "--owner_id=1"],
+            "The folder of none/a.csv does not ex",
+        ),
+        (
+            ["label", "none/a.pdf", "wb_1"],
+            "The folder of none/a.pdf does not exist: make it first.",
+        ),
         (["receipt", "nothing"], "RECEIPT_UNKNOWN"),
         (["label", "label.gif", "wb_1"], "must end in .pdf"),
         (["label", "labels.png", "wb_1", "wb_2"], "into one PDF"),

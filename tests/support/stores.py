@@ -97,15 +97,21 @@ class Store:
     def run_unchecked(self, statement: str) -> None:
         """Runs a statement that what is checked of every row would refuse."""
         if self.is_shared:
-            checks = run_on(self.url, _CHECKS)
-            unchecked = [f"ALTER TABLE {table} DROP CONSTRAINT {check}" for table, check in checks]
-            run_on(self.url, *unchecked, *statement.split(";"))
+            self.drop_checks()
+            run_on(self.url, *statement.split(";"))
             return
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(_PATIENCE_MS)
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute(statement).fetchall()
         connection.close()
+
+    def drop_checks(self) -> None:
+        """Spares copies of it the time; a file has its checks ignored by each connection."""
+        if self.is_shared and (checks := run_on(self.url, _CHECKS)):
+            run_on(
+                self.url, *(f"ALTER TABLE {table} DROP CONSTRAINT {name}" for table, name in checks)
+            )
 
     def content(self) -> bytes:
         """All that is kept, as it is kept; where that is not in reach, every row."""

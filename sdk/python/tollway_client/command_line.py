@@ -186,6 +186,8 @@ _PAID_AGAIN = "pay for it again and replace it"
 
 
 def _refuse_existing(given: argparse.Namespace, doing: str) -> None:
+    if not given.file.parent.is_dir():
+        raise _UsageError(f"The folder of {given.file} does not exist: make it first.")
     if given.file.exists() and not given.replace:
         raise _UsageError(
             f"{given.file} exists already: name another file, or add --replace to {doing}."

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, cast, extract, func, select
 from tollway.store.database import Reader
 from tollway.store.query import Query
 
-# This very moment, and not the one at which a transaction began: it may have waited since.
+# The current moment, not the start of the transaction: it may have waited since.
 SERVER_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
 _NOW = Query(lambda: select(SERVER_MS))
 
@@ -35,6 +35,6 @@ async def clock_offset_s(reader: Reader, now_s: Callable[[], float]) -> float | 
 
 
 async def earlier_ms(reader: Reader, own_ms: int) -> int:
-    """The earlier time of both clocks, for what cannot be undone: the database's clock may have
-    been set too, or belong to another server since a failover."""
+    """The earlier time of both clocks, for what cannot be undone: the database's clock may also be
+    wrong, or belong to another server since a failover."""
     return min(own_ms, await common_ms(reader, own_ms))

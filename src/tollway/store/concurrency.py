@@ -1,5 +1,5 @@
-"""Limits on what runs at once: slots with a bounded wait, turns, and flights that are shared. And
-async work that need not wait, run without a task."""
+"""Limits on concurrency: slots with a bounded wait, fair queues, and shared attempts (single
+flight). Also runs async work that never has to wait, without a task."""
 
 import asyncio
 from collections import deque
@@ -14,8 +14,8 @@ from tollway.store.database import Database, StoreBusyError
 class BoundedSlots:
     """A number of slots; each named user holds at most one at a time.
 
-    A user that wants a second one waits behind its own first and delays no other user, so the one
-    that asks most often gets no more than the rest.
+    A user that wants a second slot waits for its own first one and delays no other user, so the
+    user that asks most often gets no more than the rest.
     """
 
     def __init__(self, number: int, busy: str) -> None:
@@ -29,7 +29,7 @@ class BoundedSlots:
     async def take(self, patience_s: float | None) -> None:
         """Takes a slot, to be given back by `leave`; fails if none is free in time."""
         if not self._free.locked():
-            # Without a timer, which would take longer than all the rest.
+            # Skips the timer, which would take longer than all the rest.
             await self._free.acquire()
             return
         self.waiting += 1
@@ -64,8 +64,8 @@ T = TypeVar("T")
 
 
 class TurnQueue(Generic[T]):
-    """A queue in which named users take turns: one that has added a thousand things delays each
-    other user by one of them."""
+    """A queue in which named users take turns: a user that adds a thousand things delays every
+    other user by only one of them."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, deque[T]] = {}
@@ -125,7 +125,7 @@ class TurnSlots:
             if given.cancelled():
                 self._waiting.discard(by, given)
             else:
-                # It was given at the moment in which its user went.
+                # The slot was granted just as its user gave up: pass it on.
                 self.leave()
             if isinstance(error, TimeoutError):
                 raise StoreBusyError(self._busy) from error
@@ -141,8 +141,8 @@ class TurnSlots:
 
 
 class SingleFlight(Generic[T]):
-    """One attempt at a time, shared by all tasks that ask meanwhile. Nothing is cached: the next
-    request after its end begins another."""
+    """One attempt at a time, shared by all tasks that ask meanwhile. Nothing is cached: the first
+    request after an attempt ends starts another."""
 
     def __init__(self, attempt: Callable[[], Awaitable[T]]) -> None:
         self._attempt = attempt
@@ -156,9 +156,9 @@ class SingleFlight(Generic[T]):
 
 
 class NextFlights(Generic[K, T]):
-    """Attempts by key, one of each key at a time. A task gets the result of the next attempt that
-    begins, and shares it with all that ask before it begins: so nothing that was read before a task
-    asked is given to it."""
+    """Attempts by key, one per key at a time. A task gets the result of the next attempt to start,
+    and shares it with every task that asks before that start: so no task gets a result that was
+    read before it asked."""
 
     def __init__(self, attempt: Callable[[K], Awaitable[T]]) -> None:
         self._attempt = attempt
@@ -184,8 +184,8 @@ class NextFlights(Generic[K, T]):
 
 
 def run_at_once(work: Awaitable[T]) -> T:
-    """Runs async work that need not wait for anything, without a task: what an embedded database
-    does, by itself or in a transaction."""
+    """Runs async work that never has to wait, without a task: reads of an embedded database, and
+    work in its transactions."""
     running: Any = work
     try:
         running.send(None)
@@ -197,6 +197,6 @@ def run_at_once(work: Awaitable[T]) -> T:
 
 
 def read_at_once(database: Database, work: Awaitable[T]) -> T | Awaitable[T]:
-    """Runs work that waits for nothing but reads of a database, if these need not be waited for;
-    otherwise it is left to be awaited."""
+    """Runs work that awaits only reads of a database, if those never wait; otherwise returns the
+    work to be awaited."""
     return work if database.row_at_once is None else run_at_once(work)

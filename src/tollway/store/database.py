@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing was committed, but for StoreDoubtError."""
+    """The store could not do what was asked; nothing was committed, except perhaps after
+    StoreDoubtError."""
 
 
 class KnownRowError(Exception):
@@ -46,7 +47,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreDoubtError(StoreUnavailableError):
-    """The database failed during a commit: whether it was made is not known here."""
+    """The database failed during a commit: it may have been made or not."""
 
 
 class Timings(Protocol):
@@ -78,9 +79,9 @@ class Reader(Protocol):
 class Transaction(Reader, Protocol):
     """One atomic piece of work: all of it is committed, or none.
 
-    Work that changes neither records nor versions may say so by `keeps_records`: then reads of
-    records (`RecordQuery`) need not notice its commit. Work that changes a version has
-    `changes_versions` set.
+    Work that changes neither records nor versions may set `keeps_records`: then reads of records
+    (`RecordQuery`) need not notice its commit. Work that changes a version must set
+    `changes_versions`.
     """
 
     keeps_records: bool
@@ -93,33 +94,33 @@ class Transaction(Reader, Protocol):
         """Runs a query once per row and returns how many rows it changed in all."""
 
     async def insert_rows(self, table: Table, rows: Rows) -> None:
-        """Stores new rows, in the order of the table's columns. If one is known, an embedded
-        database raises KnownRowError, and a savepoint must undo the rows before it; on a shared one
-        that is a conflict with another writer."""
+        """Stores new rows, given in the order of the table's columns. If a row exists already, an
+        embedded database raises KnownRowError, and a savepoint must undo the rows before it; a
+        shared one treats it as a conflict with another writer."""
 
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Stores rows that may be known; the query decides what becomes of those. No two rows may
-        have the same key. Returns how many rows it changed."""
+        """Stores rows that may exist already; the query decides how to resolve that. No two rows
+        may have the same key. Returns how many rows it changed."""
 
     async def is_alone(self, job: int) -> bool:
-        """Whether no other node does this job at the moment; true until this work is committed."""
+        """Whether no other node is doing this job; if so, none starts it before this commit."""
 
     async def lock_names(self, names: Iterable[str]) -> None:
         """Locks these names, in a fixed order, until this work is committed."""
 
     async def allow_long_statements(self) -> None:
-        """What follows may take long, and longer than a call would wait for it."""
+        """Lets the statements that follow take longer than a call would wait for them."""
 
     def with_new_plan(self) -> AbstractAsyncContextManager[None]:
-        """Plans the statements in its block with their values, each time. That takes longer, but
-        suits statements that are rare, or touch one month of many, better than a generic plan."""
+        """Plans each statement in its block for its own values. That takes longer, but suits
+        statements that are rare, or touch one month of many, better than a generic plan."""
 
     def savepoint(self) -> AbstractAsyncContextManager[None]:
-        """A part of the work that is undone alone if its block raises."""
+        """If its block raises, only that part of the work is undone."""
 
     def first_part(self) -> AbstractAsyncContextManager[None]:
-        """The same for the part that the work begins with, before which it changes nothing: to undo
-        that, an embedded database need not copy every page before it changes."""
+        """A savepoint for the first part of the work, before which it changes nothing: an embedded
+        database can then undo it without copying every page before changing it."""
 
 
 class Database(Reader, Protocol):
@@ -129,13 +130,13 @@ class Database(Reader, Protocol):
 
     @property
     def row_at_once(self) -> "RowAtOnce | None":
-        """Reads the first row of a query of records without waiting for anything; None if a read
-        has to be waited for. Where it is there, no read waits, and none needs a task."""
+        """Reads the first row of a query of records without waiting; None if reads have to wait.
+        On a database that has it, no read ever waits or needs a task."""
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable.
 
-        After a conflict with another transaction it is undone and run again: so it may change
+        After a conflict with another transaction the work is undone and retried: so it may change
         nothing but the database."""
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
@@ -147,12 +148,12 @@ class Database(Reader, Protocol):
     ) -> Sequence[Row]:
         """Like fetch_all, for a read that may take long: it delays no other read.
 
-        A caller has one such read at a time; StoreBusyError if it must wait too long."""
+        A caller has one long read at a time; StoreBusyError if it waits too long for its turn."""
 
     def change_mark(self) -> object:
-        """A value that is unequal to an earlier one if anything was committed in between."""
+        """A value that differs from an earlier one if anything was committed in between."""
 
     def record_mark(self) -> object:
-        """The same, but it may be equal if all those commits kept records and versions."""
+        """The same, but it need not differ if all those commits kept records and versions."""
 
     async def close(self) -> None: ...

@@ -15,15 +15,15 @@ _WRITTEN_EVERY_S = 0.1
 
 def make_private(path: Path, content: bytes) -> None:
     """Makes a file that only its owner can read, unless another process that starts at the same
-    time has made it. It is never seen half written, and it is on disk before anything is sealed or
-    signed with what is in it."""
+    time has made it. No process sees it half written, and it is on disk before anything is sealed
+    or signed with its content."""
     with _written_beside(path, content) as written, suppress(FileExistsError):
         os.link(written, path)
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Replaces such a file, whole or not at all: a crash leaves the old one or the new one. The
-    new one has the owner and the mode of the old one, also if root replaces it."""
+    """Replaces such a file atomically: a crash leaves the old one or the new one. The new one
+    keeps the owner and the mode of the old one, even if root replaces it."""
     with _written_beside(path, content, path.stat()) as written:
         written.replace(path)
 
@@ -32,7 +32,7 @@ def replace_private(path: Path, content: bytes) -> None:
 def _written_beside(
     path: Path, content: bytes, old: os.stat_result | None = None
 ) -> Iterator[Path]:
-    """A file that is on disk, to be given a name in its block; so is the name at the end."""
+    """A file that is on disk, to be given its name in the block; then the name is on disk too."""
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     written = Path(name)
     try:
@@ -66,7 +66,7 @@ def _give_to_owner_of(old: os.stat_result, descriptor: int) -> None:
 
 @contextmanager
 def locked_folder(path: Path) -> Iterator[None]:
-    """Holds the lock of a folder, which leaves no file; BlockingIOError if another process does."""
+    """Holds a lock on a folder, without a lock file; BlockingIOError if another process has it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,10 +83,10 @@ def refuse_writable_by_others(path: Path) -> None:
 
 @contextmanager
 def written_meanwhile(path: Path) -> Iterator[None]:
-    """Has a file that grows written to disk beside the work that fills it: most of it would
-    otherwise stay in memory until `to_disk`, which would take as long as the work itself.
+    """Syncs a growing file to disk while the block fills it: otherwise most of it would stay in
+    memory until `to_disk`, which would take as long as the work itself.
 
-    The system reports a failed write once, and not again to `to_disk`: so this raises it.
+    The system reports a failed write only once, not again to `to_disk`: so this raises it.
     """
     is_full = threading.Event()
     descriptor = os.open(path, os.O_RDONLY)

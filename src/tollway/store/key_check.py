@@ -2,7 +2,7 @@
 
 The database has a fingerprint of every key: derived from the key for this purpose alone, it shows
 whether another key is the same, and decrypts nothing. The first process that uses a key stores its
-fingerprint. Every later one compares, before it reads, writes or makes anything.
+fingerprint. Every later process compares it before it reads, writes or makes anything.
 """
 
 import os
@@ -57,7 +57,7 @@ class CheckedKeyFile(NamedTuple):
         return f"{self.setting.replace('_', ' ')} {self.path}"
 
     def present(self) -> Path:
-        """Its path; it must exist, since the start of serving makes it."""
+        """Its path; the file must exist, because `tollway serve` makes it when it starts."""
         if not self.path.exists():
             raise KeyFileError(f"The {self} is gone: put it back.")
         return self.path
@@ -94,8 +94,8 @@ def refuse_unusable(file: CheckedKeyFile) -> None:
 
 
 def readable_by_others(settings: Settings) -> list[str]:
-    """A sentence for each file of secrets or personal data that other users can read. It is no
-    refusal, because containers mount secrets so."""
+    """A sentence for each file of secrets or personal data that other users can read. Only a
+    warning, because containers mount secrets that way."""
     paths = [file.path for file in files_of(settings)]
     if not is_shared(settings.database):
         paths.append(Path(sqlite_path(settings.database)))
@@ -172,8 +172,8 @@ async def accept_file(
     file: CheckedKeyFile,
     record: Callable[[Transaction, list[int]], Awaitable[None]],
 ) -> list[int]:
-    """From now on the database is used with this file, which is made if there is none; returns the
-    ids of the keys that it is no longer used with, and has them recorded."""
+    """Uses the database with this file from now on, and makes the file if there is none. Records
+    and returns the ids of the keys that are no longer used."""
     rows = _rows(file)
     fingerprints = {key_id: fingerprint for _, key_id, fingerprint in rows}
 

@@ -1,7 +1,7 @@
 """The keys of a gateway's files: its secret, and signatures made with the keys of a key file.
 
-The secret signs links and sign-ins. The key file's keys seal (`sealing.py`) and sign records. From
-either, each purpose has a key of its own, derived here.
+The secret signs links and sign-ins. The key file's keys seal (`sealing.py`) and sign records. Each
+purpose uses its own key, derived here from one or the other.
 """
 
 import secrets
@@ -18,7 +18,8 @@ from tollway.store.durable_files import make_private, refuse_writable_by_others
 from tollway.store.sealing import SealError, read_keys, read_retired
 
 _SECRET_BYTES = 32
-# What a key of the key file is used for beside sealing: that much is left of a dropped one.
+# What a key of the key file is used for besides sealing: a dropped key leaves its derived keys for
+# these purposes.
 FINGERPRINTS, LABELS, REQUESTS = "waybill fingerprint", "waybill label", "request fingerprint"
 
 
@@ -66,10 +67,10 @@ class KeyedSigner:
         retired: Mapping[int, bytes] | None = None,
     ) -> None:
         self._keys = {key_id: derived(key, purpose) for key_id, key in keys.items()}
-        # Of keys that were dropped, what is left for this purpose.
+        # What dropped keys have left for this purpose.
         self._keys |= retired or {}
-        # What HMAC (RFC 2104) hashes before a content and before the digest of that, hashed once:
-        # a signature then takes half the time.
+        # The inner and outer padded keys of HMAC (RFC 2104), hashed once in advance: a signature
+        # then takes half the time.
         self._begun = {
             key_id: (_begun(key, 0x36), _begun(key, 0x5C)) for key_id, key in self._keys.items()
         }
@@ -78,7 +79,7 @@ class KeyedSigner:
     def sign(self, content: bytes, key_id: int | None = None) -> Signature:
         """By HMAC-SHA256."""
         used = self.current if key_id is None else key_id
-        self.key(used)  # Or it is not in the key file.
+        self.key(used)  # Raises if it is not in the key file.
         inner, outer = (each.copy() for each in self._begun[used])
         inner.update(content)
         outer.update(inner.digest())

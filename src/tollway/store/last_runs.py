@@ -1,5 +1,5 @@
-"""When work that is done now and then last ran, and how it ended: audits, backups, imports, and the
-pushes of a source. Only the last run of each is kept."""
+"""When each occasional job last ran, and how it ended: audits, backups, imports, and the pushes of
+a source. Only the last run of each is kept."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ PUSH_PREFIX, IMPORT_PREFIX = "push ", "import "
 
 
 class LastRun(NamedTuple):
-    """One of them; `result` is JSON."""
+    """The last run of one job; `result` is JSON."""
 
     name: str
     at_s: int
@@ -43,18 +43,18 @@ async def note_run(
 async def note_run_in(
     transaction: Transaction, name: str, at_s: int, *, is_good: bool, result: str
 ) -> None:
-    """Within a transaction that has decided whether it may run."""
+    """The same within a transaction, for a caller that decides there whether the job may run."""
     await transaction.execute(_NOTE, name=name, at_s=at_s, is_good=int(is_good), result=result)
 
 
 def note_run_if_free(path: str, name: str, at_s: int) -> bool:
-    """Notes a good run in a SQLite file, unless it cannot be written, or another program writes to
-    it for longer than a moment; whether it is noted."""
+    """Notes a good run in a SQLite file, unless the file cannot be written or another program
+    keeps it locked; returns whether it did."""
     return write_if_free(path, _NOTE, name=name, at_s=at_s, is_good=1, result="{}")
 
 
 async def last_outcomes(reader: Reader) -> dict[str, tuple[int, bool]]:
-    """When each of them ran and whether it was good, by its name, without the results."""
+    """When each job last ran and whether that run was good, by name, without the results."""
     return {
         name: (int(at_s), bool(is_good))
         for name, at_s, is_good in await reader.fetch_all(_OUTCOMES)
@@ -62,7 +62,7 @@ async def last_outcomes(reader: Reader) -> dict[str, tuple[int, bool]]:
 
 
 async def last_runs(reader: Reader) -> dict[str, LastRun]:
-    """All of them by their name."""
+    """The last run of every job, by name."""
     return {
         name: LastRun(name, int(at_s), bool(is_good), result)
         for name, at_s, is_good, result in await reader.fetch_all(_ALL)

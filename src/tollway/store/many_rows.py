@@ -2,7 +2,7 @@
 
 A statement per row costs an embedded database twice as much as the row itself, and a server a round
 trip. So SQLite gets many rows in one statement; PostgreSQL gets new rows by COPY, and rows that may
-be known as arrays.
+exist already as arrays.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,13 +13,13 @@ from sqlalchemy import Table
 
 from tollway.store.query import Query, insert_row, upsert
 
-# How many parameters a statement has. More rows in it save nothing, and the texts of many would not
-# fit into the memory that SQLite has at hand for small values.
+# How many parameters a statement has. More would save nothing, and their texts would not fit into
+# SQLite's lookaside memory for small values.
 _PARAMETERS = 192
 
 
 class FlatRows:
-    """Rows of one table, end to end in one list: a statement gets a slice of it."""
+    """Rows of one table, end to end in one list, from which a statement gets a slice."""
 
     def __init__(self, values: list[Any], columns: int) -> None:
         self.values = values
@@ -47,7 +47,7 @@ Rows = Sequence[tuple[Any, ...]] | FlatRows
 
 
 class ManyRows:
-    """A query that inserts one row of a table, whatever it does in a conflict, for many rows.
+    """Runs a query that inserts one row of a table, with any conflict clause, for many rows.
 
     Its parameters are the table's columns, in their order.
     """
@@ -61,10 +61,10 @@ class ManyRows:
         self._texts: dict[int, str] = {}
 
     def _of_rows(self, count: int) -> str:
-        """The statement of SQLite for so many rows.
+        """SQLite's statement for so many rows.
 
-        On an error the rows before it stay, until the work or its savepoint is undone: to be able
-        to undo each statement would cost half as much as the rows.
+        On an error the rows before it stay (OR FAIL), until the work or its savepoint is undone: a
+        journal to undo each statement would cost half as much as the rows.
         """
         text = self._texts.get(count)
         if text is None:
@@ -86,10 +86,10 @@ class ManyRows:
         return f"{head} SELECT * FROM unnest({arrays}){rest}"  # noqa: S608 - of our own tables
 
     def batched(self, rows: Rows) -> Iterator[tuple[str, Iterable[Sequence[Any]]]]:
-        """Statements of SQLite, and the parameters of each, time by time.
+        """SQLite's statements, each with the parameters of all its executions.
 
-        The rows that are left over take statements of half as many rows, then of a quarter, and so
-        on: few statements in all, and few that must be prepared.
+        The remaining rows go into statements of half as many rows, then a quarter, and so on: few
+        executions in all, and few statements to prepare.
         """
         size, start = self._rows_at_once, 0
         while size and start < len(rows):
@@ -104,7 +104,7 @@ class ManyRows:
 def _joined(rows: Rows, start: int, end: int) -> Sequence[Any]:
     if isinstance(rows, FlatRows):
         return rows.some(start, end)
-    # A list takes in a plain tuple at once; `chain` would go through its values.
+    # A list copies a tuple in one step; `chain` would go through its values.
     values: list[Any] = []
     for row in rows[start:end]:
         values += row
@@ -113,11 +113,11 @@ def _joined(rows: Rows, start: int, end: int) -> Sequence[Any]:
 
 @cache
 def inserts(table: Table) -> ManyRows:
-    """Of new rows."""
+    """Statements that store new rows."""
     return ManyRows(table, Query(insert_row(table)))
 
 
 @cache
 def upserts(table: Table) -> ManyRows:
-    """Of rows that replace those with the same key if they say something else."""
+    """Statements that store rows, or replace those with the same key that differ."""
     return ManyRows(table, upsert(table))

@@ -1,8 +1,9 @@
 """Brings a database's schema up to date, on either engine.
 
 The first migration is the baseline. Every later one declares whether gateways of the version
-before it can keep serving on the new schema (`safe_while_serving`). One that does not is refused
-while such gateways serve, and raises `schema_floor`: their versions refuse the database afterwards.
+before it can keep serving on the new schema (`safe_while_serving`). A migration that does not is
+refused while such gateways serve, and raises `schema_floor`: those versions then refuse the
+database.
 """
 
 import io
@@ -39,7 +40,7 @@ class Migratable(Reader, Protocol):
         """The revision the database is at; None when it is empty."""
 
     async def strange_parts(self) -> list[str]:
-        """What the schema has that no migration made, or has not as a migration made it."""
+        """The parts of the schema that no migration made, or that differ from what one made."""
 
     async def unfinished_move(self) -> str | None:
         """What is being moved into the database; None if nothing is."""
@@ -54,7 +55,7 @@ class SchemaError(StoreError):
 
 
 def newest_revision() -> str:
-    """By the names of the files, which begin with their revisions."""
+    """Read from the names of the files, which begin with their revisions."""
     names = (path.name for path in Path(_LOCATION, "versions").glob("[0-9]*.py"))
     return max(names).partition("_")[0]
 
@@ -101,8 +102,8 @@ async def check_current(database: Migratable) -> None:
 
 
 async def check_unchanged(database: Migratable) -> None:
-    """Refuses a database whose schema another program has changed: what it does would not be what
-    is written here. Of a schema newer than this version's nothing is known."""
+    """Refuses a database whose schema another program has changed, because it would not behave as
+    this code expects. A schema newer than this version's cannot be checked."""
     if await database.schema_revision() != newest_revision():
         return
     if strange := await database.strange_parts():
@@ -170,7 +171,7 @@ def _scripts() -> "list[Script]":
 
 @cache
 def _migrations(_: str) -> "ScriptDirectory":
-    """Read once per location: they do not change while a program runs."""
+    """Cached: the migrations do not change while a program runs."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415
 
     return ScriptDirectory.from_config(_config())

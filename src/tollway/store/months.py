@@ -1,6 +1,6 @@
 """Tables that a shared database divides by month, so that an old month is dropped as a whole.
 
-Months are those of UTC. They are created ahead of time, and when older or newer rows are stored.
+Months are in UTC. They are created ahead of time, and when older or newer rows are stored.
 Rows without a month of their own go to the default partition ("the rest"), where queries find them
 like any other; only dropping them takes longer. An embedded database is one file, and is not
 divided.
@@ -82,7 +82,7 @@ def month_of(at_s: int) -> Month:
 
 
 async def make_months_ahead(database: Database, now_s: int) -> None:
-    """Creates the coming months of every table; one that exists costs one look."""
+    """Creates the coming months of every table; one that exists costs one lookup."""
     if not database.is_shared:
         return
     for table in divided_tables():
@@ -98,7 +98,7 @@ async def _make_if_allowed(
     except (StoreBusyError, StoreUnavailableError):
         raise
     except Exception as error:
-        # Such as a missing right. Nothing is lost: the rows go to the rest.
+        # Such as a missing privilege. Nothing is lost: the rows go to the default partition.
         logger.error("the %s of %s cannot be made: %s", what, table.name, error)
         return True
 
@@ -114,7 +114,7 @@ def _coming(now_s: int) -> Iterator[int]:
 class MonthsOf:
     """Creates the months of a table for the rows that are about to be stored.
 
-    In a transaction of its own, because it locks all readers out of the table until its end.
+    In its own transaction, because it locks all readers out of the table until the commit.
     """
 
     def __init__(self, table: Table) -> None:
@@ -153,10 +153,10 @@ def _moments(days: Iterable[int]) -> list[int]:
 
 
 async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction) -> bool:
-    """False if the lock was not free: the months are created another time."""
+    """False if the lock was not free: a later call creates the months."""
     column, per_s = _divided_by(table)
     try:
-        # A reader that holds the table must not fail the rest of this transaction.
+        # If a reader holds the table, the rest of this transaction must not fail.
         async with transaction.savepoint():
             await transaction.fetch_all(
                 _MAKE, parent=table.name, key=column, per_s=per_s, moments_s=moments_s

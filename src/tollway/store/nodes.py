@@ -47,7 +47,7 @@ class ServingNode(NamedTuple):
 
 _STORE = upsert(node)
 _REMOVE = Query(lambda: node.delete().where(node.c.id == bindparam("its")))
-# A row of the future was written while a clock was wrong, and would count for as long.
+# A row dated in the future comes from a wrong clock, and would count as alive until then.
 _SWEEP = Query(
     lambda: node.delete().where(
         or_(
@@ -129,7 +129,7 @@ class Presence:
 
 
 async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list[str]:
-    """The names of the gateways that serve now and do not know a revision."""
+    """The names of the gateways that serve now and do not know this revision."""
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
     return [row[0] for row in rows]
@@ -152,5 +152,5 @@ async def count_serving(reader: Reader, own_ms: int) -> int:
 
 
 async def all_nodes(reader: Reader) -> list[ServingNode]:
-    """All processes that served within a day and did not stop in order."""
+    """All processes that served within the last day, without those that stopped cleanly."""
     return [ServingNode(*row) for row in await reader.fetch_all(_ALL)]

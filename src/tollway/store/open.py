@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tollway.store.sealing import Sealer
 
 _SQLITE_PREFIX = "sqlite:///"
-# What others mean by it ends with the process, and every connection would have another one.
+# An in-memory database would end with the process, and each connection would have its own.
 _IN_MEMORY = ":memory:"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
 _FILE = re.compile(r"[\w./~-]*")
@@ -42,8 +42,8 @@ def open_database(
     connections: int | None = None,
     write_lock: WriteLock | None = None,
 ) -> OpenDatabase:
-    """Opens a database. A gateway sets how long a call may take; a command has no such limit. The
-    workers of a file write in turns."""
+    """Opens a database. A gateway sets how long a call may take; a command has no such limit. With
+    `write_lock`, the workers on one file write in turns."""
     if is_shared(url):
         from tollway.store.postgresql.database import (  # noqa: PLC0415
             CONNECTIONS_MAX,
@@ -62,8 +62,8 @@ def open_database(
 
 @asynccontextmanager
 async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDatabase]:
-    """A new database file, to be filled at once. It gets its name when it is whole and on disk; if
-    that fails, or the process is killed, there is none."""
+    """A new database file, to be filled in the block. It gets its name once it is complete and on
+    disk; if that fails, or the process is killed, there is no file under that name."""
     check_file(url)
     path = Path(sqlite_path(url))
     unfinished = path.with_name(f"{path.name}.unfinished")
@@ -82,7 +82,7 @@ async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDat
 
 def _give_name(unfinished: Path, path: Path) -> None:
     to_disk(unfinished)
-    # What a database that was deleted has left would be taken for commits of the new one.
+    # SQLite would take a log that a deleted database left behind for commits of the new one.
     for file in side_files_of(path):
         file.unlink()
     put_in_place(unfinished, path, None)
@@ -109,7 +109,7 @@ def open_reading(
 
 
 def check_file(url: str) -> None:
-    """Refuses a file that can be no database, before anything is made beside it."""
+    """Refuses a file that cannot be a database, before anything is made beside it."""
     if not is_shared(url):
         path = Path(sqlite_path(url))
         check_path(path)

@@ -6,9 +6,9 @@ of counts, and a page begins in the bucket in which their running sum passes the
 of the window cuts a bucket in two, the rows of that part are counted.
 
 On a server every statement is a round trip, so there all of this is one statement. In an embedded
-database a statement costs next to nothing and running sums do not, so there it is done in steps,
-all of which see the same moment. Both are made of the same parts. A listing can have other steps,
-if it knows some of the sums already.
+database a statement costs next to nothing but running sums are expensive, so there it takes several
+steps, all in one snapshot. Both are made of the same parts. A listing can have its own steps, if it
+knows some of the sums already.
 """
 
 from array import array
@@ -71,7 +71,7 @@ def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select
 
 
 def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
-    """The values for `part_of`. Times are stored negated, so its end comes first."""
+    """The values for `part_of`. Times are stored negated, so the end of the part comes first."""
     start, end = part
     return {f"{name}_after": -end, f"{name}_up_to": -start}
 
@@ -79,11 +79,11 @@ def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
 class RunningCounts:
     """How many rows each bucket of a list has, kept in memory: the newest bucket first.
 
-    A total is then a difference of two sums, and where a page begins is found by bisection.
+    A total is then a difference of two sums, and bisection finds where a page begins.
     """
 
     def __init__(self, buckets: Iterable[tuple[int, int]]) -> None:
-        """Of numbers of buckets, the highest first, and their counts."""
+        """Takes the numbers of buckets, the highest first, with their counts."""
         found = list(buckets)
         # Negated, so that they ascend.
         self._numbers = array("q", [-number for number, _ in found])
@@ -109,11 +109,11 @@ class RunningCounts:
 class Listing:
     """Rows that are listed by a negated time, the newest first, and the counts of their buckets.
 
-    `counts` makes the queries for (after, how many) of buckets that do not overlap: the rows of a
-    bucket are those that come next after its `after`. If some of them are large, all have a third
-    column, the large one's number or null, and `finer` asks for the buckets that such a one
-    consists of; such a listing needs steps of its own.
-    `rows` asks for `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
+    `counts` makes the queries for (after, count) of buckets that do not overlap: a bucket's rows
+    are the next ones after its `after`. If some buckets are large, all rows have a third column,
+    the large bucket's number or null, and `finer` selects the smaller buckets within a large one;
+    such a listing needs its own steps.
+    `rows` selects `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
     """
 
     def __init__(self, counts: Counts, rows: Rows, key: Key, finer: Finer | None = None) -> None:
@@ -126,7 +126,7 @@ class Listing:
         return self._rows(bindparam("after"), bindparam("skip"))
 
     def query(self, steps: PageSteps | None = None) -> StepsQuery:
-        """The query for a page. Steps give the total in a row of its own, then the page's rows."""
+        """The query for a page. Steps return a row with the total, then the page's rows."""
         return StepsQuery(self._at_once, steps or self._in_steps)
 
     def _in_steps(self, values: Mapping[str, Any]) -> Steps:
@@ -142,7 +142,7 @@ class Listing:
 async def read_listed(
     database: Database, query: StepsQuery, offset: int, size: int, values: dict[str, object]
 ) -> tuple[int, Sequence[Row]]:
-    """The exact total, and the rows of a page, of one moment."""
+    """The exact total and the rows of a page, from one snapshot."""
     found = await database.fetch_all(query, **{**values, "offset": offset, "take": size})
     return (found[0][0], found[1:]) if database.dialect == "sqlite" else split_total(found)
 
@@ -179,13 +179,13 @@ def _at_once(buckets: FromClause, rows: Rows, key: Key, finer: Finer | None) -> 
 def _running(buckets: FromClause, name: str) -> CTE:
     """Buckets with how many rows they and all before them have."""
     after, listed = buckets.c[0], buckets.c[1]
-    # A server's sum of whole numbers is not one itself.
+    # PostgreSQL's sum of bigints is numeric.
     up_to = cast(func.sum(listed).over(order_by=after, rows=(None, 0)), BigInteger)
     return select(*buckets.c, up_to.label("up_to")).cte(name)
 
 
 def _start(counts: CTE, offset: ColumnElement[int], name: str) -> CTE:
-    """The bucket in which the row at an offset lies; none if the offset is behind the last one."""
+    """The bucket in which the row at an offset lies; empty if the offset is past the last row."""
     before = counts.c.up_to - counts.c[1]
     return (
         select(*counts.c, (offset - before).label("skip"))
@@ -195,7 +195,7 @@ def _start(counts: CTE, offset: ColumnElement[int], name: str) -> CTE:
 
 
 def _only(column: ColumnElement[Any]) -> ScalarSelect[Any]:
-    """The value in a row that is alone. Not joined, so that an index can be entered with it."""
+    """The value in the only row. A scalar subquery, not a join, so that an index can seek to it."""
     return select(column).scalar_subquery()
 
 
@@ -211,5 +211,5 @@ def beside(total: ColumnElement[int], page: Select[Any], key: Key) -> Select[Any
 
 
 def split_total(rows: Sequence[Row]) -> tuple[int, Sequence[Row]]:
-    """The total and the rows beside it, none of which begins with nothing."""
+    """The total and the rows beside it. The first column of a real row is never null."""
     return rows[0][0], [row[1:] for row in rows if row[1] is not None]

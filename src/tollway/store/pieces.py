@@ -1,11 +1,11 @@
 """Long work in small pieces, each in a commit of its own, so that paid calls wait for one piece at
 most.
 
-A piece takes hardly longer than a commit of charges: one that took longer is followed by a smaller
-one. After each there is a pause three times as long, for all such work on a database together: so
-three quarters of the time are left to calls, however much there is to do. Each piece waits for the
-disk: if it did not and the system then reported once that it could not write, the charges after it
-in the log would be acknowledged although the log has a gap before them.
+A piece should take hardly longer than a commit of charges: after a slow piece, the next is smaller.
+After each comes a pause three times as long, shared by all such work on a database: so calls keep
+three quarters of the time, however much there is to do. Each piece waits for the disk: the system
+reports a failed write only once, and if a piece missed that report, the charges after it in the log
+would be acknowledged although the log has a gap before them.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class PieceBudget:
                 rows += done
                 if done < asked:
                     break
-                # How long it waited for others that write says nothing about its size.
+                # Without the wait for other writers, which says nothing about the piece's size.
                 await self._leave_time(perf_counter() - piece.began_s)
         return rows
 

@@ -37,8 +37,8 @@ __all__ = [
 
 _PLAIN_WORD = re.compile("[a-z0-9_]*")
 _PARAMETER = re.compile(r"\$(\d+)")
-# A call whose query skips more rows is sent by itself: a server reads what it skips, and the others
-# would wait for that.
+# A query that skips more rows is sent alone: the server reads the rows that it skips, and the other
+# calls would wait for that.
 _SKIPPED_MAX = 500
 
 
@@ -53,7 +53,7 @@ class CompiledQuery:
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
         if dialect == "sqlite":
             self._write_out_constants(compiled)
-        # Of one name alone it would pick a value, and no tuple.
+        # With a single name, itemgetter would return a value instead of a tuple.
         self._pick = itemgetter(*self._names) if len(self._names) > 1 else self._pick_few
 
     def _write_out_constants(self, compiled: SQLCompiler) -> None:
@@ -97,10 +97,10 @@ Statement = ClauseElement | Callable[[], ClauseElement]
 
 
 class Query:
-    """One query, in every dialect it is asked for.
+    """One query, compiled for each dialect on first use.
 
-    A query of a module is given what makes its statement, which is then made on first use: a
-    process that starts uses few of the queries that it loads.
+    Modules pass a function that builds the statement, because a process uses few of the queries
+    that it loads.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -121,13 +121,13 @@ class Query:
 
 
 class RecordQuery(Query):
-    """A query of what charges leave as it is (`Transaction.keeps_records`): records, versions. An
-    embedded database answers it from what it has in memory while only charges are committed."""
+    """A query of data that charges do not change (`Transaction.keeps_records`): records, versions.
+    An embedded database answers it from its page cache while only charges are committed."""
 
 
 class JointQuery(RecordQuery):
-    """A query that a server answers for many calls by one statement, if they wait at the same time.
-    Its rows have no order."""
+    """A query that a server answers for many waiting calls by one statement. Its rows have no
+    order."""
 
     @staticmethod
     def is_shared(values: Mapping[str, Any]) -> bool:
@@ -145,8 +145,8 @@ class JointQuery(RecordQuery):
         lists = ", ".join(f"CAST(${number} AS {type_}[])" for number, type_ in enumerate(types, 1))
         columns = ", ".join(f"p{number}" for number, _ in enumerate(names, 1))
         one = _PARAMETER.sub(r"asked.p\1", str(compiled))
-        # Behind OFFSET 0 the planner takes each call by itself, and its values are as good as
-        # parameters; without, it might join all rows of a table with those that are asked for.
+        # OFFSET 0 makes the planner run the subquery once per call, with the values as parameters;
+        # without it, the planner might join a whole table with the values.
         return (
             f"SELECT asked.position, answer.* FROM unnest({lists}) WITH ORDINALITY "  # noqa: S608
             f"AS asked({columns}, position) "
@@ -160,7 +160,7 @@ def _server_type(type_: TypeEngine[Any]) -> str:
 
 
 class EngineQuery(Query):
-    """A query whose text differs, because an engine has no words for what the other does."""
+    """A query whose text differs per engine, because one lacks the syntax of the other."""
 
     def __init__(self, sqlite: str, postgresql: str) -> None:
         self._texts = {"sqlite": sqlite, "postgresql": postgresql}
@@ -176,8 +176,8 @@ class EngineQuery(Query):
 
 def of_many(query: str) -> EngineQuery:
     """A query of many keys, given as one JSON list, whose members are `{wanted}`. It can return all
-    of its rows as one JSON list, `{all}({one}(...))`: an embedded database lets other threads run
-    between two rows."""
+    its rows as one JSON list, `{all}({one}(...))`: between two rows, the driver of an embedded
+    database would let other threads run."""
     sqlite = {
         "wanted": "json_each(:wanted) AS wanted",
         "all": "json_group_array",
@@ -193,27 +193,25 @@ def of_many(query: str) -> EngineQuery:
 
 @cache
 def _dialect(name: str) -> Dialect:
-    """Loaded when it is first compiled for: a program uses one of them."""
+    """Loaded on first use: a program needs only one of them."""
     if name == "sqlite":
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415
 
         return sqlite.dialect(paramstyle="qmark")
     from sqlalchemy.dialects import postgresql  # noqa: PLC0415
 
-    # Both dialects write ON CONFLICT alike, but this one also asks for the name of a constraint.
+    # Both dialects write ON CONFLICT alike, but this one also reads the name of a constraint.
     OnConflictClause.constraint_target = None  # type: ignore[attr-defined]
     return postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
 
-# A query and its values are asked for, its rows are sent in; what is returned are rows too.
+# Yields a query and its values, is sent its rows, and returns rows in the end.
 Steps = Generator[tuple[Query, Mapping[str, object]], list[Any], list[Any]]
 
 
 class StepsQuery(Query):
-    """A query that an embedded database answers in steps, at one moment, and a server at once.
-
-    Here a statement costs next to nothing, and there each is a round trip.
-    """
+    """A query that an embedded database answers in steps, in one snapshot, and a server in one
+    statement: a statement costs next to nothing on the former, and a round trip on the latter."""
 
     def __init__(self, at_once: Query, steps: Callable[[Mapping[str, Any]], Steps]) -> None:
         self._at_once = at_once
@@ -229,7 +227,7 @@ class StepsQuery(Query):
 
 
 def contains_pattern(text: str) -> str:
-    """What LIKE finds a text by, in lower case, with a backslash as the escape."""
+    """The LIKE pattern for a text, in lower case, with a backslash as the escape."""
     escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
@@ -240,7 +238,7 @@ def insert_row(table: Table) -> Insert:
 
 
 def upsert(table: Table) -> Query:
-    """Stores a row, or replaces one with the same key if it says something else.
+    """Stores a row, or replaces the one with the same key if it differs.
 
     Its parameters are the table's columns, in their order.
     """

@@ -10,11 +10,11 @@ from sqlalchemy import text
 from tollway.store.database import Transaction
 from tollway.store.query import Query
 
-# To the log alone: no row is locked by it, and none is left behind.
+# Writes only to the log: it locks no row and leaves none behind.
 _WRITE_TO_LOG = Query(lambda: text("SELECT pg_logical_emit_message(true, 'tollway', '')"))
 
 
 async def wait_for_standby(transaction: Transaction) -> None:
-    """Makes a commit that wrote nothing wait for the standby as any other does."""
+    """Makes a commit that wrote nothing wait for the standby like any other."""
     if transaction.is_shared:
         await transaction.fetch_all(_WRITE_TO_LOG)

@@ -1,7 +1,7 @@
 """Every row of a selection read and replaced, a few hundred at a time, beside the traffic.
 
-Each row is replaced only if it is still the one that was read, so that several processes can do the
-same work at once, and one that was killed can do it again.
+A row is replaced only if it has not changed since it was read, so several processes can do the same
+work at once, and a killed one can repeat it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tollway.store.query import Query
 
 _AT_ONCE = 200
 _LOOKED_AT = 500
-# Such a piece takes longer than one of `pieces.py`: its rows are opened and sealed.
+# Longer than in `pieces.py`, because a piece takes longer: its rows are opened and sealed.
 _PAUSE_MAX_S = 0.5
 
 Columns = ReadOnlyColumnCollection[str, ColumnElement[Any]]
@@ -55,9 +55,9 @@ class RowPieces:
 
 
 class ScannedPieces:
-    """The chosen rows of a table that no index finds, in the order of its key, which is of texts:
-    the key and the wanted columns. However few there are, one statement looks at a few hundred
-    rows, and no time limit ends it."""
+    """The chosen rows of a table, where no index finds them: the key, which must be text, and the
+    wanted columns, in key order. Each statement scans only a few hundred rows, however few of them
+    are chosen, so none runs into the time limit."""
 
     def __init__(self, table: Table, wanted: Sequence[str], is_chosen: IsChosen) -> None:
         key = list(table.primary_key)
@@ -67,7 +67,7 @@ class ScannedPieces:
             select(*table.c)
             .where(tuple_(*key) > tuple_(*last))
             .order_by(*key)
-            # Written out, so that a planner knows how few they are.
+            # A literal, so that the planner knows how few they are.
             .limit(literal_column(str(_LOOKED_AT)))
             .subquery("looked_at")
         )
@@ -103,8 +103,8 @@ async def replace_rows(
     rows: Sequence[Row],
     note: Callable[[Transaction, int], Awaitable[None]] = _nothing_more,
 ) -> int:
-    """Replaces a piece by what is made of it, notes how many in the same commit, and leaves three
-    quarters of the time to calls. Returns how many were still as they had been read."""
+    """Replaces rows by those that `make` returns, calls `note` with their count in the same commit,
+    and leaves three quarters of the time to calls. Returns how many had not changed meanwhile."""
     began_s = perf_counter()
     made = await asyncio.to_thread(make, rows) if rows else []
     if not made:

@@ -31,8 +31,8 @@ class _KeyFile(msgspec.Struct):
 
     current: int
     keys: dict[int, str]
-    # Of keys that were dropped, what fingerprints and signatures were made with: it decrypts
-    # nothing.
+    # The derived keys of dropped keys, by which fingerprints and signatures are still checked; they
+    # decrypt nothing.
     retired: dict[int, dict[str, str]] = {}
 
 
@@ -48,7 +48,7 @@ class Sealer:
         self.newest = max(keys)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A second process seals too; a cipher cannot be sent to it.
+        # A second process seals too, and a cipher cannot be pickled.
         return Sealer, (self._keys, self.current)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
@@ -56,7 +56,7 @@ class Sealer:
         return self._prefix + nonce + self._current.encrypt(nonce, plain, context)
 
     def seal_many(self, plain: Sequence[bytes], contexts: Sequence[bytes]) -> list[bytes]:
-        """Seals many plain values, each with its context: chance is asked for once."""
+        """Seals many plain values, each with its context; gets all random bytes in one call."""
         chance = os.urandom(_NONCE_BYTES * len(plain))
         nonces = [chance[at : at + _NONCE_BYTES] for at in range(0, len(chance), _NONCE_BYTES)]
         encrypted = map(self._current.encrypt, nonces, plain, contexts)
@@ -87,7 +87,7 @@ def load_sealer(path: Path) -> Sealer:
 
 
 def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
-    """The keys of a key file by their ids, and the id of the current one; made as above."""
+    """The keys of a key file by id, and the id of the current one; makes the file as above."""
     found = _read(path)
     return {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}, found.current
 

@@ -19,8 +19,8 @@ _BUMP_MATERIAL = Query(lambda: version.update().values(material=version.c.materi
 
 
 async def write_nothing_new(transaction: Transaction) -> None:
-    """Writes the values that are stored already, durably: fails when a real change would, unless
-    only the space for new rows is missing on a server."""
+    """Writes the stored values again, durably: fails if a real change would fail, except if a
+    server only lacks the space for new rows."""
     await transaction.execute(_REWRITE)
 
 
@@ -65,8 +65,8 @@ class Versions:
         reading = self._asked
         row = await self._database.fetch_one(_READ)
         assert row is not None
-        # A read that a later one overtook would bring back older values. The numbers of the reads
-        # decide, not the counters: after a failover the server may have lower ones.
+        # A read that a later one overtook would bring back older values. The order of the reads
+        # decides, not the counters: after a failover the server may have lower ones.
         if reading > self.reading:
             self.directory, self.figures, self.material = row
             self._mark, self.reading = mark, reading

@@ -12,7 +12,7 @@ from tollway.store.migrate import check_known, newest_revision
 from tollway.store.moving.source import Source, columns_of, key_positions
 from tollway.store.moving.target import Target, shown_key
 
-# A wrong copy would have millions: the first ones show what happened.
+# A wrong copy may have millions of differences: the first ones show what happened.
 DIFFERENCES_SHOWN_MAX = 100
 _PROGRESS_ROWS = 1000
 _CHUNK_ROWS = 5000

@@ -84,7 +84,7 @@ class Source:
         )
 
     def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:
-        """The rows in the order of their key, those that come after a key."""
+        """The rows in key order; with `after`, only those that follow that key."""
         key = quoted(key_of(table))
         beyond = f"WHERE ({key}) > ({', '.join('?' * len(after))})" if after else ""
         text = f"SELECT {quoted(columns_of(table))} FROM {table.name} {beyond} ORDER BY {key}"  # noqa: S608

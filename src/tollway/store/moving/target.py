@@ -1,7 +1,7 @@
 """The PostgreSQL database that a move fills.
 
 While a move is unfinished the database has an extra table, which names the source. It keeps
-gateways from serving half a database, and lets the same move find its own work again.
+gateways from serving half a database, and lets the same move resume.
 """
 
 import re
@@ -32,11 +32,12 @@ _SERVING = """
 SELECT DISTINCT name FROM node
 WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORDER BY name"""
 _FETCHED_AT_ONCE = 2000
-# The first has one row from the beginning, the other the rows of gateways that served it.
+# `version` has one row from the beginning, `key_check` those of gateways that served the database.
 _NEVER_EMPTY = (version, key_check)
-# A gateway makes the first operator when it starts. Until that one has a password, it is not used.
+# A gateway makes the first operator when it starts; until that operator has a password, these rows
+# mean nothing.
 _FIRST_OPERATOR = (person, operator_act, sign_in_link)
-# From the trail of acts: what a finished move was of.
+# The source of a finished move, from the trail of acts.
 _MOVED = """
 SELECT "after"::json ->> 'from' FROM operator_act
 WHERE act = 'move' ORDER BY number DESC LIMIT 1"""
@@ -54,10 +55,10 @@ class Target:
         return await revision_of(self._connection)
 
     async def claim(self, source: str, *, should_restart: bool) -> None:
-        """Makes this database the target of a source's move, unless it has anything else."""
+        """Makes this database the target of a source's move, unless it holds anything else."""
         try:
             with our_errors():
-                # The lock of a killed move is free as soon as the server notices.
+                # The server frees the lock of a killed move as soon as it notices.
                 await self._connection.execute(_LOCK)
         except StoreBusyError:
             raise StoreError("Another `tollway move` into the target is under way.") from None
@@ -88,7 +89,7 @@ class Target:
                 f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
             ):
                 if moved := await self._connection.fetchval(_MOVED):
-                    # The one that is run again may have been killed after its last step.
+                    # A killed move that is run again may have finished its last step.
                     raise StoreError(
                         f"The target is not empty: the move of {moved} into it is finished. Let "
                         "the gateways serve it; another source is moved into a new database."
@@ -99,7 +100,7 @@ class Target:
                 )
 
     async def _refuse_if_served(self) -> None:
-        """What a gateway charges meanwhile would conflict with a copied row, or be deleted."""
+        """Charges that a gateway makes meanwhile would conflict with copied rows, or be deleted."""
         if names := [row[0] for row in await self._connection.fetch(_SERVING, ALIVE_S)]:
             raise StoreError(
                 f"The target is being served by the gateways {', '.join(names)}: stop them, then "
@@ -107,7 +108,7 @@ class Target:
             )
 
     async def _mark(self, source: str) -> None:
-        # Nothing is sealed in it yet, so the keys that it was once served with do not matter.
+        # Nothing is sealed here yet, so the keys of gateways that once served it do not matter.
         await self._connection.execute(f"DELETE FROM {key_check.name}")  # noqa: S608 - our own name
         await self._truncate(_FIRST_OPERATOR)
         await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
@@ -118,7 +119,7 @@ class Target:
         await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
 
     async def _truncate(self, tables: Sequence[Table]) -> None:
-        # The trail of acts refuses every change. Of this one nothing was ever in force.
+        # The trail of acts refuses every change, but nothing in this one was ever in force.
         await self._connection.execute("ALTER TABLE operator_act DISABLE TRIGGER USER")
         await self._connection.execute(f"TRUNCATE {', '.join(table.name for table in tables)}")
         await self._connection.execute("ALTER TABLE operator_act ENABLE TRIGGER USER")
@@ -126,7 +127,7 @@ class Target:
     async def reached(self, table: Table) -> tuple[int, Row | None]:
         """How many rows of a table are here, and the key of the last of them."""
         if table is version:
-            return 0, None  # Its one row is put there by the migration, and replaced.
+            return 0, None  # The migration made its one row, which `add` replaces.
         key = key_of(table)
         backwards = ", ".join(f'"{name}" DESC' for name in key)
         with our_errors():
@@ -151,7 +152,7 @@ class Target:
             raise StoreError(_cannot_hold(table, rows, error)) from None
 
     async def rows(self, table: Table) -> AsyncGenerator[Row, None]:
-        """The rows in the order of their key, as they are at one moment."""
+        """The rows in key order, from one snapshot."""
         columns, key = quoted(columns_of(table)), quoted(key_of(table))
         text = f"SELECT {columns} FROM {table.name} ORDER BY {key}"  # noqa: S608 - our own names
         with our_errors():
@@ -162,7 +163,7 @@ class Target:
                         yield tuple(record)
 
     async def tidy(self) -> None:
-        """Updates the server's statistics about its tables, which it would do only later."""
+        """Updates the server's table statistics now; by itself it would do so only later."""
         names = ", ".join(table.name for table in self._tables)
         with our_errors():
             await self._connection.execute(f"VACUUM (ANALYZE) {names}")

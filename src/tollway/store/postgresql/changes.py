@@ -1,9 +1,9 @@
 """The listener for changes: it notices when the caches of this process are out of date.
 
-A trigger sends a notification with every transaction that changes a version. Notifications that are
-missed are lost. So while the listener has no connection, or the server does not answer its regular
-query, the change mark changes four times a second, until the listener is back. A change is thus
-noticed within a second, whatever happens.
+A trigger sends a notification with every transaction that changes a version. A missed notification
+is lost. So while the listener has no connection, or the server does not answer its regular query,
+the change mark changes four times a second, until the listener is back. Thus the process notices a
+change within a second, whatever happens.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ChangeListener:
         self._task: asyncio.Task[None] | None = None
 
     def mark(self) -> object:
-        """A value that changes with every notification, and often while there can be none."""
+        """A value that changes with every notification, and often while none can arrive."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         now_s = monotonic()
@@ -71,7 +71,7 @@ class ChangeListener:
             try:
                 await self._listen_once()
             except Exception as error:
-                # Whatever the error: only this loop starts to listen again.
+                # Whatever the error: only this loop can start listening again.
                 self._tell_of_loss(str(error) or type(error).__name__)
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
@@ -79,7 +79,7 @@ class ChangeListener:
         try:
             self._connection = await self._hosts.connect()
         except StoreError:
-            # Neither the old connection nor a new one is answered, so no other is either.
+            # The server answers neither the old connection nor a new one, so no other either.
             if self._hosts.is_silent:
                 self._on_silence()
             raise
@@ -104,7 +104,7 @@ class ChangeListener:
                 raise StoreUnavailableError("the server has become a standby")
 
     def _tell_of_loss(self, reason: str) -> None:
-        """Each reason once: an outage may last, and its reason change as the server comes back."""
+        """Logs each reason once: an outage may last, and its reason may change meanwhile."""
         if self._deaf_since_s is None:
             self._deaf_since_s = monotonic()
         if reason not in self._reasons:

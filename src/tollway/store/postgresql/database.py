@@ -45,12 +45,12 @@ from tollway.store.postgresql.transaction import (
 from tollway.store.query import JointQuery, Query
 
 CONNECTIONS_MAX = 10
-# Long reads leave most of the connections to the others.
+# Long reads leave most of the connections to other reads.
 _LONG_READS_MAX = 2
 # Reads leave these to writes: three for charging, one for pushes, one for all the rest.
 _KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
-# How much of the time of a call a statement for many may take: each is then tried alone.
+# What share of a call's time a statement for many calls may take; then each is retried alone.
 _TOGETHER_SHARE = 0.25
 # How long a server counts as full after a write that it had no space for.
 _FULL_S = 10.0
@@ -62,7 +62,8 @@ T = TypeVar("T")
 
 
 class ConnectionUse(NamedTuple):
-    """How many connections are used, are idle, are waited for; how many the server refused."""
+    """How many connections are in use and idle, how many tasks wait for one, and how many
+    connections the server refused."""
 
     in_use: int
     idle: int
@@ -71,7 +72,7 @@ class ConnectionUse(NamedTuple):
 
 
 def _report_unseen(task: asyncio.Task[Any]) -> None:
-    """For a write whose caller no longer waits: an outage shows elsewhere, any other error here."""
+    """Logs the error of a write whose caller no longer waits; an outage shows elsewhere."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, StoreError):
         logger.error("a write failed after its caller stopped waiting", exc_info=error)
@@ -165,7 +166,7 @@ class PostgresqlDatabase:
         task = asyncio.create_task(self._write(commit))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
-        # Shielded: a commit that has begun must be waited for, because its money may be spent.
+        # Shielded: a commit that has begun must finish, because its money may be spent.
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -186,7 +187,7 @@ class PostgresqlDatabase:
             self._metrics.wrote(perf_counter() - began_s)
 
     async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
-        """Tries again after a conflict with another transaction, a few times at most."""
+        """Retries after a conflict with another transaction, a few times at most."""
         # One at a time: two tasks of this process do not conflict with each other again.
         async with self._rivals:
             for attempt in range(1, _MORE_TRIES):
@@ -245,14 +246,14 @@ class PostgresqlDatabase:
         await self._pool.close()
 
     async def make_durable(self) -> None:
-        """A server that was killed does so itself, before it lets anybody in."""
+        """A killed server does so itself, before it accepts connections."""
 
     async def schema_revision(self) -> str | None:
         async with self._session() as session:
             return await revision_of(session)
 
     async def strange_parts(self) -> list[str]:
-        return []  # Who can change a server's schema can change what is compared, too.
+        return []  # Anyone who can change a server's schema can also change what we would compare.
 
     async def unfinished_move(self) -> str | None:
         async with self._session() as session:
@@ -280,8 +281,8 @@ class PostgresqlDatabase:
             except StatementUndoneError:
                 raise
             except StoreUnavailableError:
-                # Lost, or to a host that no longer takes writes. All others may be too, unless they
-                # were made later.
+                # The connection is lost, or its host no longer takes writes. The same may be true
+                # of all others that are not newer.
                 is_news = self._pool.is_current(session)
                 session.terminate()
                 if is_news:
@@ -295,19 +296,19 @@ class PostgresqlDatabase:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether connections are short: all are in use and more are asked for, or the server just
-        refused another one."""
+        """Whether connections are short: all are in use and tasks wait for more, or the server has
+        just refused another one."""
         return self._hosts.is_crowded or (self._pool.is_full and self._pool.waiting > 0)
 
     @property
     def is_full(self) -> bool:
-        """Whether just now the server had no space for a write. It may have space for another: a
-        row that is replaced can go to where an older one was."""
+        """Whether the server has just had no space for a write. Another write may still succeed: a
+        replaced row can reuse the space of an older one."""
         return monotonic() - self._full_at_s < _FULL_S
 
     @property
     def is_silent(self) -> bool:
-        """Whether just now no server answered a new connection."""
+        """Whether every server has just failed to answer a new connection."""
         return self._hosts.is_silent
 
     def abandon(self) -> None:
@@ -315,7 +316,7 @@ class PostgresqlDatabase:
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:
-        """Changes to another host; queries to a silent one are not waited for."""
+        """Changes to another host; does not wait for queries on a silent one."""
         if is_silent:
             self._pool.abandon()
         else:

@@ -16,11 +16,11 @@ from tollway.store.database import (
 
 
 class RivalError(StoreError):
-    """A conflict with another transaction: try again."""
+    """A conflict with another transaction: retry."""
 
 
 class KnownRivalError(RivalError, KnownRowError):
-    """The key of a new row is stored: by another transaction meanwhile, or long ago."""
+    """The key of a new row exists already: another transaction stored it meanwhile, or long ago."""
 
 
 class ServerFullError(StoreUnavailableError):
@@ -96,7 +96,7 @@ def our_errors() -> Iterator[None]:
             "the tables, and be allowed to make more of them in their schema."
         ) from error
     except _SHORT_OR_BROKEN as error:
-        # One that is worse than an error ends the connection too, whatever was done by then.
+        # Anything worse than ERROR ends the connection too, and leaves the outcome unknown.
         if error.severity_en != "ERROR":
             raise StoreUnavailableError(error_text(error)) from error
         is_full = isinstance(error, asyncpg.DiskFullError)

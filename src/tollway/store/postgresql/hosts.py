@@ -1,7 +1,7 @@
 """From a PostgreSQL URL to a connection: tries the hosts in order until one can be used.
 
 While no host can be used, one attempt runs at a time, and other tasks that want a connection fail
-at once: calls are refused quickly during an outage, also when the hosts drop every packet.
+at once: so calls are refused quickly during an outage, even if the hosts drop every packet.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by
 
 # A host that drops packets must leave time for the next one while a call waits.
 _HOST_TIMEOUT_S = 2.0
-# A command may wait longer than a call, and a machine may be busy for longer than that.
+# A command may wait longer than a call, because a busy machine may take longer to answer.
 _PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
 # How long a host counts as silent, or as out of connections.
@@ -30,8 +30,8 @@ _VERDICT_S = 3.0
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
-# Limits that a role or a server may have, and the version that first knew each: an older one would
-# refuse a connection that names it. Ours are in `_server_settings`.
+# Limits that a role or a server may set, with the first version that knows each: an older server
+# would refuse a connection that names it. Our own limits are in `_server_settings`.
 _NEWER_LIMITS = ((14, "idle_session_timeout"), (17, "transaction_timeout"))
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -45,31 +45,31 @@ class Hosts:
         self._settings = _server_settings(call_timeout_s)
         is_of_calls = call_timeout_s is not None
         self._host_timeout_s = _HOST_TIMEOUT_S if is_of_calls else _PATIENT_HOST_TIMEOUT_S
-        # The server ends a statement by itself; this limit is for a server that does not answer.
+        # The server cancels a slow statement itself; this limit is for one that does not answer.
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(parts_of(url).query)
         self._session = None if is_chosen else session
         # Raises for a connection that cannot be used.
         self.check: Callable[[Connection], Awaitable[None]] | None = None
-        # Called when another host is used from now on, with whether the one before is silent:
-        # then its running queries need not be waited for.
+        # Called on a change to another host, with whether the previous one is silent: then its
+        # running queries need not be waited for.
         self.on_move: Callable[[bool], None] = _do_nothing
         self._silent_since_s = float("-inf")
-        # Connections that a server refused because it has too many; when the last one was.
+        # How many connections servers refused because they have too many; when the last time was.
         self.refused = 0
         self._refused_at_s = float("-inf")
-        # The result of an attempt counts only if no later one has succeeded.
+        # A failure counts only if no other attempt has succeeded since it began.
         self._successes = 0
         self._good = 0
         self._problem: StoreUnavailableError | None = None
         self._again_at_s = 0.0
-        # Those that were seen to be no pooler that will not do.
+        # The hosts that passed `refuse_pooler`.
         self._direct: set[int] = set()
         self._is_probing = False
 
     @property
     def timeout_s(self) -> float:
-        """How long it takes at most until every host was tried."""
+        """How long it takes at most to try every host."""
         return self._host_timeout_s * len(self._urls)
 
     @property
@@ -79,7 +79,7 @@ class Hosts:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether just now a server refused a connection because it has too many."""
+        """Whether a server has just refused a connection because it has too many."""
         return monotonic() - self._refused_at_s < _VERDICT_S
 
     async def connect(self) -> Connection:
@@ -128,7 +128,7 @@ class Hosts:
         is_move = is_first and index != self._good
         self._good, self._problem, self._silent_since_s = index, None, float("-inf")
         self._successes += 1
-        # Only for the first task that found it: the connections of the others lead there already.
+        # Only for the first task that found it: the others already connect there.
         if is_move:
             self.on_move(is_silent)
 
@@ -201,7 +201,7 @@ async def _lift_limits(made: Connection) -> None:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Whatever reason a server has to refuse a connection: it cannot be used."""
+    """If a server refuses a connection, for whatever reason, it cannot be used."""
     try:
         with our_errors():
             yield
@@ -226,8 +226,8 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "default_transaction_isolation": "read committed",
         # Compiling pays for long statements only, and ours are short.
         "jit": "off",
-        # Plans are made once per connection. Made again for every call, those of divided tables
-        # would take longer than what they plan.
+        # Plans are made once per connection. For divided tables, planning every call would take
+        # longer than running it.
         "plan_cache_mode": "force_generic_plan",
         # Whatever the server's default: an acknowledged commit is on disk, and on the synchronous
         # standby if there is one. If the wait for the standby was cut short, a warning says so.
@@ -240,8 +240,8 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "idle_in_transaction_session_timeout": _milliseconds(call_timeout_s),
     }
     if call_timeout_s is not None:
-        # A plan that is made while a table is empty is kept when it has grown. Commands go on
-        # choosing by size: they read whole tables.
+        # A plan made while a table is empty stays in use when the table has grown. Commands leave
+        # the choice to the planner, because they read whole tables.
         settings["enable_seqscan"] = "off"
     return settings
 

@@ -1,12 +1,11 @@
-"""Reads of many calls by one statement: a round trip costs more than most of what is read in it.
+"""Batches the reads of many calls into one statement: a round trip costs more than most reads.
 
 Reads of one query that wait at the same moment are sent together, with a list for each parameter,
-and its rows are dealt out. While a statement is under way, the reads that come wait for its end, a
-few milliseconds at most; then they are sent by themselves. So a read that comes alone is sent at
+and the rows are dealt out. While a statement is under way, new reads wait for its end, a few
+milliseconds at most; then they are sent in a statement of their own. So a single read is sent at
 once, and a slow statement delays no other read by more than that. If a statement for many takes too
-long, which may be the doing of one of them, it is cancelled and each is sent alone. Every statement
-begins after the reads in it were asked for, and all rows of a read are of one moment, as if it were
-alone.
+long, perhaps because of one of the reads, it is cancelled and each read is sent alone. A statement
+starts after all its reads were asked for, and each read sees one snapshot, as if it were alone.
 """
 
 import asyncio
@@ -18,15 +17,15 @@ from tollway.store.database import Row, StoreError
 from tollway.store.postgresql.errors import StatementCancelledError
 from tollway.store.query import JointQuery
 
-# Their rows are read one after another: with more, the first of them would wait for the last.
+# The rows of a batch are read one after another: in a larger one, the first read would wait long.
 _TOGETHER_MAX = 32
 # How long a read waits for the end of a statement that is under way.
 _PATIENCE_S = 0.005
 
 
 class Send(Protocol):
-    """Sends a statement with its arguments, and returns its rows; every wait in it is bounded. One
-    that takes longer than `within_s` is cancelled."""
+    """Sends a statement with its arguments, and returns its rows; every wait is bounded. Cancels a
+    statement that takes longer than `within_s`."""
 
     async def __call__(
         self, text: str, arguments: tuple[object, ...], within_s: float | None = None
@@ -76,8 +75,7 @@ class _Queue:
         if len(self._waiting) >= _TOGETHER_MAX:
             self._begin()
         elif self._due is None:
-            # Without a statement under way, only those that ask in this turn of the loop are
-            # waited for.
+            # Without a statement under way, wait only for the reads of this turn of the loop.
             if self._under_way:
                 self._due = loop.call_later(_PATIENCE_S, self._begin)
             else:
@@ -85,7 +83,7 @@ class _Queue:
         return asked.rows
 
     def end_unwanted(self) -> None:
-        """Cancels the statements for whose rows no call waits any more."""
+        """Cancels statements whose rows no call waits for any more."""
         for task, asked in self._under_way.items():
             if task is not None and all(each.rows.done() for each in asked):
                 task.cancel()
@@ -117,7 +115,7 @@ class _Queue:
                 if not each.rows.done():
                     each.rows.set_exception(error if len(asked) == 1 else _own(error))
             return
-        # The server reads on while these rows are worked on.
+        # Starts the next statement, so that the server works while these rows are processed.
         self._ended(asyncio.current_task())
         for each, rows in zip(asked, rows_of_each, strict=True):
             if not each.rows.done():
@@ -139,13 +137,13 @@ class _Queue:
 
 
 def _may_be_of_one(error: Exception) -> bool:
-    """Whether it may be the fault of one of many reads, such as a number that is too large, or one
-    that takes long."""
+    """Whether one of many reads may have caused the error, by a number that is too large or by
+    taking long."""
     return isinstance(error, StatementCancelledError) or not isinstance(error, StoreError)
 
 
 def _own(error: Exception) -> Exception:
-    """For each call an error of its own: each adds to its trace."""
+    """A copy of the error for each call, because each adds to its traceback."""
     own = copy(error).with_traceback(error.__traceback__)
     own.__cause__ = error.__cause__
     return own

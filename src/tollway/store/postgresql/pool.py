@@ -1,8 +1,8 @@
 """The pool of connections to PostgreSQL: made when they are needed, and used again.
 
-The driver has a pool too, but a short read on it spent more time in the pool than in the read:
-there, returning a connection runs a task that resets it. Our code sets nothing on a connection
-that is in use, so returning one costs nothing.
+The driver has a pool too, but a short read spent more time in that pool than in the read: it runs
+a task to reset every returned connection. Our code sets nothing on a connection that is in use, so
+returning one costs nothing.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from tollway.store.query import Query
 
 # Connections of the busiest minute are not kept for the rest of the day.
 _IDLE_S = 300.0
-# How soon a server that let no more connections in is asked again.
+# How soon to ask again a server that refused more connections.
 _ASK_SERVER_AGAIN_S = 0.2
-# A server process caches everything that it ever looked at.
+# Bounds the memory of a server process, which caches everything it ever looked at.
 _LIFE_S = 3600.0
 
 
@@ -37,7 +37,7 @@ class _Member:
 
 
 class Pool:
-    """At most so many connections; a task that wants one more waits, for a bounded time."""
+    """At most `size` connections; a task that wants one more waits, for a bounded time."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Pool:
         self._members: set[_Member] = set()
         self._generation = 0
         self._is_closed = False
-        # Tasks that wait for a connection to come back, or to be made.
+        # Tasks that wait for a connection to be returned, or to be made.
         self.waiting = 0
-        # Those of them that hold a slot, while the server lets no more connections in.
+        # Waiting tasks that hold a slot while the server refuses more connections.
         self._for_next: deque[asyncio.Future[_Member]] = deque()
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ class Pool:
             member.connection.terminate()
 
     def is_current(self, connection: Connection) -> bool:
-        """Whether it was made since the last renewal."""
+        """Whether a connection was made since the last renewal."""
         return any(
             member.connection is connection and member.generation == self._generation
             for member in self._members
@@ -149,8 +149,8 @@ class Pool:
         return member.generation == self._generation and not member.connection.is_closed()
 
     async def _member(self) -> _Member:
-        """For a task that holds a slot: a new connection, or if the server lets no more in, the
-        next that comes back."""
+        """For a task that holds a slot: a new connection, or the next one returned if the server
+        refuses more."""
         while True:
             generation = self._generation
             try:
@@ -161,7 +161,7 @@ class Pool:
                 returned = self._free_member() or await self._next_returned()
                 if returned is None:
                     continue
-                # Between its return and now, all may have been renewed.
+                # The pool may have been renewed since its return.
                 if self._is_good(returned):
                     return returned
                 self._drop(returned)
@@ -172,7 +172,8 @@ class Pool:
                 return member
 
     async def _next_returned(self) -> _Member | None:
-        """None if none comes back soon: by then the server may have one."""
+        """The next returned connection; None if none is returned soon, and the server may have a
+        free one by then."""
         coming: asyncio.Future[_Member] = asyncio.get_running_loop().create_future()
         self._for_next.append(coming)
         try:
@@ -213,7 +214,7 @@ class Pool:
         member.connection.terminate()
 
 
-# Beside those of the pool, one of each process listens for changes.
+# Besides its pool, each process has one connection that listens for changes.
 _LISTENING = 1
 # For commands, backups and standbys.
 _FOR_OTHERS = 20

@@ -1,8 +1,8 @@
 """Refuses a connection pooler that gives each transaction another connection to the server.
 
-Through one, notifications of changes never arrive, and prepared statements and settings are lost
-between two transactions: revoked tokens would go on working. A pooler that gives each client a
-connection of its own works, if the settings that the gateway sends are in force behind it.
+Behind such a pooler, notifications of changes never arrive, and prepared statements and settings
+are lost between two transactions: revoked tokens would go on working. A pooler that gives each
+client its own connection works, if it applies the settings that the gateway sends.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ async def refuse_pooler(
     settings: Mapping[str, str],
     timeout_s: float,
 ) -> None:
-    """Raises if the connection leads to a pooler that will not do."""
-    # A pooler gives out a number of its own, which cancels a query through the pooler.
+    """Raises if the connection leads to a pooler that cannot be used."""
+    # A pooler gives out its own process ids, by which clients cancel queries through it.
     if await connection.fetchval("SELECT pg_backend_pid()") == connection.get_server_pid():
         return
     other = await connect_again()
@@ -56,7 +56,7 @@ async def refuse_pooler(
 
 
 async def _is_notified(connection: _Connection, other: _Connection, timeout_s: float) -> bool:
-    """Whether a notification that one connection asked for arrives when the other sends it."""
+    """Whether one connection receives a notification that the other sends."""
     word, received = secrets.token_hex(8), asyncio.Event()
 
     def on_notification(_: object, __: int, ___: str, payload: object) -> None:

@@ -4,9 +4,9 @@ Every new connection is checked first: it must lead to a replica of the primary,
 would sell the data of another database.
 
 The lag is measured in positions of the write-ahead log, without any clock: the primary reports the
-end of its log, the replica how far it has replayed. So every commit that is older than the allowed
-lag is seen. Product figures are exact: their answers are cached under the version of the figures,
-so the replica is not used until it has that version.
+end of its log, the replica how far it has replayed. So reads see every commit that is older than
+the allowed lag. Product figures are exact: their answers are cached under the version of the
+figures, so the replica is not used until it has that version.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ _PLACE = Query(
     )
 )
 _FIGURES = Query(lambda: select(version.c.figures))
-# Unavailable, or it cancelled the query in a conflict with replay, or its role has fewer rights.
+# The replica is unavailable, or cancelled the query in a conflict with replay, or its role has
+# fewer rights.
 _PASSED_OVER = (StoreUnavailableError, RivalError, RightsError)
 _BEHIND = "it is too far behind"
 
@@ -64,7 +65,7 @@ class _Position(NamedTuple):
     def check_is_replica_of(self, primary: "_Position") -> None:
         if (self.database, self.system) != (primary.database, primary.system):
             raise StoreUnavailableError("it is no replica of the primary, but another database")
-        # The primary itself can be used as well.
+        # The "replica" may also be the primary itself.
         if self.writes_since not in (None, primary.writes_since):
             raise StoreUnavailableError("it is no replica of the primary any more: it takes writes")
 
@@ -90,7 +91,7 @@ class ReadingDatabase:
         # When the replica had caught up, and the version of the figures that it had then.
         self._level_at_s = float("-inf")
         self._figures = -1
-        # How often that was forgotten: a check that began before no longer counts.
+        # How often that was forgotten: a check that began earlier no longer counts.
         self._forgotten = 0
         self._was_used = False
         # The logged reasons why it is not used.
@@ -196,7 +197,7 @@ class ReadingDatabase:
             try:
                 await self._catch_up()
             except Exception as error:
-                # Whatever the error: only this loop checks again.
+                # Whatever the error: only this loop can check again.
                 self._tell(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 
@@ -216,7 +217,7 @@ class ReadingDatabase:
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                 found = await _position(self._replica)
-            # It may have been promoted since it was connected to.
+            # It may have been promoted since the connection was made.
             found.check_is_replica_of(primary)
         except TimeoutError:
             self._give_up()
@@ -229,8 +230,8 @@ class ReadingDatabase:
         return found.position
 
     async def _check_ahead(self, replayed: Decimal) -> None:
-        """A primary sends nothing that is not in its own log. A replica that has more may have it
-        from a primary before, which a failover has lost."""
+        """A primary sends only what is in its own log. A replica with more may have it from an
+        earlier primary, and the failover lost it."""
         if replayed > (await _position(self._primary)).position:
             self._forget()
             raise StoreUnavailableError("it has what the primary never had: make it again")

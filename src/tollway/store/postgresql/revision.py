@@ -17,7 +17,7 @@ _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # A migration may have to copy tables.
 _MIGRATION_TIMEOUT_S = 24 * 3600
-# While a migration waits for the lock of a table, all others wait behind it.
+# While a migration waits for a lock on a table, all other queries of it queue up behind.
 _BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 
@@ -32,10 +32,10 @@ async def unfinished_move_of(connection: Connection) -> str | None:
 async def upgrade(
     connection: Connection, plan: Callable[[Transaction, str | None], Awaitable[str]]
 ) -> str | None:
-    """Runs the script planned for the revision that is found; returns that revision."""
+    """Runs the script planned for the current revision; returns that revision."""
     with our_errors():
         async with connection.transaction():
-            # Nodes that start together wait here for the first, then find nothing to do.
+            # Nodes that start together wait here for the first one, then find nothing to do.
             await connection.execute(_PATIENT)
             await connection.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
             await connection.execute(_BE_BRIEF)

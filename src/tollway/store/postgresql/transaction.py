@@ -28,7 +28,7 @@ class PostgresqlTransaction:
 
     def __init__(self, session: Connection) -> None:
         self._session = session
-        # The usual timeout of this connection.
+        # None: the usual timeout of the connection.
         self._timeout_s: float | None = None
         # Whether a statement failed: the server would then roll back at the commit, and the driver
         # would not report it.
@@ -151,13 +151,13 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
     """Around a commit: fails if the server made it but did not wait for the synchronous standby.
 
     When that wait is cancelled, the server only sends a warning: the commit is then on this server
-    alone, and lost if the standby becomes the primary. Other warnings are for the operator of the
-    server, and in its log.
+    alone, and lost if the standby becomes the primary. Other warnings are for the server's
+    operator, who has them in its log.
     """
     unwaited: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        # The text may be in any language; the name of the function in the server is not.
+        # The text may be in any language; the name of the server's source file never changes.
         if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
             unwaited.append(message.message)
 

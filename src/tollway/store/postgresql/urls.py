@@ -43,8 +43,8 @@ def parts_of(url: str) -> SplitResult:
 
 
 def _split(url: str) -> SplitResult:
-    """As `urlsplit`, which may refuse several hosts if one of them has brackets: here each host is
-    checked by itself."""
+    """Like `urlsplit`, which may refuse several hosts if one of them has brackets: this checks each
+    host separately."""
     scheme, slashes, rest = url.partition("://")
     netloc = re.split(r"[/?#]", rest, maxsplit=1)[0]
     who, at, hosts = netloc.rpartition("@")
@@ -54,7 +54,7 @@ def _split(url: str) -> SplitResult:
 
 
 def unverified_hosts(url: str) -> list[str]:
-    """The remote hosts that need no certificate, so that any machine can pose as them."""
+    """The remote hosts whose certificate is not verified, so that any machine can pose as them."""
     parts = parts_of(url)
     query = parse_qs(parts.query)
     # The driver takes what the URL does not set from these variables.

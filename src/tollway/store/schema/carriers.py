@@ -43,7 +43,7 @@ carrier_route = Table(
     sqlite_with_rowid=False,
 )
 
-# The pools. A number's row stays when it is taken: its key keeps it from ever being loaded again.
+# The pools. A number's row stays when it is taken: its key prevents loading that number again.
 # An empty owner_id is the pool that all shops share.
 waybill_number = Table(
     "waybill_number",
@@ -57,10 +57,10 @@ waybill_number = Table(
     sqlite_with_rowid=False,
 )
 
-# While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number; nothing once its receiver is
-# erased), `fingerprints` show whether another request says the same. `refusal` is why the carrier
-# issued nothing.
+# While a remote carrier decides, a waybill is pending: it has no number, and its price is held.
+# `sealed` is its print data (while it is pending, its label without the number; nothing once its
+# receiver is erased), `fingerprints` show whether another request is the same. `refusal` is why the
+# carrier issued nothing.
 waybill = Table(
     "waybill",
     metadata,
@@ -80,11 +80,11 @@ waybill = Table(
     Column("refusal", String),
     # A further parcel has the number of the first one of its order.
     Column("parent_number", String),
-    # The fields of its request that its receipt warns of.
+    # The fields of the request that the receipt warns of.
     Column("doubtful", String),
     # When its label was first written: from then on its receiver stays.
     Column("printed_at_s", BigInteger),
-    # A carrier is being asked for another receiver, or has not said what became of that.
+    # Set while a carrier is asked to change the receiver, and until it has confirmed the outcome.
     Column("changing_until_s", BigInteger),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
@@ -99,9 +99,9 @@ waybill = Table(
     Index("waybill_order", "order_sn", "request_id"),
     # The newest of all carriers.
     Index("waybill_asked", "asked_at_s", "wp_code"),
-    # Not stored in its key: each row of this size would take a page more in SQLite.
+    # With a rowid, because without one each row of this size would take an extra page in SQLite.
 )
-# One that was cancelled or refused frees its key, so only those in force must be alone under it.
+# A cancelled or refused waybill frees its key, so only those in force must be unique.
 IN_FORCE = "state IN ('pending', 'issued')"
 IS_PENDING = "state = 'pending'"
 IS_CHANGING = "state = 'issued' AND changing_until_s IS NOT NULL"
@@ -115,14 +115,14 @@ partial_index(
     where=IN_FORCE,
 )
 
-# What reconciliation has to look at, oldest first.
+# The waybills that reconciliation has to check, oldest first.
 partial_index(
     "waybill_pending",
     waybill.c.asked_at_s,
     where=IS_PENDING,
 )
 
-# Those whose carrier has not confirmed another receiver.
+# Waybills whose carrier has not confirmed a changed receiver.
 partial_index(
     "waybill_changing",
     waybill.c.wp_code,
@@ -145,7 +145,7 @@ carrier_link = Table(
     Column("protocol", String, nullable=False),
     Column("template_url", String, nullable=False),
     CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
-    # Until its deadline a message may still arrive: only later can it be known to be lost.
+    # Until its deadline a message may still arrive; only then is it known to be lost.
     CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),
     sqlite_with_rowid=False,
 )

@@ -19,7 +19,7 @@ owner = Table(
     sqlite_with_rowid=False,
 )
 
-# A grant stays when it has ended: its owner sees what was once allowed, and what was read then.
+# A grant stays after its end: its owner sees what was once allowed, and what was read under it.
 consent = Table(
     "consent",
     metadata,
@@ -32,7 +32,7 @@ consent = Table(
     Column("granted_at_s", BigInteger, nullable=False),
     Column("expires_at_s", BigInteger),
     Column("revoked_at_s", BigInteger),
-    # The last time that it was given again while it held.
+    # The last time that it was renewed while it was in force.
     Column("extended_at_s", BigInteger),
     Column("extended_by", String),
     CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
@@ -44,7 +44,7 @@ consent = Table(
 )
 
 # One row per successful call under a grant. Request ids begin with the time, so the newest reads
-# of a grant are the last rows of its run. A repetition names the request that it repeats.
+# of a grant are its last rows in key order. A replay names the request that it repeats.
 consent_use = Table(
     "consent_use",
     metadata,
@@ -61,10 +61,10 @@ consent_use = Table(
     sqlite_with_rowid=False,
 )
 
-# The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+# The last time that a shop had its receivers erased, and how many rows are erased so far.
 # `waiting` is how many waybills a carrier still needs, once all the rest is erased. Orders with a
-# later change number than `last_change` came in after it was asked for, and stay. A call that began
-# before `read_before_ms` may have read its orders while they had receivers.
+# later change number than `last_change` arrived after the request, and stay. A call that began
+# before `read_before_ms` may have read orders that still had their receivers.
 receiver_erasure = Table(
     "receiver_erasure",
     metadata,

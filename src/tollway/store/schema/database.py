@@ -1,12 +1,12 @@
-"""The tables about the database itself: which gateways serve it, which may, with which keys, and
-the versions of what gateways cache."""
+"""The tables about the database itself: which gateways serve it, which may serve it, with which
+keys, and the versions of the data that gateways cache."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
 
 from tollway.store.schema import metadata
 
-# The processes that serve; `knows_schema` is the newest revision that their version knows, `lag_ms`
-# how long ago its replica, if it has one, had all that the primary had.
+# The processes that serve; `knows_schema` is the newest revision that a process knows, `lag_ms` how
+# long ago its replica, if it has one, had all that the primary had.
 node = Table(
     "node",
     metadata,
@@ -42,8 +42,8 @@ key_check = Table(
     sqlite_with_rowid=False,
 )
 
-# The last run of each work that is done now and then: audits, backups, imports, the pushes of a
-# source. `result` is JSON.
+# The last run of each occasional job: audits, backups, imports, the pushes of a source. `result` is
+# JSON.
 last_run = Table(
     "last_run",
     metadata,

@@ -80,8 +80,8 @@ sign_in_link = Table(
     sqlite_with_rowid=False,
 )
 
-# A code that a person's telephone shows, asked for after the password once it was confirmed. No
-# code of `last_step` or before is accepted again.
+# One-time codes from a person's phone, required after the password once the factor is confirmed.
+# Codes up to `last_step` are never accepted again.
 second_factor = Table(
     "second_factor",
     metadata,
@@ -94,7 +94,7 @@ second_factor = Table(
     sqlite_with_rowid=False,
 )
 
-# What signs in instead of a code, once each; only hashes are stored.
+# Each replaces a code once; only hashes are stored.
 recovery_code = Table(
     "recovery_code",
     metadata,

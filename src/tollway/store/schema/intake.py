@@ -17,7 +17,7 @@ push_source = Table(
     sqlite_with_rowid=False,
 )
 
-# Pushed records that were wrong. They are sealed, since they have personal data like good ones.
+# Pushed records that were rejected. Sealed, because they contain personal data like valid ones.
 rejected_record = Table(
     "rejected_record",
     metadata,

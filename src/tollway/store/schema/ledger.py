@@ -65,18 +65,18 @@ token = Table(
     Column("revoked_at_s", BigInteger),
     Column("last_used_at_s", BigInteger),
     Column("client_id", String),
-    # What it is limited to, if it is: names and networks with commas between them.
+    # What the token is limited to, if at all: names and networks, separated by commas.
     Column("operations", String),
     Column("networks", String),
     Column("credits_per_day", BigInteger),
     Column("calls_per_day", BigInteger),
-    # The token whose count of the day it shares: the first of those that replaced each other.
+    # The token whose daily count it shares: the first in a chain of replacements.
     Column("counted_with", String),
     CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
     sqlite_with_rowid=False,
 )
 
-# What a token with a cap has spent in the day that began then.
+# What a token with a cap has spent in the day that began at `day_at_ms`.
 token_day = Table(
     "token_day",
     metadata,
@@ -87,7 +87,7 @@ token_day = Table(
     sqlite_with_rowid=False,
 )
 
-# What an account made free of charge in the day that began then.
+# What an account made free of charge in the day that began at `day_start_s`.
 account_day = Table(
     "account_day",
     metadata,
@@ -99,8 +99,8 @@ account_day = Table(
 )
 
 # `amount` is what is available. What was reserved is `held` until it is captured or released, and
-# what was charged is `posted`. `entries` counts the entries behind a balance, so that one that goes
-# missing is noticed.
+# what was charged is `posted`. `entries` counts the entries behind a balance, so that the audit
+# notices a missing one.
 balance = Table(
     "balance",
     metadata,
@@ -116,8 +116,8 @@ balance = Table(
     sqlite_with_rowid=False,
 )
 
-# `amount` is how much more is available afterwards. A hold takes, its release gives back, and a
-# capture is a release and a charge in one transaction.
+# `amount` is the change of what is available. A hold takes, its release gives back, and a capture
+# is a release and a charge in one transaction.
 entry = Table(
     "entry",
     metadata,
@@ -157,7 +157,7 @@ client = Table(
     sqlite_with_rowid=False,
 )
 
-# Most tokens come from the operator, and are in neither.
+# Most tokens come from the operator, and are in neither index.
 IS_OBTAINED = "client_id IS NOT NULL"
 partial_index(
     "token_client",
@@ -206,9 +206,8 @@ partial_index(
     where=IS_HELD,
 )
 
-# The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
-# empty one is no answer yet: the key is reserved for a request whose outcome a carrier
-# decides.
+# The answers to requests that came with an Idempotency-Key, sealed, for as long as the key is
+# valid. An empty answer reserves the key for a request whose outcome a carrier decides.
 idempotency_key = Table(
     "idempotency_key",
     metadata,
@@ -223,8 +222,8 @@ idempotency_key = Table(
 )
 is_reserved = func.length(idempotency_key.c.sealed) == 0
 
-# What the oldest entries of a balance add up to, once they are dropped: the sums of their amounts
-# by kind, and the number, balance and time that the last of them had. `waybills` is the part of
+# What the dropped entries of a balance, always the oldest, add up to: the sums of their amounts by
+# kind, and the number, balance and time of the last of them. `waybills` is the part of
 # `charge` that was for waybills.
 archived_balance = Table(
     "archived_balance",
@@ -265,13 +264,13 @@ refused_call = Table(
     Column("code", BigInteger, nullable=False),
     Column("reason", String, nullable=False),
     Column("replay_of", String),
-    # What the client named its request by, if it did.
+    # The client's own id for its request, if it sent one.
     Column("client_request_id", String),
     # 1 if the token was a test token.
     Column("is_test", Integer, nullable=False),
-    # How many more calls of its kind there were in its minute, which have no row.
+    # How many more such calls there were in the same minute, which have no row.
     Column("more", BigInteger, nullable=False, server_default=text("0")),
-    # Whose data it asked for, if it named a shop or user.
+    # Whose data the call asked for, if it named a shop or user.
     Column("owner_kind", String),
     Column("owner_id", String),
     Index("refused_call_at", "at_ms"),
@@ -279,7 +278,7 @@ refused_call = Table(
     sqlite_with_rowid=False,
 )
 
-# How long some calls were in each stage, as JSON; dropped after some days.
+# How long a sample of calls spent in each stage, as JSON; dropped after some days.
 call_timing = Table(
     "call_timing",
     metadata,
@@ -300,13 +299,13 @@ usage = Table(
     Column("operation", String, primary_key=True),
     Column("calls", BigInteger, nullable=False),
     Column("amount", BigInteger, nullable=False),
-    # With the sums: SQLite would read all accounts of the span instead of looking them up.
+    # A covering index: otherwise SQLite would read all accounts of the span, not look one up.
     Index("usage_account", "account_id", "span_s", "start_s", "calls", "amount"),
     sqlite_with_rowid=False,
 )
 
-# The entries of a balance up to `number` are in the sums. `skipped` is what those took that were
-# dropped before they could be counted.
+# The entries of a balance up to `number` are in the sums. `skipped` is the amount of the entries
+# that were dropped before they could be counted.
 usage_cursor = Table(
     "usage_cursor",
     metadata,
@@ -317,8 +316,8 @@ usage_cursor = Table(
     sqlite_with_rowid=False,
 )
 
-# Sums of the entries of a balance up to the same number, by day of UTC, kind and operation, and the
-# numbers of the first and the last of them.
+# Sums of the entries of a balance up to the same number, by UTC day, kind and operation, and the
+# numbers of the first and the last entry in each.
 entry_day = Table(
     "entry_day",
     metadata,

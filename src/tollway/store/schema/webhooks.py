@@ -28,7 +28,7 @@ webhook_endpoint = Table(
     sqlite_with_rowid=False,
 )
 
-# An event on its way to one endpoint, and afterwards the log of it.
+# An event on its way to one endpoint, and afterwards the record of its delivery.
 webhook_delivery = Table(
     "webhook_delivery",
     metadata,
@@ -69,7 +69,7 @@ partial_index(
 )
 Index("webhook_delivery_settled", webhook_delivery.c.settled_at_ms)
 
-# Below which balance an account wants to be notified, and whether it was.
+# The balance below which an account wants to be notified, and whether it has been.
 balance_alert = Table(
     "balance_alert",
     metadata,

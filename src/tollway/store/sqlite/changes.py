@@ -1,9 +1,9 @@
-"""What was committed since the last look, seen without asking SQLite.
+"""Notices commits since the last check, without asking SQLite.
 
-Every commit of any process moves on the header of the WAL index, the first 48 bytes of the `-shm`
+Every commit of any process changes the header of the WAL index, the first 48 bytes of the `-shm`
 file, whose format SQLite documents. Comparing them takes well under a microsecond. The file must
 stay open here for as long as SQLite has it open: a process that closes a file loses all its locks
-on it, those of SQLite too.
+on it, including SQLite's.
 """
 
 import mmap
@@ -20,14 +20,14 @@ _ENDINGS = ("", "-wal", "-shm")
 
 
 class ChangeWatch:
-    """The WAL index's header of one database, which some connection must keep open meanwhile."""
+    """The header of a database's WAL index, which some connection must keep open meanwhile."""
 
     def __init__(self, database_path: str) -> None:
         self._file = Path(f"{database_path}-shm").open("rb")  # noqa: SIM115 - see above
         try:
             self._map = mmap.mmap(self._file.fileno(), _HEADER_BYTES, prot=mmap.PROT_READ)
         except ValueError:
-            # Left by a process that had no space for it, on a disk that can only be read now.
+            # A process without disk space left it, and the disk is read-only now.
             self._file.close()
             raise StoreUnavailableError(f"{self._file.name} is cut short") from None
         self._seen = b""
@@ -35,8 +35,8 @@ class ChangeWatch:
         self._files = {name: _identity(name) for name in map(database_path.__add__, _ENDINGS)}
 
     def check_files(self) -> None:
-        """Fails if a file is no longer under its name. A commit would succeed, and be in a file
-        that no later process opens; without a write-ahead log, SQLite itself refuses it."""
+        """Fails if a file is no longer under its name: a commit would succeed in a file that no
+        later process opens. SQLite itself refuses that only without a write-ahead log."""
         for name, known in self._files.items():
             if _identity(name) != known:
                 raise StoreUnavailableError(
@@ -45,11 +45,11 @@ class ChangeWatch:
                 )
 
     def mark(self) -> bytes:
-        """A value that is another one after every commit."""
+        """A value that changes with every commit."""
         return self._map[:]
 
     def record_mark(self) -> int:
-        """A value that is another one after every commit but those that `kept_records`."""
+        """A value that changes with every commit but those reported to `kept_records`."""
         header = self._map[:]
         if header != self._seen:
             self._seen = header
@@ -57,11 +57,11 @@ class ChangeWatch:
         return self._record_changes
 
     def kept_records(self, before: bytes) -> None:
-        """A commit of this process changed no record. `before` is the mark when its transaction had
-        begun: if there was one commit since, it is this one.
+        """Reports that a commit of this process changed no record. `before` is the mark at the
+        start of its transaction: if there was one commit since, it is this one.
 
-        Called by the thread that writes. Whatever the loop does meanwhile, the worst is that it
-        takes this commit for a change: a mark that was passed never comes back.
+        The writer thread calls this. If it races with the event loop, the worst is that the loop
+        takes this commit for a change: a mark never comes back.
         """
         after = self._map[:]
         is_alone = (_number(after, _COMMITS) - _number(before, _COMMITS)) % 2**32 == 1
@@ -73,7 +73,7 @@ class ChangeWatch:
         return _number(self._map[:], _LAST_FRAME)
 
     def close(self) -> None:
-        """Only after all connections of this process are closed."""
+        """Call it only after all connections of this process are closed."""
         self._map.close()
         self._file.close()
 

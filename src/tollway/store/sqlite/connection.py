@@ -1,4 +1,4 @@
-"""Opening an SQLite file, running one query on it, and saying what went wrong in our words."""
+"""Opening an SQLite file, running queries on it, and turning its errors into the store's own."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,8 +27,8 @@ PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 """
 
-# Of a file that gets its name only when it is whole: a crash may leave it ruined, so it needs no
-# log, and waits for no disk.
+# For a file that gets its name only when it is complete: a crash may ruin it, so it needs no log
+# and no sync.
 _PRAGMAS_UNFINISHED = """
 PRAGMA journal_mode = MEMORY;
 PRAGMA synchronous = OFF;
@@ -41,7 +41,7 @@ _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
 DISK_FULL = "database or disk is full"
-# What a copy says of its errors, whatever they are.
+# The text of every error of a backup, whatever its type.
 _NO_ERROR = "not an error"
 _ERRORS_OF_COPIES = {
     apsw.IOError: "disk I/O error",
@@ -66,7 +66,7 @@ _UNAVAILABLE = (
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Turns the driver's errors that are the world's fault into the store's own."""
+    """Turns driver errors that are not the program's fault into the store's own."""
     try:
         yield
     except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
@@ -89,8 +89,8 @@ class Connection:
             self.raw = apsw.Connection(path, statementcachesize=256)
             try:
                 self.raw.set_busy_timeout(busy_timeout_ms)
-                # One plan for a query, whatever its values: otherwise SQLite plans it again for
-                # each execution, which takes as long as to read a page of rows.
+                # One plan per query, whatever its values: otherwise SQLite plans every execution
+                # again, which takes as long as reading a page of rows.
                 self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 pragmas = _PRAGMAS_UNFINISHED if is_unfinished else _PRAGMAS
                 self.raw.execute(pragmas).fetchall()
@@ -119,7 +119,7 @@ class Connection:
         return rows
 
     def fetch_steps(self, steps: Steps) -> list[Row]:
-        """The rows that steps return, read in one transaction, so that no commit comes between."""
+        """The rows that the steps return, read in one transaction, so that all see one snapshot."""
         try:
             self._cursor.execute("BEGIN")
             try:
@@ -130,7 +130,7 @@ class Connection:
                 rows: list[Row] = end.value
                 return rows
             finally:
-                # An error may have ended it already.
+                # An error may have ended the transaction already.
                 if self.raw.in_transaction:
                     self._cursor.execute("ROLLBACK")
         except apsw.Error:
@@ -151,7 +151,7 @@ class Connection:
         return after - before
 
     def put_rows(self, statements: ManyRows, rows: Rows) -> int:
-        """Stores many rows; raises KnownRowError if a new one is known."""
+        """Stores many rows; raises KnownRowError if one that must be new exists already."""
         before: int = self.raw.total_changes()
         try:
             with our_errors():
@@ -182,13 +182,13 @@ class Connection:
                 self.raw.set_busy_timeout(self._busy_timeout_ms)
 
     def leave_log(self, is_left: bool) -> None:
-        """Whether the log stays as it is if this is the last connection to be closed; otherwise
-        SQLite writes it back then."""
+        """Sets whether the log stays as it is if this is the last connection to close; otherwise
+        SQLite then checkpoints it."""
         self.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(is_left))
 
     def close(self) -> None:
         self.raw.close()
 
     def abandon(self) -> None:
-        """Closes it whatever state it is in; what was not committed is undone."""
+        """Closes the connection in any state; what was not committed is rolled back."""
         self.raw.close(True)

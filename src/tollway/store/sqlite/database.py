@@ -33,7 +33,7 @@ logger = logging.getLogger("tollway.store")
 
 # A longer write-ahead log is written back between two long reads.
 _LOG_MAX_BYTES = 128 * 1024 * 1024
-# An interruption between two statements ends none.
+# An interrupt between two statements has no effect, so it is repeated.
 _INTERRUPT_AGAIN_S = 0.02
 _MOMENT_MS = 2000
 
@@ -57,20 +57,20 @@ class SqliteDatabase:
         is_unfinished: bool = False,
         may_vanish: bool = False,
     ) -> None:
-        """One that is unfinished is new, and not served: it has no write-ahead log. One that may
-        vanish is of use to no later process: it is written to though its file was deleted."""
-        # Behind a link, what SQLite puts beside a database is beside the file itself.
+        """With `is_unfinished`, the file is new and not served, and has no write-ahead log. With
+        `may_vanish`, no later process needs it, so writes go on even if the file was deleted."""
+        # For a symlink, SQLite puts its other files beside the target.
         path = str(Path(path).resolve())
         busy_timeout_ms = round(busy_timeout_s * 1000)
         self._reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
-        # One long read at a time: a second core is not theirs to take.
+        # One long read at a time, so that they never take a second core.
         self._long_reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
         self._log = Path(f"{path}-wal")
         self._log_max_bytes = _LOG_MAX_BYTES
-        # The index exists once something was read.
+        # The first read creates the WAL index.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
         self._changes = None if is_unfinished else ChangeWatch(path)
         self.change_mark: Callable[[], object] = self._changes.mark if self._changes else object
@@ -107,17 +107,17 @@ class SqliteDatabase:
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object
     ) -> Sequence[Row]:
-        # Waited for here, and not in one of the threads, which are few and not for this alone.
+        # Waits here, not in a thread of the pool: they are few and have other work.
         async with self._long_reads.taken(self._patience_s, by=caller):
             reading = asyncio.ensure_future(asyncio.to_thread(self._read_long, query, values))
             try:
                 return await asyncio.shield(reading)
             except asyncio.CancelledError:
-                # No call waits for it. It keeps its place until its thread is free again.
+                # No call waits for the rows. The read keeps its slot until its thread is free.
                 while not reading.done():
                     self._long_reader.raw.interrupt()
                     await asyncio.wait((reading,), timeout=_INTERRUPT_AGAIN_S)
-                reading.exception()  # Otherwise it would be reported as overlooked.
+                reading.exception()  # Otherwise asyncio reports it as never retrieved.
                 raise
 
     def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
@@ -127,28 +127,28 @@ class SqliteDatabase:
             return rows
 
     def _shorten_log(self) -> None:
-        """Writes the log back, and has the next commit begin it again.
+        """Checkpoints the log, so that the next commit starts it again from the beginning.
 
         SQLite does so by itself, but only at a moment when no connection reads. While one long read
-        follows the other there is none, and the log grows without a bound. So it is done here,
-        before the next long read can begin.
+        follows another there is no such moment, and the log grows without bound. So it happens
+        here, before the next long read can begin.
         """
         if self._changes is None or self._log_bytes() < self._log_max_bytes:
             return
         try:
-            # Most of it beside the commits, so that they wait for the rest of it only.
+            # Most of it runs beside the commits, so that they wait only for the rest.
             self._long_reader.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._writer.checkpoint()
         except StoreError as error:
             logger.warning("the write-ahead log stays long for now: %s", error)
-        # If a command reads meanwhile, it is not tried again with every long read.
+        # If a command reads meanwhile and prevents it, do not retry after every long read.
         self._log_max_bytes = self._log_bytes() + _LOG_MAX_BYTES
 
     def _log_bytes(self) -> int:
         try:
             return self._log.stat().st_size
         except FileNotFoundError:
-            # Moved or deleted: that is found by the next write, and is no error of a read.
+            # Moved or deleted: the next write reports that; a read need not fail.
             return 0
 
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
@@ -169,11 +169,11 @@ class SqliteDatabase:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def make_durable(self) -> None:
-        """Brings to the disk what a killed process may have committed and not synced."""
+        """Syncs to disk what a killed process may have committed without a sync."""
         try:
             await self._writer.rewrite_log()
         except BaseException:
-            # Written back when this is closed, it might reach the disk in parts.
+            # A checkpoint on close might bring only parts of the log to the disk.
             for connection in (self._reader, self._long_reader):
                 connection.leave_log(True)
             raise
@@ -205,7 +205,7 @@ class SqliteDatabase:
             return added_parts(self._reader.raw) + changed_parts(self._reader.raw)
 
     async def unfinished_move(self) -> str | None:
-        return None  # Nothing is ever moved into a file.
+        return None  # A move's target is never a file.
 
     async def upgrade(
         self, plan: Callable[[Transaction, str | None], Awaitable[str]]
@@ -222,19 +222,19 @@ class SqliteDatabase:
         return found
 
     def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
-        """Copies the database as it is at one moment, while others go on writing to it."""
+        """Copies a snapshot of the database, while others go on writing to it."""
         _copy(self._reader.raw, destination, progress)
 
 
 def back_up_file(path: str, destination: str) -> None:
-    """Copies a database that this process serves, over a connection of its own; in any thread."""
+    """Copies a database that this process serves, over a separate connection; in any thread."""
     with our_errors(), closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source:
         _copy(source, destination, lambda *_: None)
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
-    """Executes one statement, if it can be written and no other program writes for longer than a
-    moment: a gateway commits many times a second."""
+    """Executes one statement, unless the file cannot be written or another program keeps it locked;
+    returns whether it did. The wait is short, because a gateway commits many times a second."""
     try:
         with our_errors(), closing(apsw.Connection(path)) as connection:
             connection.set_busy_timeout(_MOMENT_MS)
@@ -245,8 +245,8 @@ def write_if_free(path: str, query: Query, **values: object) -> bool:
 
 
 def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
-    # One read transaction around it all: otherwise each commit by others between two steps would
-    # make the copy begin again, and on a busy database it would never end.
+    # One read transaction around the whole copy: otherwise every commit by others between two steps
+    # would restart it, and on a busy database it would never end.
     with our_errors(), closing(apsw.Connection(destination)) as target, source:
         source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         with target.backup("main", source, "main") as backup:

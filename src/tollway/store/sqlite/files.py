@@ -1,4 +1,5 @@
-"""A database as files: whether one is sound, and how one takes the place of another."""
+"""A database as files: integrity checks, replacing one by another, backup folders, the serving
+lock."""
 
 import fcntl
 import os
@@ -16,13 +17,13 @@ from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
 
-# What may lie beside a database. The first has commits that are not yet in the database itself.
+# Files that may lie beside a database; `-wal` has commits that are not yet in the database itself.
 SIDE_FILES = ("-wal", "-shm")
 _PROBLEMS_MAX = 10
 _RULE_BROKEN = "CHECK constraint failed"
 _BUSY_TIMEOUT_MS = 1000
 _BACKUP_PREFIX = "tollway-backup-"
-# A command that looks whether a file is served has its lock for less than that.
+# A command that checks whether a file is served holds its lock for less than this.
 _LOOKED_AT_S = 0.1
 _LOOKED_AT_TRIES = 5
 
@@ -30,7 +31,7 @@ _LOOKED_AT_TRIES = 5
 def problems_of(path: Path) -> list[str]:
     """What SQLite finds wrong with a file's structure; nothing when it is sound.
 
-    A row that breaks a rule is no damage: it was written, and the audit tells what is wrong.
+    A row that violates a CHECK constraint is no damage: the audit reports what is wrong with it.
     """
     try:
         with our_errors(), closing(apsw.Connection(str(path))) as connection:
@@ -44,7 +45,7 @@ def problems_of(path: Path) -> list[str]:
 
 
 def changes_of(path: Path) -> list[str]:
-    """What is not as Tollway made it in the schema of a sound file."""
+    """How the schema of a sound file differs from the one that Tollway made."""
     with our_errors(), closing(apsw.Connection(str(path))) as connection:
         return changed_parts(connection)
 
@@ -56,18 +57,18 @@ def side_files_of(path: Path) -> list[Path]:
 
 
 def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
-    """Gives a whole database its name; the one that has the name now is kept under another.
+    """Gives a complete database its name; the one that has the name now is kept under another.
 
-    At every moment there is a whole database under the name, if there was one before.
+    If there was a database under the name before, there is a complete one at every moment.
     """
     if aside is None:
-        # Not a rename, which would silently replace what came there meanwhile.
+        # Not a rename, which would silently replace a file created there meanwhile.
         os.link(new, path)
         return
     commits, kept = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
     try:
         if commits.exists():
-            # Opening a database may throw them away, if it is ruined.
+            # Opening a ruined database may throw these commits away.
             shutil.copyfile(commits, kept)
         is_whole = _close(path)
     except BaseException:
@@ -75,7 +76,7 @@ def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
         raise
     if is_whole:
         kept.unlink(missing_ok=True)
-    # Left there, they would be taken for those of the new one.
+    # SQLite would take them for files of the new database.
     for file in side_files_of(path):
         file.unlink()
     if path.exists():
@@ -84,8 +85,8 @@ def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
 
 
 def _close(path: Path) -> bool:
-    """Brings all commits into the database itself, which fails while anybody has it open; whether
-    they are in it now."""
+    """Checkpoints all commits into the database file, and fails if another program has it open;
+    returns whether they are in it now."""
     if not path.exists():
         return False
     try:
@@ -99,20 +100,19 @@ def _close(path: Path) -> bool:
     except (apsw.BusyError, apsw.LockedError):
         raise StoreError(f"{path} is being used by another program: end that one first.") from None
     except (apsw.CorruptError, apsw.NotADBError):
-        # A ruined database is why one restores. It is kept as it is, with what lay beside it.
+        # A ruined database is a reason to restore. It is kept as it is, with its log.
         return False
     return True
 
 
 def make_backup_folder(database: Path) -> Path:
-    """A folder for a backup beside its database: there is space for it, and it has the same
-    protection."""
+    """A folder for a backup beside its database, where there is space and the same protection."""
     return Path(mkdtemp(prefix=f"{_BACKUP_PREFIX}{database.name}-", dir=database.parent))
 
 
 def remove_abandoned_backups(database: Path) -> None:
-    """Removes the backups of a process that was killed meanwhile. For the one that serves alone."""
-    # As many letters as such a folder's name ends with: another database may have a longer name.
+    """Removes unfinished backups of killed processes. Only the process that serves may call it."""
+    # Exactly the suffix that mkdtemp adds: another database may have a longer name.
     for folder in database.parent.glob(f"{_BACKUP_PREFIX}{escape(database.name)}-????????"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -130,7 +130,7 @@ class ServingLock:
             self._file.flush()
         except OSError:
             with suppress(OSError):
-                # What it could not write it tries to write again.
+                # Closing flushes again, and fails again.
                 (self.remove if is_new else self.release)()
             raise
 
@@ -155,20 +155,20 @@ class ServingLock:
                 ) from None
             if _is_at(file, self._path):
                 return file
-            # Its holder has removed it meanwhile: a lock on that file keeps no other process out.
+            # Its holder removed the file meanwhile: a lock on it keeps no other process out.
             file.close()
 
     def release(self) -> None:
         self._file.close()
 
     def remove(self) -> None:
-        """Like `release`, and leaves no file: for where no database came to be."""
+        """Like `release`, but also removes the file, if no database was made."""
         self._path.unlink(missing_ok=True)
         self._file.close()
 
 
 def is_served(database_path: str) -> bool:
-    """Whether a process serves a file now, or has it for itself."""
+    """Whether a process serves a file now, or has exclusive use of it."""
     try:
         descriptor = os.open(_lock_of(database_path), os.O_RDONLY)
     except OSError:
@@ -183,7 +183,7 @@ def is_served(database_path: str) -> bool:
 
 
 def _lock_of(database_path: str) -> Path:
-    """Beside the file itself: it may be served behind a link as well."""
+    """Beside the target of a symlink, since the file may be served under either name."""
     return Path(f"{Path(database_path).resolve()}.lock")
 
 

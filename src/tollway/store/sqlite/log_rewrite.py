@@ -1,9 +1,9 @@
-"""Brings to the disk what a process finds in the write-ahead log before it answers from it.
+"""Makes the commits found in a write-ahead log durable before a process answers from them.
 
-A process that was killed may have left commits in the log that never reached the disk; SQLite takes
-them for committed all the same. A sync does not make up for that: if one has failed before, the
-system takes for written what it could not write, and reports that once. After a power loss those
-commits would be gone, and with them all that follow in the log.
+A killed process may have left commits in the log that never reached the disk; SQLite takes them for
+committed all the same. A sync alone does not help: after a failed one, the system marks as written
+what it could not write, and reports that only once. After a power loss those commits would be gone,
+and with them all that follow in the log. So the log is written again, then synced.
 """
 
 import os
@@ -16,7 +16,7 @@ import apsw
 from tollway.store.database import StoreBusyError
 from tollway.store.sqlite.connection import Connection, our_errors
 
-# Of the write-ahead log, as its format is documented.
+# The documented format of the write-ahead log.
 _HEADER_BYTES = 32
 _FRAME_HEADER_BYTES = 24
 # As large as the largest page: SQLite writes no more than that at once.
@@ -31,29 +31,29 @@ def bytes_of_frames(connection: Connection, frames: int) -> int:
 
 
 def frames_of_log(connection: Connection) -> int:
-    """How many frames of the log are committed. Not within a transaction."""
+    """How many frames of the log are committed. Call it outside a transaction."""
     frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     return int(frames)
 
 
 def rewrite_left_log(path: str) -> None:
-    """Does so for a file that no gateway serves, before a command uses it.
+    """Rewrites the log of a file that no gateway serves, before a command uses it.
 
-    The connection that is closed last writes the log back. If the power went meanwhile, the file
-    would have parts of commits that are missing in the log, and be ruined.
+    The last connection to close checkpoints the log. After a power loss during that, the file would
+    have parts of commits that are missing in the log, and be ruined.
     """
     path = str(Path(path).resolve())
     log = Path(f"{path}-wal")
-    # What cannot be written is not written back either.
+    # A process that cannot write the file does not checkpoint it either.
     if not _size_of(log) or not os.access(path, os.W_OK):
         return
-    # Another command that writes meanwhile has done this before.
+    # If another command is writing, it has done this already.
     with suppress(StoreBusyError), closing(Connection(path, _BUSY_TIMEOUT_MS)) as connection:
         connection.leave_log(True)
         with our_errors():
             frames = frames_of_log(connection)
         connection.run("BEGIN IMMEDIATE")
-        # Otherwise another command has written it back since.
+        # If it is shorter, another command has checkpointed it since.
         if _size_of(log) >= bytes_of_frames(connection, frames):
             rewrite_log(connection, path, frames)
         connection.run("ROLLBACK")
@@ -61,8 +61,8 @@ def rewrite_left_log(path: str) -> None:
 
 
 def rewrite_log(connection: Connection, path: str, frames: int) -> None:
-    """Writes so many frames of the log once more, as they are, and waits for the disk. Only within
-    a transaction that keeps other writers out."""
+    """Writes so many frames of the log again, unchanged, and waits for the disk. Call it within a
+    transaction that keeps other writers out."""
     if not frames:
         return
     end = bytes_of_frames(connection, frames)
@@ -81,7 +81,7 @@ def _size_of(log: Path) -> int:
 
 @contextmanager
 def _opened(path: str) -> Iterator[apsw.VFSFile]:
-    """As SQLite opens it."""
+    """Opens the log through SQLite's own file layer."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL
     opened = apsw.VFSFile("", path, [flags, 0])
     try:

@@ -1,8 +1,8 @@
-"""Writes a long write-ahead log back into the file beside the commits.
+"""Checkpoints a long write-ahead log (writes it back into the file) beside the commits.
 
 SQLite does that itself once the log is long, within a commit: all calls of that commit, and those
-that come meanwhile, wait for it. So most of it is done shortly before, in a thread. What is left
-for that commit is what was written since.
+that arrive meanwhile, wait for it. So a thread does most of it shortly before, and that commit has
+to write back only what was added since.
 """
 
 import logging
@@ -17,13 +17,13 @@ from tollway.store.sqlite.connection import Connection
 
 logger = logging.getLogger("tollway.store")
 
-# Shortly before SQLite does it (wal_autocheckpoint), and once for each log: a page that changes
-# again has to be written again.
+# Shortly before SQLite does it (wal_autocheckpoint), and once per log: a page that changes again
+# has to be written again.
 _BEGIN_FRAMES = 14_000
 
 
 class LogWriteBack:
-    """Used by the thread that writes."""
+    """Used by the writer thread."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -31,9 +31,9 @@ class LogWriteBack:
         self._is_begun = False
 
     def after_commit(self, log_frames: int) -> None:
-        """Begins if the log has become long."""
+        """Starts a checkpoint if the log has become long."""
         if log_frames < _BEGIN_FRAMES:
-            # It was begun again from its start.
+            # The log has started again from its beginning.
             self._is_begun = False
         elif not self._is_begun:
             self._is_begun = True
@@ -41,13 +41,13 @@ class LogWriteBack:
             try:
                 thread.start()
             except RuntimeError as error:
-                # No more threads: then a commit does it, as SQLite would without this.
+                # Out of threads: a commit does it, as it would without this class.
                 logger.debug("no thread writes the log back: %s", error)
             else:
                 self._thread = thread
 
     def wait(self) -> None:
-        """Returns when nothing is being written back."""
+        """Waits until no checkpoint is running."""
         if self._thread is not None:
             self._thread.join()
 
@@ -56,5 +56,5 @@ class LogWriteBack:
             with closing(self._connect()) as connection:
                 connection.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
         except StoreError as error:
-            # Another process may do it at this moment; if not, the next commit but a few does.
+            # Another process may be doing it now; if not, one of the next commits will.
             logger.debug("the write-ahead log is not written back yet: %s", error)

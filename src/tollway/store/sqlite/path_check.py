@@ -1,4 +1,4 @@
-"""Whether a path can be a database file, and if not, why: SQLite says of all of it that it is
+"""Whether a path can be a database file, and if not, why: for every cause, SQLite says only
 "unable to open database file"."""
 
 import os
@@ -8,13 +8,13 @@ from pathlib import Path
 from tollway.store.database import StoreError
 
 _MAGIC = b"SQLite format 3\0"
-# The index of the log alone takes half of it.
+# The index of the log alone takes half of this.
 _LEAST_SPACE_BYTES = 65_536
 _ELSEWHERE = "name a file elsewhere with --database sqlite:///FILE."
 
 
 def user_name() -> str:
-    """Who runs this process, as the system knows them, and not what a variable says."""
+    """The user who runs this process, from the system, not from an environment variable."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -24,7 +24,7 @@ def user_name() -> str:
 def check_path(path: Path) -> None:
     """Refuses a path where no database file can be.
 
-    If there is one, its folder need not be writable: what SQLite puts beside it may be there too.
+    If the file exists, its folder need not be writable: SQLite's other files may be there already.
     """
     folder = path.resolve().parent
     if not folder.is_dir():
@@ -52,13 +52,13 @@ def check_content(path: Path) -> None:
 
 
 def why_unusable(path: Path) -> str | None:
-    """What keeps this process from writing to a database file; None if it is something else."""
+    """What keeps this process from writing to a database file; None if no cause is found here."""
     folder = path.resolve().parent
     return refusal_of(path) or refusal_of(folder) or _lack_of_space(folder)
 
 
 def _lack_of_space(folder: Path) -> str | None:
-    """SQLite says of a full disk "disk I/O error" if there is none for its own files."""
+    """On a disk too full for its own files, SQLite says only "disk I/O error"."""
     try:
         disk = os.statvfs(folder)
     except OSError:

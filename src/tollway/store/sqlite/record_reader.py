@@ -1,9 +1,9 @@
-"""Reads of records, at a moment that stays the same while only charges are committed.
+"""Reads of records, from a snapshot that is kept while only charges are committed.
 
-After a commit SQLite drops the pages that a connection has in memory, and maps the file again.
-Charges are committed all the time, and records change seldom. So the read transaction stays open
-for many reads: until a commit that may have changed records, and for a short time only, since
-SQLite cannot write its log back over what is still read. A long log is not held back at all.
+After a commit SQLite drops a connection's page cache, and maps the file again. Charges are
+committed all the time, and records seldom change. So the read transaction stays open for many
+reads: until a commit that may have changed records, and only for a short time, since an open
+snapshot holds back checkpoints. Once the log is long, no snapshot is kept.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tollway.store.sqlite.connection import Connection
 
 # Shorter than a checkpoint waits for readers (connection.py).
 _HELD_S = 0.15
-# Well before SQLite writes its log back (wal_autocheckpoint).
+# Well before SQLite checkpoints its log (wal_autocheckpoint).
 _LOG_MAX_FRAMES = 12_000
 
 
@@ -27,7 +27,7 @@ class RecordReader:
         self._connect = connect
         self._changes = changes
         self._connection: Connection | None = None
-        # What the open transaction shows; None if none is open.
+        # The mark of the open transaction's snapshot; None if none is open.
         self._mark: int | None = None
 
     def fetch_all(self, query: Query, values: Mapping[str, object]) -> list[Row]:

@@ -1,8 +1,8 @@
 """Whether the schema of a file is the one that Tollway made.
 
-A file is copied, kept and brought back, and on its way more than rows can be changed: a trigger
-runs with the next write, a view answers in place of a table, and without its unique index a table
-takes a number twice. SQLite keeps the text of every part as it was made, so the texts are compared.
+A file is copied, kept and restored, and more than its rows can be changed on the way: an added
+trigger runs with the next write, a view answers in place of a table, and without its unique index a
+table takes a number twice. SQLite keeps the SQL text of every part, so the texts are compared.
 """
 
 import re
@@ -18,7 +18,7 @@ _CAN_ACT = ("trigger", "view")
 
 
 def added_parts(connection: apsw.Connection) -> list[str]:
-    """Triggers and views that no migration made, and indexes of a table that one made."""
+    """Triggers and views that no migration made, and such indexes on tables of ours."""
     made = _made()
     tables = {name for kind, name in made if kind == "table"}
     return [
@@ -29,7 +29,7 @@ def added_parts(connection: apsw.Connection) -> list[str]:
 
 
 def changed_parts(connection: apsw.Connection) -> list[str]:
-    """What is missing of what the migrations made, or is not as they made it."""
+    """Parts that the migrations made and that are missing or changed."""
     return list(_changed(_parts(connection)))
 
 

@@ -1,9 +1,9 @@
-"""The lock that worker processes take one after the other to write to one SQLite file.
+"""The fair lock by which worker processes take turns to write to one SQLite file.
 
-SQLite's own lock is not fair: a process that waits for it sleeps, and looks again now and then. So
-each worker takes this one before it begins a transaction. It is two locks: the one that writes has
-the second, and of those that wait one has the first. A worker that has just written must get the
-first before the second, and so cannot overtake the one that waits. The system drops the locks of a
+SQLite's own lock is not fair: a process that waits for it sleeps, and polls now and then. So each
+worker takes this lock before it begins a transaction. It consists of two: the worker that writes
+holds `writing`, and the one that is next in line holds `next`. A worker that has just written must
+get `next` before `writing`, and so cannot overtake the one in line. The system drops the locks of a
 process that dies.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 
 class WriteLock:
-    """The two lock files, opened by one process; its writing thread alone uses them."""
+    """The two lock files, opened by one process; only its writer thread uses them."""
 
     def __init__(self, folder: Path) -> None:
-        # Opened by each process for itself: a descriptor that was inherited is the same lock.
+        # Each process opens them itself: an inherited descriptor would share the same lock.
         self._next, self._writing = (
             os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             for name in ("next.lock", "writing.lock")

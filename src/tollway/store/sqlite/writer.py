@@ -1,6 +1,6 @@
-"""The one thread that writes. Every change is a piece of work in a transaction of its own here.
+"""The writer thread, which runs every piece of work that writes, each in its own transaction.
 
-Waiting for the disk, or for a lock that the command line holds, thus never stops the event loop.
+So waiting for the disk, or for a lock that a command holds, never blocks the event loop.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ Work = Callable[[Transaction], Awaitable[T]]
 class SqliteTransaction:
     """The transaction that is open on a connection.
 
-    Some errors make SQLite undo all of it, and each later statement would then be committed by
-    itself. Others may leave half of a statement. So after an error of the store nothing more is
-    run, and nothing is committed.
+    Some errors make SQLite roll back the whole transaction, and every later statement would then
+    commit by itself. Others may leave half of a statement. So after an error of the store nothing
+    more is run, and nothing is committed.
     """
 
     is_shared = False
@@ -93,13 +93,13 @@ class SqliteTransaction:
         return self._run(self._connection.put_rows, query, rows)
 
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
-        return True  # There is one writer at a time, whatever it does.
+        return True  # There is only one writer at a time.
 
     async def lock_names(self, names: Iterable[str]) -> None:
-        """Every work has its turn for itself already."""
+        """Nothing to do: all writes are serialised already."""
 
     async def allow_long_statements(self) -> None:
-        """Nothing here ends a statement for its length."""
+        """Nothing to do: statements have no time limit here."""
 
     @asynccontextmanager
     async def with_new_plan(self) -> AsyncIterator[None]:
@@ -120,7 +120,7 @@ class SqliteTransaction:
         try:
             yield
         except BaseException:
-            # There is nothing else to undo, and nothing was read before that must still be so.
+            # Nothing else is undone, and nothing that was read before must still hold.
             self._run(self._connection.run, "ROLLBACK; BEGIN IMMEDIATE")
             raise
 
@@ -129,11 +129,11 @@ class _Task(NamedTuple):
     work: Work[Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
-    # Taken once, by the thread that begins it, or by the one that gives it up.
+    # Taken once: by the thread that begins the task, or by the one that gives it up.
     decided: threading.Lock
 
     def begins(self) -> bool:
-        """Whether it is to be done; from then on it is not given up."""
+        """Whether the task has not been given up; from then on it cannot be."""
         return self.decided.acquire(blocking=False)
 
     def give_up(self) -> None:
@@ -142,7 +142,7 @@ class _Task(NamedTuple):
 
 
 class _Checkpoint(NamedTuple):
-    """Asked for by another thread, which waits for it."""
+    """A checkpoint that another thread asked for and waits for."""
 
     done: concurrent.futures.Future[None]
 
@@ -181,21 +181,21 @@ class Writer:
             raise StoreUnavailableError("the database is closed")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        # Or a failure would be reported as overlooked if its caller no longer waits.
+        # Otherwise asyncio reports a failure as never retrieved if its caller no longer waits.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         task = _Task(work, loop, answer, threading.Lock())
         self._tasks.put(task)
-        # Work before it may wait as long itself, for another process; and a worker that stands
-        # still with the lock would be waited for without an end.
+        # A timeout, because the work ahead may itself wait as long for another process, and a
+        # worker that hangs while it holds the lock would block this one forever.
         patience = loop.call_later(self._busy_timeout_ms / 1000, task.give_up)
         try:
-            # Shielded, because a commit that has begun must be seen to its end: its money is spent.
+            # Shielded, because a commit that has begun must finish: its money is spent.
             return await asyncio.shield(answer)
         finally:
             patience.cancel()
 
     async def rewrite_log(self) -> None:
-        """Brings to the disk what is in the log now."""
+        """Makes durable what is in the log now."""
         changes = self._changes
         if changes is None:
             return
@@ -206,8 +206,8 @@ class Writer:
         await self.write(work)
 
     def checkpoint(self) -> None:
-        """Writes the whole log back and truncates it, between two pieces of work. Waits for it, so
-        it is called in a thread."""
+        """Checkpoints the whole log and truncates it, between two pieces of work. Blocks, so call
+        it in a thread."""
         if self._is_closed:
             return
         asked = _Checkpoint(concurrent.futures.Future())
@@ -218,7 +218,7 @@ class Writer:
             raise StoreBusyError("the writer has other work") from None
 
     def close(self) -> None:
-        """Finishes what was handed in, then closes the connection."""
+        """Finishes the queued work, then closes the connection."""
         self._is_closed = True
         self._tasks.put(None)
         self._thread.join()
@@ -235,7 +235,7 @@ class Writer:
                 else:
                     self._do(task)
             except Exception:
-                # What the work itself raises goes to its caller. Whatever this is: without this
+                # Errors of the work itself go to its caller. Whatever this one is: without this
                 # thread, nothing would ever be written again.
                 logger.exception("the thread that writes goes on after an error")
 
@@ -265,7 +265,7 @@ class Writer:
 
     def _commit(self, work: Work[T]) -> T:
         if self._changes is not None and not self._may_vanish:
-            # Before it connects again, which would make a new file where none is.
+            # Before reconnecting, which would create a file that is missing.
             self._changes.check_files()
         try:
             connection = self._connected()
@@ -294,16 +294,16 @@ class Writer:
             opened = Connection(
                 self._path, self._busy_timeout_ms, is_unfinished=self._is_unfinished
             )
-            # Pages that a long import touches would stay mapped, and its memory grow with the file.
+            # Mapped pages would stay in memory, so a long import would grow with the file.
             opened.run("PRAGMA mmap_size = 0")
             self._connection = opened
         return self._connection
 
     def _undo(self, error: BaseException) -> None:
-        """Ends what is left of a transaction.
+        """Rolls back what is left of a transaction.
 
-        After an error of the store, and if this fails as well, what the connection has in memory
-        may be neither the old nor the new. The next work gets another one; readers keep the
+        After an error of the store, or if the rollback fails, the connection's page cache may be
+        neither the old nor the new state. So the next work gets a new connection; readers keep the
         database open meanwhile.
         """
         connection = self._connection
@@ -327,23 +327,23 @@ class Writer:
         """Makes sure that a failed commit does not come back; false if that fails too.
 
         Such a commit is not visible. But all its frames may be in the log, and after a crash SQLite
-        would take them for committed. The next commit is written in their place.
+        would take them for committed. So another commit overwrites them.
         """
         try:
             connection = self._connected()
             version = connection.raw.pragma("user_version")
             if self._log_goes_on(connection):
-                # The same again, which is a commit too.
+                # Writing the same value is a commit too.
                 connection.run(f"PRAGMA user_version = {version}")
         except Exception:
-            # Whatever it is: the frames may still be there.
+            # Whatever the error: the frames may still be there.
             self._disconnect()
             return False
         return True
 
     def _log_goes_on(self, connection: Connection) -> bool:
-        """Whether the log may have a frame after the last commit. On a full disk it may not, and
-        then none can be written there either."""
+        """Whether the log file is long enough to hold a frame after the last commit. On a full disk
+        it may not be, and then nothing can be written there either."""
         next_ends_at = bytes_of_frames(connection, frames_of_log(connection) + 1)
         return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
