@@ -1,6 +1,6 @@
 """Every setting: its name, default and meaning, in one class.
 
-Where their values come from is in `cli/setting_sources.py`.
+`cli/setting_sources.py` reads the values.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tollway.contract.addresses import Network, networks
 
 
 class SettingsError(Exception):
-    """A setting is wrong; the text is one sentence for the person who wrote it."""
+    """A setting is wrong; the text is one sentence for the person who set it."""
 
 
 def _setting(
@@ -185,5 +185,5 @@ class Settings:
 
     @property
     def public_address(self) -> str:
-        """Where owners and callers reach it."""
+        """Where owners and callers reach the gateway."""
         return self.public_url.rstrip("/") or self.address

@@ -38,6 +38,15 @@ def _acts_on(store: Store, login: str) -> list[str]:
     return [each.act for each in acts]
 
 
+def test_what_can_be_done_to_a_member_is_read_out_with_the_name(
+    store: Store, owner: Browser, caller: Caller
+) -> None:
+    name = new_member(store, caller.account_id).person.name
+    members = owner.open("/account/members").text
+    for act in ("Change role", "New link", "Remove"):
+        assert f'aria-label="{act} {name}">{act}</a>' in members
+
+
 def test_a_member_who_forgot_the_password_chooses_another_behind_a_new_link(
     store: Store, owner: Browser, caller: Caller, gateway: Gateway
 ) -> None:
@@ -46,7 +55,7 @@ def test_a_member_who_forgot_the_password_chooses_another_behind_a_new_link(
     send_password(other, who)
     members = owner.open("/account/members").text
     # What can be done to others, and not to oneself.
-    assert members.count("New link") == members.count(">you</td>") == 1
+    assert members.count(">New link<") == members.count(">you</td>") == 1
     link = shown_secret(confirmed(owner, "/account/members/link", member=who.id))
     assert not is_in(other, who)
     assert send_password(other, who).status_code == 403

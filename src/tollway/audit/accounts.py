@@ -18,7 +18,7 @@ from tollway.store.schema.ledger import (
     token_day,
 )
 
-# Not the entries: each has a balance, or the check of balances reports it.
+# Without the entries: each has a balance, or the check of balances reports it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
 
 

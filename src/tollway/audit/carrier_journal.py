@@ -1,7 +1,7 @@
-"""Waybills against a carrier's own journal: what the carrier issued is what is in force here.
+"""Waybills against a carrier's own journal: what the carrier issued must be in force here.
 
 The journal is a file with one JSON object per line (`event` issued or cancelled, `number`,
-`object_id`, `owner_id`, `order_sn`), into which a carrier's statement can be converted. It is read
+`object_id`, `owner_id`, `order_sn`); a carrier's statement can be converted into one. It is read
 line by line; only the numbers in force are kept in memory.
 """
 
@@ -36,7 +36,7 @@ _COUNT = Query(
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One thing that the carrier did."""
+    """One event of the carrier's journal."""
 
     event: str
     object_id: str
@@ -48,7 +48,7 @@ class Line(msgspec.Struct, frozen=True):
 async def audit_journal(
     database: Database, wp_code: str, lines: Iterable[bytes]
 ) -> tuple[CheckFigures, list[Breach]]:
-    """Compares a journal with the waybills that the carrier has issued itself."""
+    """Compares a journal with the waybills whose numbers the carrier issued itself."""
     in_force: dict[tuple[str, str, str], str] = {}
     breaches: list[Breach] = []
     read = 0
@@ -67,7 +67,7 @@ async def audit_journal(
         row = await database.fetch_one(_FIND, of_object=object_id, of_carrier=wp_code)
         account_id, state, here = row or (None, "not there", None)
         matched += state == "issued" and here == number
-        # Reconciliation will look a pending one up.
+        # Reconciliation will ask the carrier about a pending waybill.
         if state != "pending" and (state, here) != ("issued", number):
             difference = f"{number} of order {order_sn} is in the journal, but here {state} {here}"
             breaches.append(Breach("journal_differs", account_id, None, difference))

@@ -1,8 +1,8 @@
 """What a check of the audit is, and what the checks of counts share.
 
-Every check is one statement, and so sees one moment of the database: it can run while calls are
-charged. It reads rows in the order of a key or an index and neither sorts nor collects them, so
-that a long table costs time, but no memory.
+Every check is one statement, so it sees one snapshot of the database and can run while calls are
+charged. It reads rows in the order of a key or an index and neither sorts nor collects them: a
+long table costs time, but no memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ from sqlalchemy.sql import CompoundSelect, Select
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 
-# A ruined database would have millions: the first of each check show what happened.
+# A ruined database can have millions of breaches: the first ones show what happened.
 BREACHES_SHOWN_MAX = 100
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """One thing that is wrong; without account or unit where it concerns none."""
+    """One thing that is wrong; account and unit are None where they do not apply."""
 
     name: str
     account_id: str | None
@@ -29,7 +29,7 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 class CheckFigures(msgspec.Struct, frozen=True):
-    """How much one check looked at, and how much of it is wrong."""
+    """How many rows a check read, and how many breaches it found."""
 
     name: str
     holds: str
@@ -40,8 +40,8 @@ class CheckFigures(msgspec.Struct, frozen=True):
 class Check:
     """One thing that must hold for every row of a table.
 
-    `wrong` selects what does not hold, and `tell` says of such a row what differs. `holds` says, in
-    half a sentence, what is known when there is none.
+    `wrong` selects the rows for which it does not hold, and `tell` says what is wrong with such a
+    row. `holds` says, in half a sentence, what is known to hold if there are none.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Check:
         self._tell = tell
 
     async def run(self, database: Database, now_ms: int) -> tuple[CheckFigures, list[Breach]]:
-        """Checks all rows; reports at most BREACHES_SHOWN_MAX of them. A query that asks for
-        `now_ms` gets it."""
+        """Checks all rows; reports at most BREACHES_SHOWN_MAX wrong ones. `now_ms` is there for
+        queries that use it."""
         ((rows,),) = await database.fetch_long(self._rows)
         wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
         breaches = [breach for row in wrong for breach in self._tell(row)]
@@ -75,8 +75,8 @@ def check_each(
     breach: str,
     difference: str,
 ) -> Check:
-    """A check whose wrong rows are a breach each. `difference` is filled in with the columns of
-    `wrong`, of which `account_id` and `unit` say whose it is."""
+    """A check in which each wrong row is one breach. `difference` is a template for the columns of
+    `wrong`; `account_id` and `unit` among them say whose breach it is."""
     columns = wrong.selected_columns.keys()
 
     def tell(row: Row) -> Iterator[Breach]:
@@ -86,27 +86,27 @@ def check_each(
     return Check(name, holds, table, wrong, tell)
 
 
-# With its type, which an engine could not infer from the other half of the statement.
+# Typed, because an engine cannot infer the type from the other half of the union.
 NO_COUNT = cast(null(), BigInteger)
 
 
 def within(
     newest_first: ColumnElement[int], bucket: ColumnElement[int], span: int
 ) -> ColumnElement[bool]:
-    """Whether a time, which is stored negated, falls into a bucket."""
+    """Whether a time, which is stored negated, is in a bucket."""
     return and_(newest_first > -(bucket + 1) * span, newest_first <= -bucket * span)
 
 
 def bucket_of(newest_first: ColumnElement[int], span: int) -> ColumnElement[Any]:
-    """The bucket that a time falls into. No time is before 1970, so that / rounds down."""
+    """The bucket that a time is in. Times are never before 1970, so the division rounds down."""
     return -newest_first // span
 
 
 def count_reporter(
     what: str, subject_of: Callable[[Row], str]
 ) -> Callable[[Row], Iterator[Breach]]:
-    """Reports a bucket; its row ends with the stored count (None if there is none) and the true
-    one."""
+    """Reports a bucket; its row ends with the stored count (None if there is none) and the actual
+    count."""
 
     def tell(row: Row) -> Iterator[Breach]:
         *bucket, counted, there = row

@@ -1,8 +1,7 @@
-"""Reads under a grant: each has its grant, and each charge of an owner's data has its read.
+"""Reads under a grant: each has its grant, and each charge for an owner's data has its read.
 
-Reads under a grant are stored by owner and grant, not by account and request. So a read is joined
-to its charge by the request's id, and a charge without a read is noticed by comparing their
-numbers.
+Reads are stored by owner and grant, not by account and request. So the request id joins a read to
+its charge, and comparing the counts of both reveals a charge without a read.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ _its_consent = and_(
 _its_charge = and_(entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge")
 _of_its_account = entry.c.account_id == consent.c.account_id
 
-# A read that was free has no charge at all; one that is charged must be so to the grant's account.
+# A free read has no charge; the charge of any other read must be on the grant's account.
 _wrong_uses = (
     select(consent_use.c.consent_id, consent_use.c.request_id, consent.c.account_id)
     .select_from(consent_use.outerjoin(consent, _its_consent))
@@ -42,7 +41,7 @@ _wrong_uses = (
     )
 )
 
-# Both are counted account by account, and not grouped: grouping would sort them all first.
+# Counted per account with subqueries: a GROUP BY would sort all rows first.
 _charges = (
     select(func.count())
     .where(
@@ -61,8 +60,8 @@ _uses = (
     )
     .where(
         consent.c.account_id == account.c.id,
-        # Not those of an operation whose package is no longer installed: whether it asked for a
-        # consent is not known any more.
+        # Without operations of packages that are no longer installed: whether they needed consent
+        # is not known any more.
         entry.c.operation.in_(_UNDER_CONSENT),
     )
     .scalar_subquery()

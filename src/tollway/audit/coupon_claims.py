@@ -45,8 +45,8 @@ CLAIM_HOURS = Check(
     count_reporter("claims", _subject),
 )
 
-# An index keeps it unique within a month, and in an embedded database over all time; across the
-# months of a shared one only the storing code does, so it is checked here.
+# In SQLite an index keeps codes unique; in PostgreSQL only within a month. Across months only the
+# code that stores claims does, so the audit checks it.
 _codes = select(
     coupon_claim.c.coupon_code,
     func.lag(coupon_claim.c.coupon_code).over(order_by=coupon_claim.c.coupon_code).label("before"),

@@ -16,7 +16,7 @@ from tollway.audit.check import check_each
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
-# A gateway looks at what is pending at intervals, and the carrier needs time to answer.
+# A gateway checks pending waybills at intervals, and the carrier needs time to answer.
 _GRACE_MS = 60_000
 HOLD_OVERDUE = "hold_overdue"
 
@@ -89,7 +89,7 @@ WAYBILL_HOLDS = check_each(
     "waybill {object_id} is {state}, so its hold is {expected}, but it is {hold_state}",
 )
 
-# A union that is added up, and not a join, because either side may be missing.
+# A summed union instead of a join, because either side may be missing.
 _counted = union_all(
     select(waybill.c.account_id, func.count().label("waybills"), literal(0).label("holds"))
     .where(waybill.c.hold_id.is_not(None))
@@ -110,7 +110,7 @@ HOLD_WAYBILLS = check_each(
     "there are {holds} holds for {waybills} waybills with a hold",
 )
 
-# A hold that was captured has its key until the answer is asked for, or the key's day is over.
+# A captured hold has its key until the caller fetches the answer, or the key expires after a day.
 _holder = (
     select(hold.c.id)
     .where(

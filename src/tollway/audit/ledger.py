@@ -1,5 +1,5 @@
-"""Balances against entries: does every balance follow from its entries? And entries among
-themselves: no gap, every step adds up, nothing charged twice or for a test.
+"""Balances against entries: does every balance follow from its entries? And the entries
+themselves: no gap, every step adds up, nothing charged twice or for a test call.
 
 A new kind of entry is one line in SIGNS; a new column of a balance is one line in FOLLOWS.
 """
@@ -14,9 +14,9 @@ from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import archived_balance, balance, entry, token
 
-# Every kind of entry, and the sign that its amounts have.
+# Every kind of entry, and the sign of its amounts.
 SIGNS = {"top_up": 1, "correction": -1, "charge": -1, "hold": -1, "release": 1}
-# What each column of a balance is: the sum of the amounts of these kinds, times the factor.
+# Each column of a balance is the sum of the amounts of these kinds, times the factor.
 FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
     "amount": (1, tuple(SIGNS)),
     "held": (-1, ("hold", "release")),
@@ -25,7 +25,7 @@ FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 class UnitFigures(msgspec.Struct, frozen=True):
-    """What all accounts together have of one unit, and the sums behind it."""
+    """The total of all accounts in one unit, and the sums behind it."""
 
     unit: str
     topped_up: int
@@ -40,8 +40,8 @@ def _sum_of(kind: str) -> ColumnElement[int]:
     return func.sum(case((entry.c.kind == kind, entry.c.amount), else_=0))
 
 
-# Each balance with the sums of its entries, dropped and present: a union that is added up, and not
-# a join, because any of them may be missing.
+# Each balance with the sums of its entries, dropped and present: a summed union instead of a join,
+# because any side may be missing.
 _OF_BALANCE = {
     "balances": literal(1),
     "counted": balance.c.entries,
@@ -135,7 +135,7 @@ _unbalanced = select(
 
 
 async def unit_figures(database: Database) -> list[UnitFigures]:
-    # A sum is a decimal in one engine and a whole number in the other.
+    # A sum is a Decimal in PostgreSQL and an int in SQLite.
     return [
         UnitFigures(unit, *map(int, figures))
         for unit, *figures in await database.fetch_long(_FIGURES)
@@ -170,8 +170,8 @@ BALANCES = Check(
     _tell,
 )
 
-# Each entry with the one before it in the order of its key, which must also be the one numbered
-# before it. Before the first there is nothing, or the archived balance of dropped entries.
+# Each entry with its predecessor in key order, which must also have the preceding number. The first
+# entry has none, or follows the archived balance of dropped entries.
 _of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,
@@ -221,7 +221,7 @@ _wrong_entries = select(
     )
 )
 
-# First the ids that occur twice at all, from their index alone; only those rows are looked at.
+# First finds repeated ids from their index alone, so that it reads only those rows.
 _repeated = (
     select(entry.c.request_id, entry.c.account_id)
     .where(entry.c.request_id.is_not(None))

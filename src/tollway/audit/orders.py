@@ -1,7 +1,7 @@
 """The counts of orders by hour and day, for every facet, against the orders.
 
 Days are compared with their hours, so that only the check of the hours reads all orders. The text
-of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
+of a facet is defined in `operations/orders/schema.py`, and here independently, in SQL.
 """
 
 from typing import NamedTuple
@@ -39,8 +39,8 @@ _tag, _tag_name = _order.remark_tag, _order.remark_tag_name
 
 
 class _Facet(NamedTuple):
-    """One kind of facet: which counts belong to it, and which orders such a count includes; whether
-    an order has it, and the text of its facet then."""
+    """One kind of facet: which counts belong to it, which orders such a count includes, whether an
+    order has the facet, and the text of the facet if so."""
 
     is_it: ColumnElement[bool]
     counted: ColumnElement[bool]
@@ -53,7 +53,7 @@ def _starts(prefix: str) -> ColumnElement[bool]:
 
 
 _tag_text = cast(_tag, String)
-# A tag is one digit. Compared so, and not as texts, each count has an index that fits it.
+# A tag is one digit. Compared as a number, and not as text, each count can use an index.
 _FACETS = (
     _Facet(_count.facet == ALL, true(), true(), literal(ALL)),
     _Facet(
@@ -99,7 +99,7 @@ _its_hour = bucket_of(_order.newest_first, HOUR_MS)
 
 
 def _uncounted(facet: _Facet) -> Select[tuple[object, ...]]:
-    """Hours that have orders of the facet and no count."""
+    """Hours that have orders of the facet, but no count."""
     return (
         select(_order.owner_id, facet.text, literal(1), _its_hour, NO_COUNT, NO_COUNT)
         .where(
@@ -159,8 +159,8 @@ ORDER_DAYS = Check(
     count_reporter("orders", _subject),
 )
 
-# An index keeps it unique within a month, and in an embedded database over all time; across the
-# months of a shared one only the storing code does, so it is checked here.
+# In SQLite an index keeps numbers unique; in PostgreSQL only within a month. Across months only the
+# code that stores orders does, so the audit checks it.
 _numbers = select(
     shop_order.c.owner_id,
     shop_order.c.order_sn,
@@ -181,7 +181,7 @@ ORDERS_ONCE = check_each(
     "order {order_sn} of shop {owner_id} exists twice",
 )
 
-# A caller that reads changes by their numbers would miss an order whose number is given again.
+# A caller that reads changes by number would miss an order whose change number is reused.
 _changes = select(
     shop_order.c.owner_id,
     shop_order.c.order_sn,

@@ -1,6 +1,7 @@
-"""The parts of a product's day as they are answered, against the figures they are made of.
+"""The prepared parts of a product's day, against the figures that they are made of.
 
-How a part is answered is defined in `operations/product_analysis/ready.py`, and here once more.
+`operations/product_analysis/ready.py` defines the format of a part; this file does so again,
+independently.
 """
 
 from collections import defaultdict
@@ -29,8 +30,8 @@ from tollway.operations.product_analysis.schema import product_day_parts, produc
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 
-# How many figures are read at once, besides the rest of the last day. A gateway that runs the
-# audit answers no call while it compares them.
+# How many figures to read at once, plus the rest of the last day. Comparing them blocks the event
+# loop, so a gateway that runs the audit answers no calls meanwhile.
 _PAGE = 1000
 _KINDS = ("source", "keyword", "search")
 
@@ -44,8 +45,8 @@ def _bound(name: str) -> ColumnElement[Any]:
 
 
 def _days(*, to_the_end: bool) -> Query:
-    """The figures and the parts of the days after one, up to another or all: by one statement, so
-    that they are of the same moment. Those of parts come in the columns after those of figures."""
+    """The figures and the parts of the days after one day, up to another or to the end: in one
+    statement, so that both come from one snapshot. The columns of parts follow those of figures."""
     figures, parts = list(product_figure.c), list(product_day_parts.c)[2:]
     halves = [
         (product_figure, [*figures, *(cast(null(), LargeBinary) for _ in parts)]),
@@ -82,7 +83,7 @@ _UP_TO, _ALL_AFTER = _days(to_the_end=False), _days(to_the_end=True)
 
 
 class DayPartsCheck:
-    """Whether each product's day has the parts that its figures make, and no other day has any."""
+    """Whether each product's day has exactly the parts that its figures make."""
 
     name = "day_parts"
     holds = "the ready parts of a product's day say what its figures say"

@@ -1,4 +1,4 @@
-"""All checks in the order in which they run, and the report of a run. A new check is added here."""
+"""All checks in the order in which they run, and the report of a run. Add new checks here."""
 
 from collections.abc import Callable
 
@@ -80,11 +80,11 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def damage(self) -> list[Breach]:
-        """What is wrong with the data itself; a hold that is overdue is only late."""
+        """What is wrong with the data itself; an overdue hold is only late."""
         return [breach for breach in self.breaches if breach.name != HOLD_OVERDUE]
 
     def kept(self) -> str:
-        """As JSON, to be shown later: not more breaches than a page shows."""
+        """The report as JSON for later, with no more breaches than a page shows."""
         shown = msgspec.structs.replace(self, breaches=self.breaches[:_BREACHES_KEPT])
         return msgspec.json.encode(shown).decode()
 
@@ -100,7 +100,7 @@ _COUNTS = Query(
 async def audit(
     database: Database, now_ms: int, progress: Callable[[int], None] = lambda _: None
 ) -> AuditReport:
-    """Runs all checks; calls `progress` with how many more are done."""
+    """Runs all checks; calls `progress(1)` after each."""
     ((accounts, tokens),) = await database.fetch_long(_COUNTS)
     units = await unit_figures(database)
     checks: list[CheckFigures] = []

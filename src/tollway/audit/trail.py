@@ -1,4 +1,4 @@
-"""The trail of operators' acts: its chain of hashes, computed again from the first act on."""
+"""The trail of operators' acts: its hash chain, recomputed from the first act on."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ _AFTER = Query(
 
 
 class TrailCheck:
-    """Whether each act has the next number, and the hash of itself after the one before."""
+    """Whether each act has the next number, and the right hash over itself and its predecessor."""
 
     name = "trail"
     holds = "operators' acts are numbered without a gap, and none was changed"

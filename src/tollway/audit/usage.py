@@ -1,10 +1,10 @@
-"""Usage against entries: are the sums by day what the counted entries took? And the sums that
-statements are made of: do they have every counted entry once?
+"""Usage against entries: are the sums by day what the counted entries took? And the sums behind
+statements: do they include every counted entry once?
 
-Entries behind the cursor of a balance are not counted yet, and are left out; so is a balance whose
-entries were dropped before they were counted, until the cursor has passed them. The sums by minute
-and by hour are dropped after a while; as long as they are there, they are made in the same
-statement.
+Entries that the cursor of a balance has not reached are not counted yet, and are left out; so is a
+balance whose entries were dropped before they were counted, until the cursor has passed them. The
+sums by minute and by hour are not checked: they are dropped after a while, and until then the same
+statement writes them.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from tollway.store.schema.ledger import archived_balance, entry, entry_day, usag
 
 _DAY_S = 86_400
 
-# An entry that is in the sums.
+# Whether an entry is in the sums.
 _is_summed = and_(
     usage_cursor.c.account_id == entry.c.account_id,
     usage_cursor.c.unit == entry.c.unit,
     entry.c.number <= usage_cursor.c.number,
 )
-# A union that is added up, and not a join, because any of them may be missing.
+# A summed union instead of a join, because any side may be missing.
 _parts = union_all(
     select(
         usage.c.account_id, usage.c.unit, usage.c.amount.label("summed"), literal(0).label("taken")
@@ -117,7 +117,7 @@ _days = (
     .having(_differs)
     .subquery("days")
 )
-# Of a day some of whose entries were dropped, the others say nothing about its sum.
+# Leaves out days with dropped entries: the entries that are left say nothing about the sum.
 _wrong_days = select(*_days.c).where(
     ~exists().where(
         archived_balance.c.account_id == _days.c.account_id,

@@ -1,10 +1,10 @@
-"""Waybills among themselves, against the pools of numbers, and against charges.
+"""Waybills by themselves, against the pools of numbers, and against charges.
 
-A number that is in a pool and on a waybill is taken, and one that is taken is on a waybill: both
-are written in one transaction. A waybill's number need not be in a pool.
+A number in a pool is taken if and only if it is on a waybill: one transaction writes both. A
+waybill's number need not be in a pool.
 
-Each waybill has the charge that it costs, and no charge is without one. One that is pending is not
-paid yet, and one that was refused never is.
+Each waybill has the charge that it costs, and each charge has a waybill. A pending waybill is not
+paid for yet, and a refused one never is.
 """
 
 from sqlalchemy import and_, exists, func, literal, or_, select, text, union_all
@@ -19,10 +19,10 @@ _same_number = and_(
     waybill.c.wp_code == waybill_number.c.wp_code, waybill.c.number == waybill_number.c.number
 )
 
-# The database has an index against either; it may have been dropped.
+# Unique indexes prevent both, but an index may have been dropped.
 _rivals = (
     select(*_NATURAL_KEY, func.count().label("times"))
-    # Written out, and not a parameter: only then does the planner know that the index fits.
+    # As literal text without parameters: only then can the planner match the partial index.
     .where(text(IN_FORCE))
     .group_by(*_NATURAL_KEY)
     .having(func.count() > 1)
@@ -97,11 +97,11 @@ _each = (
         _charged_for_it.label("charged"),
         waybill.c.issued_at_s,
     )
-    # Without a request it cannot be compared alone; the sums below include it.
+    # A waybill without a request cannot be compared by itself; the sums below include it.
     .where(_is_paid, waybill.c.request_id.is_not(None))
     .subquery("each")
 )
-# The charge may be among those that were dropped. The time of a waybill is a little after its own.
+# The charge may be among the dropped ones. A waybill's time is a little after its charge's.
 _GRACE_MS = 60_000
 _is_carried = exists().where(
     archived_balance.c.account_id == _each.c.account_id,
@@ -112,7 +112,7 @@ _mispaid = select(*(_each.c[name] for name in _REPORTED), _its_unit).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
 )
 
-# A union that is added up, and not a join, because either side may be missing.
+# A summed union instead of a join, because either side may be missing.
 _laid_under = union_all(
     select(
         waybill.c.account_id, func.sum(waybill.c.price).label("priced"), literal(0).label("charged")

@@ -45,7 +45,7 @@ async def list_(session: Session) -> Output:
 @command(accounts, "show")
 async def show(session: Session, account: AccountArgument) -> Output:
     """Show an account with its balances, permissions and tokens."""
-    # Imported here: the other commands would pay for loading what writes entries.
+    # Imported here, so that other commands do not load the code that writes entries.
     from tollway.ledger.entries import list_balances  # noqa: PLC0415
     from tollway.ledger.permissions import list_permissions  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ async def show(session: Session, account: AccountArgument) -> Output:
 @command(accounts, "close")
 async def close(session: Session, account: AccountArgument, yes: YesOption = False) -> Output:
     """Close an account for good: its tokens are refused, its entries stay."""
-    # Imported here: the other commands would pay for loading what writes entries.
+    # Imported here, so that other commands do not load the code that writes entries.
     from tollway.ledger.entries import list_balances  # noqa: PLC0415
 
     database = await session.open()
@@ -140,5 +140,5 @@ def _state(token: Token, now_s: int, account: Account) -> str:
         return "revoked"
     if token.expires_at_s is not None and token.expires_at_s <= now_s:
         return "expired"
-    # No token of a closed account is accepted, whatever it says itself.
+    # No token of a closed account is accepted, whatever its own state.
     return "valid" if account.closed_at_s is None else "closed"

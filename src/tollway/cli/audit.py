@@ -46,7 +46,7 @@ async def audit(
     database = await session.open()
     if not database.is_shared:
         file = Path(sqlite_path(session.settings.database))
-        # What a damaged file says cannot be held against what it says elsewhere.
+        # Comparing tables means nothing if the file itself is damaged.
         refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
     report = await audit_all(database, await common_ms(database, session.runtime.at_ms()))
     if not database.is_shared:
@@ -69,7 +69,7 @@ async def _note(session: Session, database: OpenDatabase, report: AuditReport) -
     if not database.is_shared:
         file = Path(sqlite_path(session.settings.database))
         if ending_with(file, DIGEST).exists():
-            # A copy that `tollway backup` made: changed, it could not be restored.
+            # A copy from `tollway backup`: a write would change its digest, and block a restore.
             return []
     result = report.kept()
     try:

@@ -57,7 +57,7 @@ async def backup(
 ) -> Output:
     """Copy the database to a file while it goes on being used."""
     if is_shared(session.settings.database):
-        # Before its key files are looked for, which need not be named here.
+        # Before looking for its key files, which need not be set here.
         raise CommandError(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of your "
             "database provider."
@@ -70,7 +70,7 @@ async def backup(
     digest = _copy(database, destination, copied)
     keys = [str(file.beside(destination)) for file in copied]
     left_out = [str(file.path) for file in there if file not in copied]
-    # For the alarms. The copy is good also if the database cannot be written.
+    # For the alarms. The copy is good even if this write fails.
     path, at_s = sqlite_path(session.settings.database), session.runtime.at_s()
     is_noted = note_run_if_free(path, BACKUP, at_s)
     made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
@@ -90,7 +90,7 @@ async def backup(
 def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes]) -> str:
     """Copies the database and the keys; gives the digest of the copy, which is beside it too."""
     with ExitStack() as stack:
-        # The copy gets its name last: where it is, the others are.
+        # The copy is renamed last: once it exists, the other files do too.
         path = stack.enter_context(new_file(destination))
         digest_path = stack.enter_context(new_file(ending_with(destination, DIGEST)))
         for file, content in keys.items():
@@ -104,13 +104,13 @@ def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes])
                     f"The database cannot be copied to {destination}: {reason}"
                 ) from error
         for file, content in keys.items():
-            # What was sealed meanwhile, with a key that came meanwhile, could not be opened.
+            # A record sealed meanwhile with a new key could not be opened with the copied keys.
             if content_of(file.path) != content:
                 raise CommandError(f"{file.path} changed while the database was copied: try again.")
         digest = hashlib.sha256()
         for chunk in chunks_of(path, lambda *_: None):
             digest.update(chunk)
-        # As `sha256sum --check` reads it.
+        # The format of `sha256sum --check`.
         digest_path.write_text(f"{digest.hexdigest()}  {destination.name}\n", encoding="utf-8")
     return digest.hexdigest()
 

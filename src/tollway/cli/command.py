@@ -54,7 +54,7 @@ from tollway.store.open import (
 from tollway.store.sqlite.connection import DISK_FULL
 from tollway.store.sqlite.path_check import user_name, why_unusable
 
-# Few commands seal anything: the cryptography is loaded for those that do.
+# Few commands seal anything: only those load the cryptography.
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
@@ -137,10 +137,10 @@ class Session:
         database = await self.open()
         now_ms = await common_ms(database, self.runtime.at_ms())
         alive = {each.name for each in await all_nodes(database) if each.is_alive(now_ms)}
-        # Of one machine all are named alike, but for their ports.
+        # The names of nodes on one machine differ only by port.
         machine, _, port = alive.pop().rpartition(":") if len(alive) == 1 else ("", "", "")
         is_here = machine == socket.gethostname() and port.isdecimal()
-        # Of that one its port alone is known, and not its host, or the name that people use.
+        # Only the port of that node is known, not its host or the name that people use.
         near = replace(self.settings, port=int(port)) if is_here else self.settings
         return PageAddress(
             near.public_address,
@@ -283,7 +283,7 @@ def _is_missing(url: str) -> bool:
 
 
 def _check_file(url: str) -> None:
-    # Opening would make the file, and a mistyped name would look like an empty gateway.
+    # Opening would create the file, and a mistyped name would look like an empty gateway.
     if _is_missing(url):
         demo = f" That of `make run` is {_MADE_BY_RUN}." if Path(_MADE_BY_RUN).is_file() else ""
         raise StoreError(
@@ -304,7 +304,7 @@ def _explained(error: StoreError, session: Session) -> StoreError:
             "for a long time. Try again."
         )
     if isinstance(error, StoreDoubtError):
-        # Taken for a failure, it would be run again, and credit an account twice.
+        # A person who takes this for a failure may run it again, and credit an account twice.
         return StoreError(
             f"The database {shown} was lost during the commit ({error}), so it is not known "
             "whether the change was made: look, for instance with `tollway ledger show`, before "

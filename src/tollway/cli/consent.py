@@ -121,7 +121,7 @@ async def erase_receivers(
 
     One that was begun, here or on a page, and did not end goes on.
     """
-    # Imported here: the other commands would pay for loading it.
+    # Imported here, so that the other commands do not load it.
     from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
     from tollway.operations.orders.storage import last_change_of  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
 
 _UNFINISHED = ".unfinished"
-# A database that could not be written whole leaves its journal beside it.
+# A partly written database leaves its journal beside it.
 _ENDINGS = ("", "-journal")
 
 
@@ -27,7 +27,7 @@ def new_file(destination: Path) -> Iterator[Path]:
     if not destination.parent.is_dir():
         raise CommandError(f"The folder of {destination} does not exist: make it first.")
     _remove_abandoned(destination)
-    # Of this process alone: another command that makes the same file must not write to it.
+    # With the process id: another command that creates the same file must not write to this one.
     unfinished = destination.with_name(f"{destination.name}.{os.getpid()}{_UNFINISHED}")
     try:
         yield unfinished
@@ -68,7 +68,7 @@ def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
         raise CommandError(f"{name} is damaged: {found}.{advice}")
 
 
-# Of many rejected records, these show on the terminal what is wrong; the reject file has all.
+# The terminal shows at most this many rejected records; the reject file has all.
 REJECTED_SHOWN = 10
 
 
@@ -79,7 +79,7 @@ class RejectFile:
     def __init__(self, path: Path, source: Path | None, stack: ExitStack) -> None:
         if source is not None and path.exists() and source.exists() and path.samefile(source):
             raise UsageError(f"{path} is the file to be loaded: name another one with --rejects.")
-        # Those of an earlier load would be taken for this one's. A device stays what it is.
+        # Rejects of an earlier load would look like this one's. A device is left alone.
         if path.is_file():
             path.unlink()
         self._path = path

@@ -44,7 +44,7 @@ sources = add_group(commands, "source")
 intake = add_group(commands, "intake")
 rejected = add_group(intake, "rejected", "Records that were rejected.")
 
-# Of a file's records, to find columns that are not known.
+# How many records of a file to search for unknown columns.
 _LOOKED_AT = 100
 
 FileArgument = Annotated[
@@ -230,7 +230,7 @@ def _ignored_columns(kind: RecordKind, file: Path) -> list[str]:
     if not known or not file.is_file():
         return []
     found: dict[str, None] = {}
-    # It was loaded already: a file that is gone by now is no failure.
+    # The file was already loaded: if it is gone by now, that is no failure.
     with suppress(IntakeError):
         for record in islice(read_records(file), _LOOKED_AT):
             found.update(dict.fromkeys(record.values or ()))

@@ -53,12 +53,12 @@ class Command(_WithOurValues, TyperCommand):
             refuse_missing_values(args, options, ctx)
         if any(each.type_descriptor.annotation is int for each in arguments):
             args = with_negatives(args, options)
-        # What is too much is refused here, in our words.
+        # Extra arguments are refused below, in our own words.
         ctx.allow_extra_args = True
         try:
             surplus = super().parse_args(ctx, args)
         except UsageError as error:
-            # Of an option without its value the parser does not say of which command it is.
+            # For an option without a value, the parser does not say which command it belongs to.
             error.ctx = error.ctx or ctx
             raise
         if surplus and not ctx.resilient_parsing:
@@ -109,8 +109,8 @@ def lazy_group(entries: Mapping[str, Entry]) -> type[Group]:
 
 @cache
 def _commands_of(module: str) -> Mapping[str, object]:
-    # What is loaded stays until the process ends: looking for garbage in it, meanwhile and at the
-    # end, would take a third of the time of a short command.
+    # Loaded modules live until the process ends: collecting garbage among them, now and at exit,
+    # would take a third of the time of a short command.
     gc.disable()
     try:
         return get_group(import_module(f"tollway.cli.{module}").commands).commands

@@ -146,7 +146,7 @@ async def statement(
     """Show what an account had, was given and spent in one month, by operation; or the balances of
     all accounts."""
     zone = session.settings.zone
-    # Before the database: what is no month is said also where there is none.
+    # Before opening the database, so that a wrong month is reported even without one.
     span_of(month, zone)
     if account is not None and out is not None:
         raise UsageError("--out goes with all accounts: leave out the account, or the file.")
@@ -178,7 +178,7 @@ async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> 
         await newest_entries(reader, account.id, each, limit)
         for each in await _units(reader, account, unit)
     ]
-    # Merged and not sorted: within a unit the numbers give the order, even if the clock was set.
+    # Merged, not sorted: within a unit the numbers give the order, even if the clock jumped.
     merged = heapq.merge(*pages, key=lambda entry: -entry.at_ms)
     return list(islice(merged, limit))
 
@@ -205,8 +205,8 @@ def _destination(out: Path | None, format_: Format) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    # Without a mark, Excel takes the file for one in the code page of the machine. What reads
-    # standard output is a program.
+    # Without a byte order mark, Excel reads the file in the machine's code page. Standard output
+    # has none, because programs read it.
     encoding = "utf-8-sig" if format_ is Format.CSV else "utf-8"
     with new_file(out) as path, path.open("w", encoding=encoding, newline="") as stream:
         yield stream
@@ -228,7 +228,7 @@ async def _from_oldest(
                 reader, account_id, unit, len(part), before_number=part.stop
             )
             for entry in reversed(page):
-                # Should a number be missing, the page reaches back into the one before.
+                # If a number is missing, this page overlaps with the previous one.
                 if entry.number in part and (span is None or entry.at_ms in span):
                     yield entry
 

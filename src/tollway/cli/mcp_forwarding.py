@@ -88,7 +88,7 @@ class _Http(httpx2.AsyncClient):
         if _is_message(content):
             return response
         said, status = _said(content), response.status_code
-        # Of a proxy that lost the answer: the gateway refuses with 503, and says why.
+        # A proxy lost the answer: the gateway itself refuses with 503, and says why.
         is_lost = status >= 500 and not (status == 503 and said)
         code = types.CONNECTION_CLOSED if is_lost else types.INTERNAL_ERROR
         return _refusal(request, code, said or _OTHER.format(status=status))
@@ -117,6 +117,6 @@ def _said(content: bytes) -> str:
 
 
 def _refusal(request: httpx2.Request, code: int, text: str) -> httpx2.Response:
-    # The client puts in the id of its request.
+    # The client fills in the id of its request.
     content = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}
     return httpx2.Response(503, json=content, request=request)

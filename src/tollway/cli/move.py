@@ -100,7 +100,7 @@ def _checked_path(source: str, target: str) -> str:
 async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
     """Moves the file to the database of the settings, compares both, and audits the outcome."""
     settings = session.settings
-    # Before anything else: a URL that cannot be read is refused by this.
+    # Before anything else, because this refuses an invalid URL.
     target_name = without_password(settings.database)
     files = _files_to_place(path, settings)
     tables = moved_tables(ALL_TABLES)
@@ -152,7 +152,7 @@ async def _breaches(session: Session) -> list[Breach]:
 
 def _files_to_place(path: str, settings: Settings) -> dict[Path, bytes]:
     keys = key_path(settings.database, settings.key_file)
-    # The tokens of a demo world, which are written down nowhere else.
+    # The tokens of a demo world, which are stored nowhere else.
     demo = KeyFile(demo_file(str(keys)), ".demo.json")
     return keys_to_place(Path(path), (*key_files(settings), demo))
 

@@ -127,7 +127,7 @@ def _who(factor: ListedFactor) -> Who:
 async def list_factors_(session: Session) -> Output:
     """List who has a second factor."""
     found = [
-        # By the word that `reset` takes.
+        # With the word that `reset` accepts.
         msgspec.structs.replace(each, kind=_who(each).value)
         for each in await list_factors(await session.open())
     ]

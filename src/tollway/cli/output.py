@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 _GAP = "   "
-# A terminal may be too narrow for any table.
+# Columns get no narrower than this, even if the terminal is too narrow for the table.
 _COLUMN_MIN = 8
 
 
@@ -88,7 +88,7 @@ def _print_table(table: Table, zone: ZoneInfo) -> None:
     ]
     rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
     heading, *body = (_lines_of(row, widths, are_numbers) for row in (table.columns, *rows))
-    # Bold on a terminal alone: it is left out elsewhere.
+    # Bold only on a terminal: elsewhere `echo` strips it.
     typer.echo("\n".join(typer.style(line, bold=True) for line in heading))
     typer.echo("\n".join([rule, *(line for lines in body for line in lines)]))
     if any(isinstance(cell, Time) for row in table.rows for cell in row):

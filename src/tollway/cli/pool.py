@@ -59,7 +59,7 @@ async def add(
     reasons: list[RejectedNumber] = []
     database = await session.open()
     if shop is not None:
-        # Numbers of a shop that does not exist could never be taken, nor loaded again.
+        # Numbers for an unknown shop could never be used, nor loaded again for another shop.
         await find_owner(database, OwnerKind.SHOP, shop)
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, file, stack) if rejects_path else None

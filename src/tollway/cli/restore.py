@@ -78,10 +78,10 @@ def restore(
         )
     path = Path(sqlite_path(session.settings.database))
     if path.is_symlink():
-        # A file in place of the link would leave the old database to all who name it otherwise.
+        # Replacing the link by a file would leave the old database in use under its other name.
         path = path.resolve()
     _refuse_wrong_places(backup, path, replace)
-    # No gateway can begin to serve it meanwhile.
+    # The lock keeps gateways from starting to serve the database meanwhile.
     lock = ServingLock(str(path))
     try:
         restored = _restore(session, backup, path, should_migrate)
@@ -225,7 +225,7 @@ def _check_copy(
                     "restore it with --migrate, which leaves the backup itself as it is."
                 )
             await check_unchanged(database)
-            # The output names the files that did not come along.
+            # The output names the missing files.
             await refuse_others(database, [file for file in files if file.path.exists()])
             report = await audit(database, session.runtime.at_ms(), advance)
             if not report.damage:
@@ -235,7 +235,7 @@ def _check_copy(
         checked = run(Session({"database": f"sqlite:///{copy}"}), work)
     _refuse_breaches(backup, checked.report)
     if side_files_of(copy):
-        # SQLite does not report it: what was just written is not in the copy, or a part of it.
+        # SQLite does not report this: the last writes are missing from the copy, or incomplete.
         raise CommandError(
             f"{copy} could not be written, and {backup} is not restored: is its disk full? "
             "Nothing was changed."

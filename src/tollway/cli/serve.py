@@ -67,7 +67,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
-    # Imported here: `tollway demo` would pay for loading the HTTP server.
+    # Imported here, so that `tollway demo` does not load the HTTP server.
     from tollway.gateway.open_files import within_open_files  # noqa: PLC0415
     from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
 
@@ -76,7 +76,7 @@ def serve(
         session = session.with_options(mcp="on")
     settings, few_files = within_open_files(session.settings)
     _check_engine(settings)
-    # Checked before anything is made or changed.
+    # These checks come before anything is created or changed.
     check_file(settings.database)
     free_address(settings.host, settings.port)
     for file in files_of(settings):
@@ -118,7 +118,7 @@ def serve(
 async def demo(session: Session) -> Output:
     """Fill a database with a demo world, once, and print what is needed to try it."""
     check_file(session.settings.database)
-    # Waited for before the database is opened: two that open a new file disturb each other.
+    # Locked before the database is opened: two processes that open a new file would collide.
     with _making_alone(session.settings):
         async with session.new_file() as is_new:
             await migrate(session.open_any())
@@ -160,7 +160,7 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     await use_files(database, files, all_tables())
     if not database.is_shared:
         return []
-    # The driver of a server is loaded where there is one.
+    # Imported here, so that the driver is loaded only for PostgreSQL.
     from tollway.store.postgresql.pool import crowding  # noqa: PLC0415
 
     now_ms = session.runtime.at_ms()
@@ -173,7 +173,8 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     found = await ensure_operator(database, runtime)
     if not is_demo and await an_operator_has_a_password(database):
         return ""
-    # No act of an operator: every start makes one, also that of another node at the same moment.
+    # Not recorded as an act, because every start makes a link. Earlier links stay valid, because
+    # another node may start at the same moment.
     made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60, ends_earlier=False)
     return operator_url(session.settings.public_address, made)
 
@@ -225,12 +226,12 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
 
     It keeps the address under which it was last served, unless there is another.
     """
-    # The operations are loaded in the workers, and here for the world.
+    # Imported here: otherwise only the workers load the operations.
     from tollway.demo.world import continue_world, make_world, world_records  # noqa: PLC0415
 
     database, settings = session.open_any(), session.settings
     path = world_path(settings)
-    # Beside a database that is new, what was written down of another one says nothing.
+    # A file beside a new database belongs to an earlier one, and is ignored.
     made, sealer = None if is_new else saved_world(path), await session.sealer()
     if made is not None:
         return await continue_world(
@@ -265,6 +266,6 @@ def _chosen_address(session: Session) -> str | None:
 def _making_alone(settings: Settings) -> AbstractContextManager[None]:
     path = world_path(settings)
     if not Path(path).resolve().parent.is_dir():
-        # Opening the database says what is wrong.
+        # Opening the database will report the problem.
         return nullcontext()
     return making_alone(path, lambda: typer.echo(_WAITING, err=True))

@@ -137,10 +137,10 @@ def _is_site(url: str) -> bool:
         parts.port  # noqa: B018 - reading it checks it
     except ValueError:
         return False
-    # Links are made by adding to it, and cookies look at how it begins: so it is as it is read.
+    # Checked as written: links append to it, and cookies depend on its scheme.
     is_address = url.startswith(("http://", "https://")) and parts.hostname
     is_plain = "@" not in parts.netloc and not parts.netloc.endswith(":")
-    # The pages have fixed paths: a gateway below a path of its own could not be reached.
+    # Pages have fixed paths, so the gateway does not work below a path prefix.
     is_whole = parts.path in ("", "/") and not any(sign in "?#" or sign.isspace() for sign in url)
     return bool(is_address) and is_plain and is_whole
 

@@ -69,7 +69,7 @@ async def statements_of_all(
         rows = [row[1:] for row in _rows(found)]
         table = Table(("account", *_COLUMNS), rows, empty="No account had anything.")
         return Output(found, f"All accounts in {month} ({zone.key}).", table, failure=failure)
-    # With a mark of its encoding, which a spreadsheet needs for names in Chinese.
+    # With a byte order mark, which spreadsheets need for Chinese names.
     with new_file(out) as path, path.open("w", encoding="utf-8-sig", newline="") as stream:
         file = CsvWriter(stream)
         file.write(("account_id", "account", *UnitStatement.__struct_fields__))

@@ -72,7 +72,7 @@ def _fitting(state: str | None, other: str | None) -> str | None:
     except msgspec.DecodeError:
         fields = others = None
     if isinstance(fields, dict) and isinstance(others, dict):
-        # False comes before True, and the order is kept otherwise.
+        # False sorts before True, and the sort is stable.
         names = sorted(fields, key=lambda name: fields[name] == others.get(name))
         state = msgspec.json.encode({name: fields[name] for name in names}).decode()
     return f"{state[: _VALUE_SHOWN - 1]}…"

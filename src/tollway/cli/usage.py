@@ -14,9 +14,9 @@ from typer._click.exceptions import (
     UsageError,
 )
 
-# Of a value that is too long for a sentence, its beginning is repeated.
+# A longer value is shortened in a message.
 _SHOWN_MAX = 60
-# Of two names, as difflib measures it: less is another word, and no slip.
+# The least similarity of two names, by difflib: below it, the name is another word, and no typo.
 _LIKENESS_MIN = 0.75
 
 
@@ -68,7 +68,7 @@ def usage_sentence(error: typer.TyperException) -> str:
     message = _in_our_words(error)
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None or message.endswith("?"):
-        # The help itself, and a sentence that already says what may have been meant.
+        # The help itself, or a sentence that already suggests what may have been meant.
         return message
     return f"{message.rstrip('.')}: see `{context.command_path} --help`."
 

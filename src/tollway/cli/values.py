@@ -13,7 +13,7 @@ from typing import Any
 from tollway.cli.usage import WrongUsageError, choices_of, wrong_value
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
-# More than any limit has: a number with more cannot be meant, and takes long to read.
+# More than any limit has: parsing a longer number is slow.
 _DIGITS_MAX = 40
 _NEGATIVE = re.compile(r"-[0-9]")
 
@@ -42,8 +42,8 @@ def _read(value: Any, parameter: Any, context: Any) -> Any:
         if value not in choices:
             raise wrong_value(parameter, context, value, f"one of {', '.join(choices)}")
         return choices[value]
-    # Most often it is a variable of a shell that is not set. Only a text that says something, and
-    # says nothing unless it is given, may be blank.
+    # A blank value is most often an unset shell variable. Only a text whose default is blank may be
+    # blank.
     if not value.strip() and parameter.default != "":
         raise wrong_value(parameter, context, value, "")
     if kind is Path:

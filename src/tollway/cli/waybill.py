@@ -77,7 +77,7 @@ async def write_label(
     ] = None,
 ) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""
-    # Imported here: the other commands would pay for loading the drawing.
+    # Imported here, so that the other commands do not load the drawing code.
     from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
     from tollway.carriers.labels.layout import style_of  # noqa: PLC0415
@@ -88,7 +88,7 @@ async def write_label(
     fonts = find_fonts(font)
     database = await session.open()
     found = await find_by_number(database, number, carrier)
-    # Begun first: once a waybill counts as printed, its receiver stays.
+    # The file comes first, because once a waybill counts as printed, its receiver cannot change.
     with new_file(out) as unfinished:
         (stored,) = await print_waybills(database, [found], session.runtime)
         content = write(await _label(session, stored), fonts, style_of(session.settings))

@@ -1,8 +1,8 @@
 """The address that a request comes from, also behind reverse proxies.
 
-`X-Forwarded-For` can be sent by any client, so it counts only as far as trusted proxies wrote it:
-its addresses are read from the end, and the first that is not a trusted proxy's is the client's.
-If that is no address, the client's is unknown.
+Any client can send `X-Forwarded-For`, so only what trusted proxies wrote into it counts: it is read
+from the end, and the first address that is not a trusted proxy's is the client's. If that entry is
+not an address, the client's address is unknown.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 Network = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
-# No chain of real proxies is longer; what a client put before them is not read.
+# Longer than any real chain of proxies; what a client put before that is not read.
 _HOPS_MAX = 10
 _IPV6_PREFIX = 64
 
 
 class NotNetworkError(ValueError):
-    """A text is neither an address nor a network; `network` is the one that its address is in, if
-    it has the length of one."""
+    """A text is neither an address nor a network; `network` is the network that was probably meant,
+    if the text has a prefix length."""
 
     def __init__(self, text: str, network: Network | None) -> None:
         problem = "is neither" if network is None else f"should be {network}"
@@ -42,7 +42,7 @@ def _network(text: str) -> Network:
 
 
 def is_within(address: str, allowed: Iterable[Network]) -> bool:
-    """Whether an address is in one of these networks; an unknown one is in none."""
+    """Whether an address is in one of these networks; an unknown address is in none."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -61,7 +61,7 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Networ
         try:
             address = str(ip_address(hop.strip().decode("ascii")))
         except ValueError:
-            # A proxy's own address would pass for a client of the internal network.
+            # The proxy's own address would make this look like a client on the internal network.
             return UNKNOWN
         if not is_within(address, proxies):
             break
@@ -69,7 +69,7 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Networ
 
 
 def counted_address(address: str) -> str:
-    """What one party is counted under: who has one IPv6 address has all of its /64."""
+    """What a client counts under: a client with one IPv6 address usually has its whole /64."""
     if ":" not in address:
         return address
     try:

@@ -17,18 +17,18 @@ import msgspec
 from tollway.contract.language import Phrase
 
 _SAME_AS = "= "
-# As JSON names them.
+# By their names in JSON.
 _TYPES: dict[object, str] = {int: "integer", float: "number", bool: "boolean", Any: "object"}
 
 
 class AnswerField(NamedTuple):
-    """One field of a type; `other_spelling` is another field of it with the same value."""
+    """One field of a type; `other_spelling` is another field of the type with the same value."""
 
     name: str
     # Such as object[] or integer | null.
     json_type: str
     is_list: bool
-    # The type of the object that it is, or has a list of.
+    # The type of an object, or of the objects in a list.
     inner: type[msgspec.Struct] | None
     meaning: Phrase | None
     other_spelling: str | None
@@ -43,7 +43,7 @@ class PlacedField(NamedTuple):
 
 @cache
 def meanings() -> dict[str, dict[str, Any]]:
-    """What the table says, by type and field."""
+    """The table of meanings, by type and field."""
     text = files("tollway.contract").joinpath("answer_fields.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
@@ -51,7 +51,7 @@ def meanings() -> dict[str, dict[str, Any]]:
 @cache
 def answer_fields(answer_type: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
     """The fields of one type, in the order in which they are sent."""
-    # A package may have a type that is called like one of ours.
+    # An installed package may have a type with the name of one of ours.
     is_ours = answer_type.__module__.startswith("tollway.")
     own = meanings().get(answer_type.__name__, {}) if is_ours else {}
     common = meanings()["any"] if is_ours else {}
@@ -79,7 +79,7 @@ def answer_fields(answer_type: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
 
 
 def _json_type(hint: Any) -> tuple[str, bool, type[msgspec.Struct] | None]:
-    """The type in JSON's words, whether it is a list, and the type of the object in it."""
+    """The JSON type, whether it is a list, and the type of the object in it."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else ()
@@ -95,7 +95,7 @@ def _json_type(hint: Any) -> tuple[str, bool, type[msgspec.Struct] | None]:
 
 
 def _described(hint: Any) -> Phrase | None:
-    """What a type of an installed package says of its field."""
+    """The meaning that a type of an installed package gives its field."""
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     for each in notes:
         if isinstance(each, Phrase):

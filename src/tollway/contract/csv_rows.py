@@ -1,16 +1,16 @@
-"""Rows of CSV files, which people open with a spreadsheet."""
+"""Rows of CSV files that people open in a spreadsheet."""
 
 import csv
 from collections.abc import Iterable
 from typing import TextIO
 
-# A text that begins so is a formula to one spreadsheet or another. The wide ones are: some take
-# them for the narrow ones.
+# Some spreadsheet takes a text with one of these prefixes for a formula; some treat the full-width
+# characters like the ASCII ones.
 _BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 class CsvWriter:
-    """Writes rows of which no spreadsheet takes a cell for a formula."""
+    """Writes rows whose cells no spreadsheet takes for a formula."""
 
     def __init__(self, stream: TextIO) -> None:
         self._rows = csv.writer(stream, lineterminator="\r\n")
@@ -20,7 +20,7 @@ class CsvWriter:
 
 
 def _harmless(cell: object) -> object:
-    """A text that begins like a formula is marked as a text."""
+    """Marks a text that begins like a formula as text."""
     if isinstance(cell, str) and cell.startswith(_BEGINS_FORMULA):
         return f"'{cell}"
     return cell

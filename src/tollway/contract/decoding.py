@@ -1,8 +1,8 @@
 """From raw values to one typed request, by the fields that the request type declares.
 
-Each parameter is taken under its name, under the other spelling that its field may have, and in the
-other case, as answers and clients spell it: `pageSize` and `page_size`. One that is blank counts as
-not sent.
+A parameter is accepted under its name, under its field's other spelling if there is one, and in the
+other case, as answers and clients spell it: `pageSize` and `page_size`. A blank one counts as not
+sent.
 """
 
 import re
@@ -32,7 +32,7 @@ _IN_QUERY = Phrase("it is in the query string", "位于查询字符串中")
 
 
 class DeclaredField(NamedTuple):
-    """One field of a request type; it is also taken under its other names."""
+    """One field of a request type; it is also accepted under its other names."""
 
     name: str
     field: Field
@@ -42,7 +42,7 @@ class DeclaredField(NamedTuple):
 
 @cache
 def declared_fields(request_type: type[msgspec.Struct]) -> tuple[DeclaredField, ...]:
-    """The fields of a request type, in the order they are written."""
+    """The fields of a request type, in the order of their declaration."""
     hints = get_type_hints(request_type, include_extras=True)
     fields = {}
     for info in msgspec.structs.fields(request_type):
@@ -59,8 +59,8 @@ def declared_fields(request_type: type[msgspec.Struct]) -> tuple[DeclaredField, 
 
 
 def as_sent(field: Field, text: str) -> str | int:
-    """What was typed, as a program sends it: a whole number where the field has one, unless it is
-    none; then the call says what is wrong with it."""
+    """A typed text as a program would send it: as an integer if the field is one. A text that is no
+    integer stays as it is, and the call says what is wrong with it."""
     is_whole = field.kind.schema().get("type") == "integer" and _WHOLE.fullmatch(text)
     return int(text) if is_whole else text
 
@@ -101,17 +101,17 @@ class Decoder(Generic[R]):
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
 
     def read(self, raw: Mapping[str, object]) -> tuple[R, list[str]]:
-        """The request, and the names that were ignored."""
+        """The request, and the names that it ignored."""
         request = self._read_plain(raw)
         if request is not None:
             return request, []
-        # Before the others are read: a misspelled one is named as such, and not as missing.
+        # Before decoding, so that a misspelled parameter is reported as such, and not as missing.
         ignored = self.ignored(raw)
         return self.decode(raw), ignored
 
     def _read_plain(self, raw: Mapping[str, object]) -> R | None:
-        """A request in which nothing is wrong, unknown or sent twice; None if something is, or may
-        be."""
+        """The fast path: the request if nothing in it is wrong, unknown or repeated; None if
+        something is, or may be."""
         values: dict[str, Any] = {}
         readers = self._readers
         for sent, value in raw.items():
@@ -130,8 +130,8 @@ class Decoder(Generic[R]):
         return self._request_type(**values) if self._required <= values.keys() else None
 
     def ignored(self, raw: Mapping[str, object]) -> list[str]:
-        """The names that mean nothing here. One that must be a slip of the pen is refused: the
-        caller would pay for another answer than the one that was asked for."""
+        """The names that mean nothing here. Refuses an obvious typo: the caller would pay for
+        another answer than the one they meant."""
         unknown = self.unknown(raw)
         for name in unknown:
             meant = self._meant_by(name)
@@ -143,7 +143,7 @@ class Decoder(Generic[R]):
         return [name for name in raw if name not in self._known]
 
     def check_same(self, raw: Mapping[str, str], request: R) -> None:
-        """Refuses a parameter in the query of a request whose body says otherwise, or nothing."""
+        """Refuses a parameter in the query that the body lacks, or contradicts."""
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         for sent, value in raw.items():
             name, read = self._readers.get(sent, ("", None))
@@ -172,7 +172,7 @@ class Decoder(Generic[R]):
         if plain in self._alike:
             return self._alike[plain]
         shortened = _shortened(plain)
-        # Mostly so, and found soon: a call can have thousands of unknown names.
+        # The usual case, and a quick check: a call can have thousands of unknown names.
         if self._by_shortened.keys().isdisjoint(shortened):
             return None
         near = (self._by_shortened.get(each, ()) for each in shortened)
@@ -192,13 +192,13 @@ class Decoder(Generic[R]):
 
 
 def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> object:
-    """The value under any of the names; null and a blank text count as not sent."""
+    """The value under any of the names; null and blank texts count as not sent."""
     value, found_as = None, name
     for each in (name, *others):
         other = raw.get(each)
         if other is None or (isinstance(other, str) and not other.strip()):
             continue
-        # The same value may come once as a number and once as its digits.
+        # One spelling may have the value as a number, the other as its digits.
         if value is not None and str(value).strip() != str(other).strip():
             raise Refusal(Reason.SPELLINGS_CONFLICT, field=found_as, other=each)
         value, found_as = other, each
@@ -217,10 +217,10 @@ def _typed(name: str, field: Field, value: object) -> Any:
         ) from None
 
 
-# Shorter names are all alike; longer ones than the last belong to no operation. In a name of three
-# letters another letter is another name: a client that sends `pid` does not mean `sid`.
+# Names shorter than the first resemble each other too much; no operation has names longer than the
+# last. In a three-letter name, another letter is another name: `pid` is no typo for `sid`.
 _ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
-# What other interfaces call the same parameter, as `_plain` has it. A client that sends `page` and
+# Names of the same parameter in other APIs, as `_plain` writes them. A client that sends `page` but
 # means `page_num` would pay for the first page again and again.
 _SAME_THING = (
     (
@@ -237,19 +237,20 @@ _SAME_THING = (
 
 
 def _plain(name: str) -> str:
-    # Some libraries write a list, or what is in an object, as name[] or name[part].
+    # Some libraries encode lists and objects as name[] or name[part].
     if name.endswith("]"):
         name = name.partition("[")[0]
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
 def _shortened(name: str) -> list[str]:
-    """A name, and it without each of its letters: two that are one letter off share one."""
+    """A name, and the name without each of its letters in turn: two names that are one letter off
+    have one of these in common."""
     return [name, *[name[:at] + name[at + 1 :] for at in range(len(name))]]
 
 
 def _is_one_letter_off(one: str, other: str) -> bool:
-    """Whether one letter is another one, or is missing, or two have changed places."""
+    """Whether one letter is replaced or missing, or two are swapped."""
     shorter = min(len(one), len(other))
     if shorter < _ALIKE_FROM or abs(len(one) - len(other)) > 1:
         return False

@@ -1,10 +1,10 @@
-"""The kinds of request field: what each accepts, how it is read, how it is described.
+"""The kinds of request field: what each accepts, how it parses a value, how it is documented.
 
 A request type declares its fields once, as `Annotated[type, Field(kind, ...)]`. Decoding, error
 messages, the OpenAPI document and the docs are all made from that declaration. A kind takes the
 raw value (a string from a query or form, anything from JSON) and returns the typed one, or raises
-`Unfit` with what was wrong. Spaces around a value are no part of it, unless a `Text` keeps them,
-and around a number, time, code or phone neither are marks that cannot be seen.
+`Unfit` with what was wrong. Spaces around a value are stripped, unless a `Text` keeps them; around
+a number, time, code or phone, invisible characters are stripped too.
 """
 
 import re
@@ -51,12 +51,12 @@ _HAS_NUL = Phrase("it contains a NUL character", "包含 NUL 字符")
 _EMPTY = Phrase("it is empty", "为空")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
-# Of C0 and C1, and the two separators of Unicode.
+# C0, C1, and the two Unicode separators.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HAS_CONTROL = Phrase("it contains a line break or a control character", "包含换行符或控制字符")
 _HAS_UNSEEN = Phrase("it contains a character that cannot be seen", "包含不可见字符")
 
-# Of direction, of no width and of byte order: a text that is copied often brings some along.
+# Direction marks, zero-width characters and byte order marks, which often come with copied text.
 _UNSEEN = "".join(
     map(chr, (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF))
 )
@@ -64,26 +64,27 @@ _AROUND = "".join(each for each in map(chr, range(0x3001)) if each.isspace()) + 
 
 
 def bare(text: str) -> str:
-    """A text without what is around it and cannot be seen. Not for ids, which are as stored."""
+    """A text without spaces and invisible characters around it. Not for ids, which must match
+    exactly."""
     return text.strip(_AROUND)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be encoded: JSON's escapes can have half of a surrogate pair."""
-    # Such halves are not printable, and nearly every text is.
+    """Whether a text can be encoded: JSON escapes can produce half of a surrogate pair."""
+    # Nearly every text is printable, and such halves are not.
     return text.isprintable() or _SURROGATE.search(text) is None
 
 
 def has_control(text: str) -> bool:
     """Whether a text has a line break or a control character."""
-    # None of them is printable, and nearly every id is.
+    # Nearly every id is printable, and none of these characters is.
     return not text.isprintable() and _CONTROL.search(text) is not None
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A string of bounded length. A JSON number is taken as its digits: ids are often sent so.
+    """A string of bounded length. A JSON number counts as its digits: ids are often sent that way.
 
-    One that is searched for keeps the spaces around it.
+    A text to search for keeps the spaces around it.
     """
 
     max_length: int
@@ -104,7 +105,7 @@ class Text(msgspec.Struct, frozen=True):
             raw = raw.strip()
         if not raw:
             raise Unfit(_EMPTY)
-        # Neither is printable, and nearly every text is.
+        # Nearly every text is printable, and none of the following is.
         if not raw.isprintable():
             if "\0" in raw:
                 raise Unfit(_HAS_NUL)
@@ -129,7 +130,7 @@ class Line(Text, frozen=True):
         text = super().read(raw)
         if has_control(text):
             raise Unfit(_HAS_CONTROL)
-        # Two texts that look the same would be two orders, and both be paid for.
+        # Two ids that look the same would be two orders, and both would be charged.
         if not text.isprintable() and any(category(each) == "Cf" for each in text):
             raise Unfit(_HAS_UNSEEN)
         return text
@@ -139,7 +140,7 @@ _NOT_LIST = Phrase("it is not a list", "不是列表")
 
 
 class Texts(msgspec.Struct, frozen=True):
-    """A list of texts; one that is there twice counts once."""
+    """A list of texts; duplicates count once."""
 
     each: Text
     most: int
@@ -169,19 +170,19 @@ class Texts(msgspec.Struct, frozen=True):
 
 
 class Code(Text, frozen=True):
-    """A short name that is given in capitals, and taken in any case."""
+    """A short name that is documented in capitals, and accepted in any case."""
 
     def read(self, raw: object) -> str:
         return super().read(bare(raw) if isinstance(raw, str) else raw).upper()
 
 
-# A mobile, a fixed line with its area, one within an area, a service number, one of abroad.
+# A mobile, a fixed line with its area code, one without, a service number, a foreign number.
 _PHONE = re.compile(
     r"((\+|00)?86)?1[3-9][0-9]{9}|(0|(\+|00)860?)[1-9][0-9]{1,2}[2-9][0-9]{6,7}|[2-9][0-9]{6,7}"
     r"|[48]00[0-9]{7}|9[56][0-9]{3,6}|(\+|00)(?!86)[1-9][0-9]{6,14}"
 )
 _BETWEEN_DIGITS = str.maketrans("", "", " -()./")
-# Those that hide a number behind another one have an extension too.
+# Privacy numbers, which forward to a hidden number, have an extension too.
 _EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNORECASE)
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
@@ -192,8 +193,8 @@ def is_phone(text: str) -> bool:
 
 
 class Phone(Text, frozen=True):
-    """A phone number that can be called, with an extension if it has one. Digits that are hidden
-    (138****1234) cannot."""
+    """A phone number that can be called, with its extension if it has one. A masked number
+    (138****1234) cannot be called."""
 
     @property
     def expected(self) -> Phrase:
@@ -213,7 +214,7 @@ class Phone(Text, frozen=True):
         return text
 
 
-# More digits than any bound has; what is longer takes long to read.
+# More digits than any bound has; parsing a longer number is slow.
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,64}")
 _ROUNDED_FROM = 2.0**53
 _NOT_NUMBER = Phrase("it is not a whole number", "不是整数")
@@ -228,7 +229,7 @@ def whole_number(raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     if isinstance(raw, float) and raw.is_integer():
-        # An id of so many digits would be another one.
+        # Rounding would turn an id with this many digits into another id.
         if abs(raw) >= _ROUNDED_FROM:
             raise Unfit(_ROUNDED)
         return int(raw)

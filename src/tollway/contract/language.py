@@ -1,10 +1,10 @@
-"""The two languages a message can be read in, and how a caller asks for one.
+"""The two languages of messages, and how a caller asks for one.
 
-A `Phrase` is written down in both. A `Sentence` is a template in English and its values, kept apart
-until its reader is known: the wire, logs and the terminal have it as it is written, pages in the
-reader's language. `sentences.toml` has every template in Chinese, and `page_sentences.toml` what
-pages say in English where a template names a command; a test fails on one that is missing, left
-over, or has other values.
+A `Phrase` is written in both. A `Sentence` is an English template with its values, formatted only
+once its reader is known: API answers, logs and the terminal show it in English, pages in the
+reader's language. `sentences.toml` has every template in Chinese; `page_sentences.toml` has what
+pages say in English where a template names a command. A test fails on entries that are missing,
+unused, or have other values.
 """
 
 import re
@@ -27,15 +27,15 @@ class Phrase(NamedTuple):
     zh: str
 
     def said(self, language: str) -> str:
-        """The text in one language, as it stands: that of an installed package may have braces."""
+        """The text in one language, unformatted: that of an installed package may have braces."""
         return self.zh if language == "zh" else self.en
 
     def fill(self, language: str, values: Mapping[str, object]) -> str:
-        """The text in one language; a value that is itself a text in both is put in that one."""
+        """The text in one language, filled in with values, each translated if it can be."""
         template = self.said(language)
         chosen = {name: _in_language(value, language) for name, value in values.items()}
         if language == "zh":
-            # Between Chinese and Latin letters there is a space.
+            # Chinese typography has a space between Chinese and Latin letters.
             for name in _AFTER_CHINESE.findall(template):
                 if isinstance(values[name], Phrase) and _LATIN.match(str(chosen[name])):
                     chosen[name] = f" {chosen[name]}"
@@ -43,12 +43,12 @@ class Phrase(NamedTuple):
 
 
 def in_english(text: str | Phrase) -> str:
-    """A text that may be in both languages, for what has English alone: the terminal, OpenAPI."""
+    """The English of a text that may have both, for what is English only: the terminal, OpenAPI."""
     return text.en if isinstance(text, Phrase) else text
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A template and its values. It can be stored, and sent to another process."""
+    """A template and its values. It can be stored or sent to another process."""
 
     template: str
     values: "dict[str, Value]" = {}
@@ -56,7 +56,7 @@ class Sentence(msgspec.Struct, frozen=True):
     def said(self, language: str) -> str:
         """What a page says to a reader of this language."""
         template = page_sentences(language).get(self.template, self.template)
-        # One without values is a whole text: that of an installed package may have braces.
+        # Without values it is not a template: a text of an installed package may have braces.
         return Phrase(template, template).fill(language, self.values) if self.values else template
 
     def __str__(self) -> str:
@@ -67,11 +67,11 @@ Value = str | int | float | Phrase | Sentence | None
 
 
 class SentenceError(Exception):
-    """An error with one sentence for a person, made where no language is known."""
+    """An error with one sentence for a person, raised where the language is not known."""
 
     def __init__(self, template: str | Phrase = "", /, **values: Value) -> None:
         if isinstance(template, Phrase):
-            # The catalogue has no sentence of an installed package.
+            # The catalogue lacks the sentences of installed packages.
             template, values = "{text}", {"text": template}
         super().__init__(template)
         self.sentence = Sentence(template, values)
@@ -85,15 +85,15 @@ class SentenceError(Exception):
         return str(self.sentence)
 
 
-# The language of the wire, of logs and of the terminal, which is English.
+# The language of API answers, logs and the terminal, which is English.
 _AS_WRITTEN = ""
 _PAGE_SENTENCES = {"zh": "sentences.toml", "en": "page_sentences.toml"}
 
 
 @cache
 def page_sentences(language: str) -> dict[str, str]:
-    """What pages say instead of a template: all of them in Chinese, in English those that name a
-    command."""
+    """What pages say instead of a template: in Chinese for all templates, in English for those that
+    name a command."""
     if language not in _PAGE_SENTENCES:
         return {}
     path = files("tollway.contract").joinpath(_PAGE_SENTENCES[language])
@@ -104,7 +104,7 @@ def _in_language(value: object, language: str) -> object:
     return value.said(language) if isinstance(value, Phrase | Sentence) else value
 
 
-# Browsers send at most a dozen languages. Of a longer header only the beginning counts.
+# Browsers send at most a dozen languages; the rest of a longer header is ignored.
 _ACCEPT_LANGUAGE_MAX = 256
 
 

@@ -40,12 +40,12 @@ _OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
 _OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
 
 
-# Raises a Refusal if parameters that are each valid do not go together. Wall-clock times are in the
-# zone.
+# Raises a Refusal if parameters that are valid by themselves do not go together. The zone is that
+# of wall-clock times.
 RequestCheck = Callable[[Any, ZoneInfo], None]
 
 
-# A payload that only the sandbox gives, made from the request, in the caller's language.
+# Makes a payload that only the sandbox answers with, from the request and the caller's language.
 SandboxOutcome = Callable[[Any, str], msgspec.Struct]
 
 
@@ -92,8 +92,8 @@ RecordCount = Callable[[bytes], int]
 
 
 def records_with(mark: str) -> RecordCount:
-    """Counts the records of an encoded answer by what each has once. Quotes in a text are escaped,
-    so a mark with a quote at its start is not found in one."""
+    """Counts the records of an encoded answer by a mark that each has once. Quotes in a text are
+    escaped, so a mark that starts with a quote never matches inside one."""
     return partial(_count, mark.encode())
 
 
@@ -105,7 +105,7 @@ def _count(mark: bytes, data: bytes) -> int:
 class Operation:
     """Everything the pipeline, the docs and the command line need to know about one operation.
 
-    Texts of the built-in ones are in Chinese where all words of the pages are. Those of an
+    The catalogue of the pages has the Chinese texts of built-in operations. The texts of an
     installed package are a `Phrase`, or the same in both languages.
     """
 
@@ -119,31 +119,32 @@ class Operation:
     unit: Unit
     default_price: int
     consent: ConsentNeed | None = None
-    # Runs when a request is decoded: what is wrong with the parameters comes before consent.
+    # Runs while decoding, because wrong parameters are reported before a missing consent.
     check: RequestCheck | None = None
     # Answers that a test call can ask for by name, each made from the request.
     sandbox_outcomes: Mapping[str, SandboxOutcome] = field(default_factory=dict)
-    # What only this operation can be refused for; `reasons` adds what any call can.
+    # The reasons that only this operation has; `reasons` adds those of any call.
     own_reasons: tuple[Reason, ...] = ()
-    # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
+    # Whether a success can be free: then an empty balance alone does not refuse a call.
     may_be_free: bool = False
-    # A companion of another operation is permitted, priced, limited and counted as that one.
+    # A companion shares the permission, price, limits and counts of this other operation.
     companion_of: str = ""
-    # The operation of which one call of this has many requests.
+    # The operation whose requests one call of this batches.
     batch_of: "Operation | None" = None
-    # Its price is taken as often as its work says: a dry run does the work too, which only reads.
+    # The work says how many times to charge the price, so a dry run does the work too; it only
+    # reads.
     is_measured: bool = False
-    # It answers with a file of JSON Lines, free of charge, and not with an envelope; each line is a
+    # Answers with a file of JSON Lines, free of charge, instead of an envelope; each line is a
     # `response_type`.
     is_file: bool = False
-    # A larger body is refused unread. The default holds every text of a usual request at its full
+    # A larger body is refused unread. The default fits a usual request with every text at its full
     # length, however it is escaped.
     body_max_bytes: int = 16_384
     # How many members all objects of a JSON body may have together.
     members_max: int = PARAMETERS_MAX
-    # What a reader of its answers must know, for the reference.
+    # A note on the answers, for the reference.
     note: str | Phrase = ""
-    # How many records of an owner an encoded answer has; None if that cannot be said.
+    # Counts an owner's records in an encoded answer; None if they cannot be counted.
     count_records: RecordCount | None = None
 
     @cached_property
@@ -167,13 +168,13 @@ class Operation:
 
     @cached_property
     def of_spellings(self) -> tuple[Reason, ...]:
-        """The reason that only a request has of which a parameter has two spellings."""
+        """The reason that only requests with a parameter of two spellings have."""
         has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         return (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
 
     @cached_property
     def charged_as(self) -> str:
-        """The name under which it is permitted, limited and in the ledger."""
+        """The operation's name in permissions, limits and the ledger."""
         return self.companion_of or self.name
 
     @cached_property

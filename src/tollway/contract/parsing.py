@@ -1,7 +1,7 @@
 """From the bytes of a request to raw values by name: query strings, forms and JSON bodies.
 
-Each reader refuses what can be read in two ways, such as one name with two values. The types of the
-values are checked later, by the fields of the request (`decoding.py`).
+Each parser refuses ambiguous input, such as one name with two values. The fields of the request
+check the types of the values later (`decoding.py`).
 """
 
 import json
@@ -26,8 +26,8 @@ BODY = Phrase("request body", "请求体")
 UTF8, GB18030 = "utf-8", "gb18030"
 NOT_UTF8 = Phrase("it is not valid UTF-8", "不是有效的 UTF-8")
 _NOT_DECODED = {UTF8: NOT_UTF8, GB18030: Phrase("it is not valid GBK", "不是有效的 GBK")}
-# Each is part of GB18030. A declaration of any other charset is not believed: clients that send
-# UTF-8 or ASCII declare all kinds.
+# All subsets of GB18030. Any other declared charset is ignored: clients that send UTF-8 or ASCII
+# declare all kinds of charsets.
 _CHINESE = {"gbk", "gb2312", "gb18030", "cp936", "x-gbk"}
 
 
@@ -39,7 +39,7 @@ _BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分�
 
 
 def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
-    """The values by name. One that is blank counts as left out, beside another of its name too."""
+    """The values by name. A blank value counts as not sent, also if its name is repeated."""
     values: dict[str, V] = {}
     for name, value in pairs:
         known = values.setdefault(name, value)
@@ -47,7 +47,7 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
             continue
         if _is_blank(known):
             known = values[name] = value
-        # By type too: JSON's 1 and true are equal in Python, and in no other language.
+        # The types must match too: in Python, JSON's 1 and true are equal.
         if known != value or type(known) is not type(value):
             raise Refusal(Reason.PARAMETER_REPEATED, field=shown(name))
     return values
@@ -58,19 +58,19 @@ def _is_blank(value: object) -> bool:
 
 
 def _urlencoded(content: bytes, part: Phrase, charset: str = UTF8) -> dict[str, str]:
-    """The values of a query string or of a body that is written like one."""
+    """The values of a query string, or of a body in the same format."""
     plain = _plain_values(content)
     return collect(_urlencoded_pairs(content, part, charset)) if plain is None else plain
 
 
 def _plain_values(content: bytes) -> dict[str, str] | None:
-    """The values, if nothing is escaped and no name is sent twice; otherwise None. Most requests
-    are so, and are read in a quarter of the time."""
+    """The fast path: the values if nothing is escaped and no name is repeated, otherwise None. It
+    takes a quarter of the time, and most requests qualify."""
     if b"%" in content or b"+" in content or not content.isascii():
         return None
     pieces = content.decode("ascii").split("&", PARAMETERS_MAX)
     try:
-        # A piece without "=" is no pair.
+        # A piece without "=" raises a ValueError.
         values: dict[str, str] = dict([piece.split("=", 1) for piece in pieces])
     except ValueError:
         return None
@@ -103,7 +103,7 @@ def _text(content: bytes, charset: str, part: Phrase, name: str = "") -> str:
 
 
 def _unreadable(part: Phrase, problem: Phrase, name: str = "") -> Refusal:
-    """The refusal of a parameter, or of the whole part if it is not known which one is wrong."""
+    """The refusal of a parameter, or of the whole part if the wrong parameter is not known."""
     named = shown(name)
     if named:
         part = Phrase(f"parameter {named} of the {part.en}", f"{part.zh}中的参数 {named}")
@@ -111,8 +111,8 @@ def _unreadable(part: Phrase, problem: Phrase, name: str = "") -> Refusal:
 
 
 def _unquoted_bytes(quoted: bytes) -> bytes:
-    """Decodes + and %XX with Python's own escapes, which are read in C: ten times as fast as
-    urllib, which also leaves a % without two digits as it is. Here that is a UnicodeDecodeError."""
+    """Decodes + and %XX through Python's string escapes, which are parsed in C: ten times as fast
+    as urllib. Unlike urllib, it raises a UnicodeDecodeError for a % without two digits."""
     if b"%" not in quoted:
         return quoted.replace(b"+", b" ")
     escaped = quoted.replace(b"\\", rb"\x5c").replace(b"+", b" ").replace(b"%", rb"\x")
@@ -120,7 +120,7 @@ def _unquoted_bytes(quoted: bytes) -> bytes:
 
 
 def shown(name: str) -> str:
-    """A name that a caller chose, cut to what a message can carry."""
+    """A name from the caller, shortened for a message."""
     printable = "".join(character for character in name[:256] if character.isprintable())
     return printable[:64]
 
@@ -143,7 +143,7 @@ _NOT_MULTIPART = Phrase(
 
 
 _MULTIPART, _URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
-# Far above any real one; the rest is ignored, because its parameters are parsed in Python.
+# Far longer than any real one; the rest is ignored, because Python code parses the parameters.
 _CONTENT_TYPE_MAX = 512
 
 
@@ -159,7 +159,7 @@ def _charset(declared: str | None) -> str:
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
-    """A form that is declared as one."""
+    """A form with the Content-Type of a form."""
     plain = _plain_pairs(content_type, body)
     if plain is not None:
         return collect(plain)
@@ -178,8 +178,8 @@ _PLAIN_TYPE = re.compile("multipart/form-data; ?boundary=([A-Za-z0-9_-]{1,70})")
 
 
 def _plain_pairs(content_type: str, body: bytes) -> list[tuple[str, str]] | None:
-    """The pairs of a form as most clients write it: nothing but names and values. It is read in a
-    tenth of the time that the parser of all forms takes, which reads whatever is None here."""
+    """The fast path for a form as most clients write it, with nothing but names and values. It
+    takes a tenth of the time of the full parser, which handles the forms for which this is None."""
     declared = _PLAIN_TYPE.fullmatch(content_type)
     if declared is None:
         return None
@@ -266,9 +266,9 @@ def read_json(
 
 
 def _undecoded(body: bytes, charset: str) -> str:
-    """The name of the parameter that is no text, or nothing if that is not known."""
+    """The name of the parameter that cannot be decoded, or an empty text if it is not known."""
     try:
-        # The bytes in question become halves of surrogate pairs, which a charset does not have.
+        # Undecodable bytes become lone surrogates, which no decoded text has.
         values = json.loads(body.decode(charset, "surrogateescape"))
     except (ValueError, RecursionError):
         return ""
@@ -281,12 +281,11 @@ _PLAIN_JSON_MAX = 4096
 
 
 def _plain_members(body: bytes) -> dict[str, object] | None:
-    """The members of an object as most clients send it, with plain values and nothing escaped. It
-    is read in a quarter of the time that the reader of all JSON takes, which reads whatever is None
-    here.
+    """The fast path for an object as most clients send it, with plain values and nothing escaped.
+    It takes a quarter of the time of the full parser, which handles what is None here.
 
-    The faster reader does not tell a name that was sent twice. But each name and each text has two
-    quotes, and of a name that was sent twice one is lost: then there are more than were counted.
+    The faster parser does not report repeated names, but keeps only one of them. Each name and each
+    text has two quotes, so a body with a repeated name has more quotes than the values account for.
     """
     if len(body) > _PLAIN_JSON_MAX or b"\\" in body:
         return None
@@ -306,14 +305,14 @@ def _plain_members(body: bytes) -> dict[str, object] | None:
 
 
 class _Members:
-    """Collects the members of each object of one body, as long as they are few in all."""
+    """Collects the members of each object in a body, up to a total limit."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
         self.has_constant = False
 
     def constant(self, name: str) -> object:
-        """NaN and the infinities are not JSON, though the reader would take them."""
+        """Notes a NaN or infinity, which is not JSON, though the parser accepts it."""
         self.has_constant = True
         return _Constant(name)
 
@@ -328,7 +327,7 @@ class _Members:
 
 
 class _Constant(str):
-    """What stands for a number and is none."""
+    """A NaN or infinity in place of a number."""
 
 
 def _refuse_constant(pairs: list[tuple[str, object]]) -> None:
@@ -351,8 +350,8 @@ _PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
 def read_body(
     content_type: str, body: bytes, members_max: int = PARAMETERS_MAX
 ) -> Mapping[str, object]:
-    """The values of a body: as its Content-Type has it, or as it plainly is itself. Clients often
-    send JSON as a form or as text, which is what their libraries declare by default."""
+    """The values of a body, parsed by its Content-Type, or by what the body obviously is. Clients
+    often declare JSON as a form or as text, because their libraries do so by default."""
     if content_type.startswith("multipart/form-data"):
         plain = _plain_pairs(content_type, body)
         if plain is not None:
@@ -382,7 +381,7 @@ _OTHER_PACKING = Phrase("its Content-Encoding is not gzip", "Content-Encoding �
 
 
 def unpacked(content_encoding: str, body: bytes, limit: int) -> bytes:
-    """A body without its packing; the limit is for what it contains."""
+    """A decompressed body; the limit is for its decompressed size."""
     packing = content_encoding.strip().lower()
     if packing in ("", "identity"):
         return body

@@ -28,7 +28,7 @@ from tollway.contract.language import Phrase
 
 
 class Cause(NamedTuple):
-    """What a call is answered with; `status` is sent when the setting http_status is "mapped"."""
+    """The answer to a call; `status` is sent when the setting http_status is "mapped"."""
 
     code: int
     status: int
@@ -44,12 +44,12 @@ def _wrong(en: str, zh: str) -> Cause:
 
 
 def _late(en: str, zh: str) -> Cause:
-    """Something did not come in time."""
+    """Something timed out."""
     return Cause(101, 504, Phrase(en, zh))
 
 
 def _too_many(en: str, zh: str) -> Cause:
-    """More at once than the account may have."""
+    """The account sends more at once than it may."""
     return Cause(202, 429, Phrase(en, zh))
 
 
@@ -69,7 +69,7 @@ def _used_up(en: str, zh: str) -> Cause:
 
 
 def _unknown(en: str, zh: str) -> Cause:
-    """Nothing is found at this address."""
+    """There is nothing at this address."""
     return Cause(404, 404, Phrase(en, zh))
 
 
@@ -228,7 +228,7 @@ class Reason(Enum):
     STORE_UNAVAILABLE = _failed(
         "System error, nothing was charged: try again later.", "系统错误，未扣费：请稍后重试。"
     )
-    # The database was lost while it committed: the call may have been charged.
+    # The connection was lost during the commit: the call may have been charged.
     COMMIT_IN_DOUBT = _failed(
         "System error while the call was being charged, and it is not known whether it was: "
         "look up its X-Request-Id, or repeat it with the Idempotency-Key it had.",
@@ -283,7 +283,7 @@ class Reason(Enum):
         "The account API takes live tokens only: a test token is for the sandbox.",
         "账户接口仅接受正式令牌：测试令牌仅用于沙箱。",
     )
-    # The only one that carries data: where the owner can approve, and until when.
+    # The only reason with data: where the owner can approve, and until when.
     NOT_AUTHORIZED = Cause(
         302,
         403,
@@ -294,7 +294,7 @@ class Reason(Enum):
         ),
     )
     # One message for a token that is missing, malformed, unknown, expired or revoked, so that
-    # nothing can be learned by trying.
+    # guessing reveals nothing.
     CREDENTIAL_INVALID = Cause(
         401,
         401,
@@ -315,7 +315,7 @@ class Reason(Enum):
             "请求方法错误：该路径只接受 {allowed}，请修改请求方法。",
         ),
     )
-    # The same for an id that does not exist and for one of another account.
+    # The same for an unknown id and for one of another account.
     RECEIPT_UNKNOWN = _unknown(
         "This account has no receipt with this id: check that it is the X-Request-Id of one "
         "of its calls, and ask again in a second if the call was just answered.",
@@ -337,10 +337,10 @@ class Reason(Enum):
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     """Raised by a stage to end a call; becomes the envelope of its reason.
 
-    `data` is what the envelope carries besides: nothing, for every reason but one.
+    `data` is the data of the envelope: none, except for one reason.
     """
 
-    # An exception with attributes of any name takes four times as long to make.
+    # Without slots, creating the exception takes four times as long.
     __slots__ = ("data", "reason", "values")
 
     def __init__(self, reason: Reason, *, data: object = None, **values: object) -> None:

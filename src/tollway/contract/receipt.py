@@ -7,9 +7,9 @@ import msgspec
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason
 
-# The id of a call follows.
+# Followed by the id of the call.
 RECEIPTS_PATH = "/receipts/"
-# What limits, logs and metrics call the request for a receipt.
+# The name of a request for a receipt in limits, logs and metrics.
 RECEIPTS_NAME = "receipts"
 RECEIPT_REASONS = (
     Reason.TIMED_OUT,

@@ -1,5 +1,4 @@
-"""What a refusal looks like for each reason, where none has happened: in the OpenAPI document, in
-the reference, and in the sandbox."""
+"""A sample refusal for each reason, for the OpenAPI document, the reference, and the sandbox."""
 
 from typing import Any
 
@@ -28,16 +27,16 @@ def sample_data(reason: Reason, base: str, at_s: int) -> dict[str, Any]:
 
 
 def _problem(field: Field) -> Phrase:
-    """What is wrong with a value of another type than the field's."""
+    """The problem with a value of the wrong type."""
     try:
         field.kind.read({})
     except Unfit as unfit:
         return unfit.problem
-    # That of an installed operation may take an object.
+    # A field of an installed operation may accept an object.
     return Phrase("it is in another form", "格式不符")
 
 
-# What fits the fields of most refusals.
+# Values that fit most refusals.
 _VALUES: dict[str, object] = {
     "field": "name",
     "other": "name",

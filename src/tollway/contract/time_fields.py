@@ -22,8 +22,8 @@ class Day(msgspec.Struct, frozen=True):
         return Phrase("a date as YYYY-MM-DD", "YYYY-MM-DD 格式的日期")
 
     def read(self, raw: object) -> date:
-        # Matched first because fromisoformat also takes forms that a caller never means here
-        # (20260101, 2026-W01-1), and other scripts' digits.
+        # Matched first because fromisoformat also accepts formats that a caller never means here
+        # (20260101, 2026-W01-1), and the digits of other scripts.
         text = bare(raw) if isinstance(raw, str) else ""
         if not _DAY.fullmatch(text):
             raise Unfit(_NOT_LIKE_A_DAY)
@@ -36,8 +36,8 @@ class Day(msgspec.Struct, frozen=True):
         return {"type": "string", "format": "date"}
 
 
-# Hours up to 23, because newer versions of Python take 24:00:00 for the next day's midnight. The +
-# of an offset is a space after a form that was encoded by hand.
+# Hours up to 23, because newer versions of Python accept 24:00:00 as the next midnight. The + of an
+# offset arrives as a space if the client did not encode it.
 _TIME = re.compile(
     r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"([ T](?P<minute>([01][0-9]|2[0-3]):[0-9]{2})(?P<second>:[0-9]{2}(\.[0-9]{1,9})?)?"
@@ -45,13 +45,13 @@ _TIME = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
+# A timestamp from here on is in milliseconds: in seconds it would be past the year 5000.
 _MILLISECONDS_FROM = 100_000_000_000
-# The end of the year 9999. Microseconds of our time are later: as milliseconds they would select
-# nothing, and be paid for.
+# The end of the year 9999. Present-day microseconds are larger: taken as milliseconds, they would
+# select nothing, and the call would be charged.
 _MILLISECONDS_MAX = 253_402_300_799_999
-# yyyyMMdd, with HHmm, with HHmmss. As numbers they would be of 1970, of 1976 and past 2500: such a
-# window selects all or nothing, and would be paid for. With HH alone it can be a time in seconds.
+# yyyyMMdd, with HHmm, with HHmmss. As timestamps they would be in 1970, in 1976 and after 2500:
+# such a window selects all or nothing, and would be charged. With HH alone it can be seconds.
 _RUN_TOGETHER = re.compile(
     r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
     r"(([01][0-9]|2[0-3])[0-5][0-9]([0-5][0-9])?)?"
@@ -67,9 +67,9 @@ _TOO_LATE = Phrase(
 
 
 def _written_time(raw: object) -> datetime:
-    """A time that is written out: a day, its minute or its second, with an offset from UTC or, if
-    it has none, by the gateway's clock."""
-    # Matched first because fromisoformat takes many more forms.
+    """A written time: a day, to the minute or the second, with a UTC offset or, without one, in the
+    gateway's time zone."""
+    # Matched first because fromisoformat accepts many more formats.
     found = _TIME.fullmatch(bare(raw)) if isinstance(raw, str) else None
     if found is None:
         raise Unfit(_NOT_MOMENT)
@@ -82,7 +82,7 @@ def _written_time(raw: object) -> datetime:
 
 
 def _number_or_written(raw: object) -> int | datetime:
-    """What was sent for a time: a number, whose unit is not known yet, or a written time."""
+    """A time as it was sent: a number, whose unit is not known yet, or a written time."""
     try:
         number = whole_number(raw)
     except Unfit:
@@ -145,7 +145,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
-    """What a `Moment` was read as, in milliseconds since 1970."""
+    """The value of a `Moment` in milliseconds since 1970."""
     if isinstance(moment, int):
         return moment
     known = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
@@ -153,7 +153,7 @@ def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
 
 
 def span_s(start: int | datetime, end: int | datetime, zone: ZoneInfo) -> int:
-    """How long it is from one of `Seconds` to another, also before 1970."""
+    """The time between two values of `Seconds`, also before 1970."""
     start_ms, end_ms = (
         each * 1000 if isinstance(each, int) else milliseconds_of(each, zone)
         for each in (start, end)
@@ -162,7 +162,7 @@ def span_s(start: int | datetime, end: int | datetime, zone: ZoneInfo) -> int:
 
 
 def seconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
-    """What `Seconds` was read as, in seconds since 1970; 0 for what is earlier."""
+    """The value of `Seconds` in seconds since 1970; 0 for earlier times."""
     if isinstance(moment, int):
         return moment
     return max(0, milliseconds_of(moment, zone) // 1000)

@@ -1,8 +1,8 @@
-"""Demo data to try the gateway with: always the same for one seed.
+"""Demo data to try the gateway with: always the same for the same seed.
 
     world.py    accounts, tokens, and the data of all subjects
     owners.py   the shops and users, with their grants
     sandbox.py  the small copy of the world that test tokens see, in a folder of its own
 
-It is loaded like any other data, into the ordinary tables. fakes/ has programs to try it with.
+It is loaded into the ordinary tables, like any other data. fakes/ has programs to try it with.
 """

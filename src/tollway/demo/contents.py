@@ -13,7 +13,7 @@ _NOT_AUTHORIZED = Phrase("has authorized no account: code 302", "未授权任何
 
 
 def sandbox_contents() -> list[SandboxItem]:
-    """In the order in which a reader needs them."""
+    """The items in the order in which a reader needs them."""
     days = Phrase("figures for the last 60 days", "最近 60 天的数据")
     claims = Phrase("claims of both types", "两种类型的领券记录")
     none_left = Phrase("has no numbers left: inner code 0", "没有单号：内层代码 0")

@@ -1,7 +1,7 @@
-"""The owners of the demo world: a shop and a user who authorized the demo's account, and one of
-each who did not.
+"""The owners of the demo world: a shop and a user that authorized the demo's account, and one of
+each that did not.
 
-The sandbox has the same ones; they cannot sign in there, since its owners are not real.
+The sandbox has the same owners, but there they cannot sign in, because they are not real.
 """
 
 import msgspec
@@ -30,7 +30,7 @@ _DAY_S = 86_400
 
 
 class OwnerSignIn(msgspec.Struct, frozen=True):
-    """How the owner signs in whose shop has not authorized any account yet."""
+    """How the owner of the shop that has not authorized any account yet signs in."""
 
     login: str
     password: str

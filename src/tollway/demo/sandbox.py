@@ -1,10 +1,10 @@
-"""The sandbox: a small demo world of this process's own, which is all that test tokens see.
+"""The sandbox: a small demo world per process, which is all that test tokens see.
 
-It is made when the first test call needs it, and continued with the first call of a new day, so
-that a gateway without test calls spends nothing on it.
+The first test call creates it, and the first call of a new day continues it, so a gateway without
+test calls spends nothing on it.
 
-What test calls read is the same for all accounts, and never changes by a call. What they leave
-behind, waybills and kept answers, is each account's own; of these the newest are kept."""
+Test calls read the same data for all accounts, and no call changes that data. What they leave
+behind, waybills and kept answers, belongs to their account; only the newest of it is kept."""
 
 import asyncio
 import fcntl
@@ -40,27 +40,27 @@ T = TypeVar("T")
 
 _FILE = "sandbox.db"
 _PATIENCE_S = 10.0
-# What test calls leave behind: of one account, of all, and how often it is looked at besides the
-# regular work.
+# Limits for what test calls leave behind: per account, in all, and the number of writes after which
+# a sweep runs in addition to the regular ones.
 _ACCOUNT_BYTES_MAX = 4 * 1024 * 1024
 _ALL_BYTES_MAX = 64 * 1024 * 1024
 _WRITES_PER_SWEEP = 200
-# A row besides what is sealed in it.
+# The size of a row without its sealed column.
 _ROW_BYTES = 1024
 _FOLDER_PREFIX = "tollway-sandbox-"
 _LOCK = "lock"
 
 
 class OnDemandDatabase:
-    """A database that is made and filled on demand. Calls that need it before it is current wait
-    for one shared filling.
+    """A database that is created and filled on demand. Calls that need it before it is current all
+    wait for the same filling.
 
-    While it is filled, no call uses the database behind it.
+    While it is being filled, no call uses the database behind it.
     """
 
     dialect = SqliteDatabase.dialect
     is_shared = SqliteDatabase.is_shared
-    # It may have to be filled first.
+    # No synchronous read: the database may have to be filled first.
     row_at_once = None
 
     def __init__(
@@ -77,7 +77,7 @@ class OnDemandDatabase:
         self._filling: asyncio.Future[Database] | None = None
 
     def change_mark(self) -> object:
-        """Never the same before there is a database: nothing that was read before is fresh."""
+        """Always a new mark while there is no database, so that no earlier read counts as fresh."""
         return object() if self._inner is None else self._inner.change_mark()
 
     def record_mark(self) -> object:
@@ -114,12 +114,12 @@ class OnDemandDatabase:
         if self._filling is None:
             self._filling = asyncio.ensure_future(self._fill())
             self._filling.add_done_callback(self._is_done)
-        # Shielded: a caller that goes away must not end it for the others.
+        # Shielded: a caller that disconnects must not cancel the filling for the others.
         self._inner = await asyncio.shield(self._filling)
         return self._inner
 
     def _is_done(self, _: asyncio.Future[Database]) -> None:
-        # If it failed, the next call tries again.
+        # If it failed, the next call retries.
         self._filling = None
 
 
@@ -130,14 +130,14 @@ class Sandbox:
         self, zone: ZoneInfo, today: Callable[[], date], secret: bytes, site: str = ""
     ) -> None:
         self._zone = zone
-        # Where its pictures and links lead.
+        # The base address of its pictures and links.
         self._site = site
         self._today = today
-        # Its own metrics, which are not shown: sandbox calls must not change the real ones.
+        # Separate metrics that are never shown: sandbox calls must not change the real ones.
         self._metrics = Metrics()
         self._folder: SandboxFolder | None = None
         self._file: SqliteDatabase | None = None
-        # Of all workers: what one has sealed and given to a caller, another can open.
+        # The same keys in all workers: what one has sealed and sent to a caller, another can open.
         self.vault = sandbox_vault(secret)
         self._filled_to: date | None = None
         self.database = OnDemandDatabase(self._is_current, self._fill, self.sweep)
@@ -147,7 +147,7 @@ class Sandbox:
         return ChargeBatcher(self.database, self._metrics, timeout_s, lambda *_: None)
 
     async def sweep(self) -> None:
-        """Drops the answers that have expired, and of each account all but the newest rows."""
+        """Drops expired answers, and all but the newest rows of each account."""
         if self._file is None or not self._is_current():
             return
         await sweep_kept(self._file, int(time() * 1000))
@@ -169,13 +169,13 @@ class Sandbox:
         return self._filled_to == self._today()
 
     async def _fill(self) -> Database:
-        # On a thread: other calls would have to wait while records are made.
+        # In a thread, because generating records would block other calls.
         return await asyncio.to_thread(asyncio.run, self._continue_to(self._today()))
 
     async def _continue_to(self, today: date) -> Database:
-        """Makes the world, or continues it when a new day has come."""
+        """Creates the world, or continues it on a new day."""
         if self._folder is not None and not (self._folder.path / _FILE).exists():
-            # The system clears temporary files away that were not used for some days.
+            # The system removes temporary files that were not used for some days.
             await self._remove()
         file = self._file or await self._make()
         made_days_ago = None if self._filled_to is None else (today - self._filled_to).days
@@ -207,7 +207,7 @@ class Sandbox:
 
 
 def _drop_all_but_newest(table: Table, at: ColumnElement[int]) -> Query:
-    """Drops the rows of an account beyond its share, and the oldest of all beyond the whole."""
+    """Drops an account's oldest rows beyond its limit, and the oldest rows beyond the total."""
     key = list(table.primary_key)
     size = func.length(table.c.sealed) + _ROW_BYTES
     newest, rows = at.desc(), (None, 0)
@@ -226,17 +226,16 @@ _DROPS = (
 
 
 class SandboxFolder:
-    """The temporary folder of this process's sandbox, removed when it is closed.
+    """The temporary folder of this process's sandbox; closing removes it.
 
-    The process that made it holds a lock on a file in it. The system drops that lock when the
-    process dies, however it dies: so the next one finds the folders that were left behind, and
-    removes them.
+    The process that created it holds a lock on a file in it. The system releases that lock however
+    the process dies, so the next process recognises abandoned folders and removes them.
     """
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
-        # Locked before it has its name: a lock file that another process sees is locked already.
+        # Locked before it is renamed, so that no other process ever sees an unlocked lock file.
         unnamed = self.path / "unnamed"
         self._lock = unnamed.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -254,12 +253,12 @@ def _remove_abandoned() -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            # In use, just being made, or removed by another process meanwhile.
+            # In use, still being created, or just removed by another process.
             continue
 
 
 def _own_folders() -> Iterator[Path]:
-    """The folders of sandboxes that this user made: in a temporary folder there are others too."""
+    """The sandbox folders of this system user: others share the temporary folder."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
         try:
             found = folder.lstat()

@@ -1,6 +1,6 @@
-"""A demo world as it is written down, beside its database: the tokens, and what to try with them.
+"""The file of a demo world, beside its database: the tokens, and what to try with them.
 
-It loads no operation, so a gateway that has no demo world starts without what makes one.
+This module loads no operations, so a gateway without a demo world starts without that code.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ class DemoWorld(msgspec.Struct, frozen=True):
     """Everything needed to produce each answer of the specification by hand."""
 
     base_url: str
-    # The address that its pictures and links have.
+    # The base address of its pictures and links.
     site: str
     token: str
     test_token: str
@@ -54,14 +54,14 @@ def demo_file(database_path: str) -> Path:
 
 
 def world_path(settings: Settings) -> str:
-    """The file that the demo world is written down beside."""
+    """The file next to which the file of the demo world is."""
     if is_shared(settings.database):
         return str(key_path(settings.database, settings.key_file))
     return sqlite_path(settings.database)
 
 
 def curl_line(world: DemoWorld, address: str) -> str:
-    """A paid call to try."""
+    """A command that makes a paid call."""
     query = f"product_id={world.product_id}&query_date={world.query_date}"
     return (
         f"curl -H 'Authorization: Bearer {world.token}' "
@@ -70,7 +70,7 @@ def curl_line(world: DemoWorld, address: str) -> str:
 
 
 def saved_world(database_path: str) -> DemoWorld | None:
-    """The world that was made before, if there is one."""
+    """The existing world, if there is one."""
     path = demo_file(database_path)
     if not path.exists():
         return None
@@ -84,7 +84,7 @@ def saved_world(database_path: str) -> DemoWorld | None:
 
 
 def note_address(database_path: str, address: str) -> None:
-    """Writes down where the world is served, if there is one, for `tollway demo` to show."""
+    """Saves where the world is served, if there is one, for `tollway demo` to show."""
     made = saved_world(database_path)
     if made is not None and made.base_url != address:
         save_world(demo_file(database_path), msgspec.structs.replace(made, base_url=address))
@@ -92,8 +92,8 @@ def note_address(database_path: str, address: str) -> None:
 
 @contextmanager
 def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[None]:
-    """One process at a time makes or continues the world of a database; another one waits, and then
-    finds it made. The system drops the lock of a process that dies."""
+    """A lock, so that one process at a time creates or continues the world of a database; another
+    waits, and then finds it done. The system releases the lock of a process that dies."""
     with Path(f"{database_path}.demo.lock").open("wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,6 +104,6 @@ def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[No
 
 
 def save_world(path: Path, made: DemoWorld) -> None:
-    """Whole or not at all: its tokens are written down nowhere else."""
+    """Saves the file atomically: its tokens are stored nowhere else."""
     content = msgspec.json.format(msgspec.json.encode(made))
     (replace_private if path.exists() else make_private)(path, content)

@@ -1,7 +1,7 @@
 """The demo world: accounts in every state a caller can meet, and the data they read.
 
-Its tokens are random like any others. They are written to a file next to the database that only
-its owner can read, because the database has only their hashes and the demo must show them again.
+Its tokens are random like any others. They are saved to a file next to the database that only the
+file's owner can read: the database has only their hashes, and the demo must show them again.
 """
 
 import gc
@@ -54,9 +54,9 @@ async def make_world(
     zone: ZoneInfo,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
-    """Fills a database and writes down the tokens."""
+    """Fills a database and saves the tokens."""
     now_s = runtime.at_s()
-    # Half a million records come and go, and none of them refers to another.
+    # Half a million short-lived records without cycles: the garbage collector would find nothing.
     gc.disable()
     await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
     gc.enable()
@@ -102,7 +102,7 @@ async def make_world(
 
 
 async def _add_member(database: Database, runtime: Runtime, account_id: str) -> tuple[Person, str]:
-    """The person who signs in for the account that can pay, and their password."""
+    """Adds the person who signs in for the account that can pay; returns their password too."""
     password = new_password(runtime)
     made = await invite(
         database,
@@ -117,7 +117,8 @@ async def _add_member(database: Database, runtime: Runtime, account_id: str) -> 
 
 
 async def _open_accounts(database: Database, runtime: Runtime) -> tuple[str, str, str]:
-    """One that can pay for everything, one that may call nothing, one that has nothing left."""
+    """Opens an account that can pay for everything, one that may call nothing, and one that has
+    nothing left."""
     merchant = (await open_account(database, runtime, "Demo merchant")).id
     newcomer = (await open_account(database, runtime, "Demo newcomer")).id
     spent = (await open_account(database, runtime, "Demo spent")).id
@@ -154,7 +155,7 @@ async def continue_world(
 
 
 def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
-    """What to ask for: yesterday is the newest day that is whole."""
+    """The days to query: yesterday is the newest complete day."""
     today = datetime.fromtimestamp(now_s, zone).date()
     return {
         "query_date": (today - timedelta(days=1)).isoformat(),
@@ -164,7 +165,7 @@ def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
 
 
 async def fill_all(target: DemoTarget) -> None:
-    """Every subject's part of a demo world."""
+    """Fills in every subject's part of a demo world."""
     filling = [each.demo.fill(target) for each in SUBJECTS if each.demo is not None]
     try:
         for part in filling:

@@ -23,7 +23,7 @@ from tollway.web.wording import amount, grouped, listed, plain_number, sentences
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
 _DAYS_MEANT = 1000
-# How many a chart has; with installed packages there can be more operations.
+# The colours of a chart; with installed packages there can be more operations than colours.
 _COLOURS = 7
 
 
@@ -41,7 +41,7 @@ def units(context: Context) -> list[tuple[str, str]]:
     return [(each, unit_name(context, each)) for each in names]
 
 
-# What a shop or user can allow, by its kind and the scope, and the operation it is for.
+# What a shop or user can consent to, by owner kind and scope: the need, and the operation's title.
 CONSENTED: dict[tuple[str, str], tuple[ConsentNeed, str | Phrase]] = {
     (each.consent.whose.value, each.consent.scope): (each.consent, each.title)
     for each in OPERATIONS
@@ -63,7 +63,7 @@ def grants_after(context: Context) -> tuple[int, str] | None:
 
 
 def position_of_grant(last: NamedGrant) -> str:
-    """What the address of the next page of such a list names."""
+    """The cursor that `grants_after` reads back from the address of the next page."""
     return f"{last.grant.granted_at_s}:{last.grant.id}"
 
 
@@ -79,8 +79,8 @@ def balance_figures(
     *,
     has_pace: bool = True,
 ) -> Figures:
-    """What each balance has, and when it runs out at the pace of the last seven days. That of a
-    closed account has no pace."""
+    """What each balance has, and when it runs out at the pace of the last seven days. The balances
+    of a closed account have no pace."""
     say, figures = context.say, []
     for balance in balances:
         note, tone = _lasts(context, balance, used) if has_pace else ("", "")
@@ -104,9 +104,9 @@ def balance_figures(
 
 
 def _lasts(context: Context, balance: Balance, used: Sequence[UsageSum]) -> tuple[str, str]:
-    """When a balance runs out, and the tone in which that is said."""
+    """When a balance runs out, and the tone of that text."""
     say = context.say
-    # Usage is by days: from the beginning of the day that was so long ago.
+    # Usage is summed by day, so the span begins at a midnight.
     since_s = midnight_s(context.now_s - _PACE_DAYS * 86_400, context.web.zone)
     taken = sum(
         each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
@@ -122,7 +122,7 @@ def _lasts(context: Context, balance: Balance, used: Sequence[UsageSum]) -> tupl
     return say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d")), tone
 
 
-# What can be done to a token: how it is called, and where it leads.
+# An act on a token: the text of its link, and the address.
 _TokenAct = tuple[str, Callable[[Token], str]]
 
 
@@ -136,8 +136,8 @@ async def tokens_table(
     rotate: str = "",
     is_closed: bool,
 ) -> Table:
-    """The tokens of an account, page by page; `kept` is what names the account to an operator. No
-    token of a closed account is accepted, and who may change nothing sees no acts."""
+    """The tokens of an account, page by page; `kept` names the account in an operator's addresses.
+    The tokens of a closed account show as closed; a reader who may change nothing sees no acts."""
     say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
     tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
     named = {"account": account_id} if kept else {}
@@ -165,7 +165,7 @@ async def tokens_table(
 def _token_row(
     context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
 ) -> list[Cell]:
-    """One token; `acts` are what can be done to it while it is active."""
+    """One token, with `acts` as links while it is active."""
     say = context.say
     if token.revoked_at_s is not None:
         state = Cell(say("revoked"), tone="bad")
@@ -301,7 +301,7 @@ def calls_chart(
     labels: Sequence[str],
     calls: Mapping[str, Sequence[int]],
 ) -> Chart:
-    """Calls by operation in each of some spans of time, as a chart and as a table."""
+    """Calls per operation and time span, as a chart and as a table."""
     say = context.say
     series = [
         Series(say(operation.title), f"bar{number % _COLOURS + 1}", calls[operation.name])

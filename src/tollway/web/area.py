@@ -1,10 +1,10 @@
-"""How pages of an area are declared, and what each of them gets to work with.
+"""How the pages of an area are declared, and what each page gets to work with.
 
     PageSpec("/operator/accounts", show_accounts)
     PageSpec("/operator/account/close", act=close_account_act)
 
-`show` answers GET, `act` answers POST; both are functions over a `Context`. The area checks that a
-person is signed in and may do it, reads the form and its token, and turns errors into pages.
+`show` answers GET, `act` answers POST; both take a `Context`. The area checks that the person is
+signed in and has the right role, reads the form, checks its token, and turns errors into pages.
 """
 
 import re
@@ -61,13 +61,13 @@ _NUMBER_MAX = 10**18 - 1
 
 @dataclass(frozen=True)
 class GatewayWork:
-    """Work of the gateway that pages can start: what packages beside and above this one do."""
+    """Work that pages can start, but that packages do which this one must not import."""
 
-    # Runs all checks; the report as JSON, and whether nothing is wrong.
+    # Runs all checks; returns whether all passed, and the report as JSON.
     audit: Callable[[Callable[[int, int], Awaitable[None]]], Awaitable[tuple[bool, str]]]
-    # Copies the database to a file; None where its own tools do that.
+    # Copies the database to a file; None for PostgreSQL, which has its own tools.
     back_up: Callable[[Path], None] | None
-    # Has a remote carrier cancel its waybill.
+    # Asks a remote carrier to cancel its waybill.
     cancel_at_carrier: Callable[[Waybill], Awaitable[None]]
 
 
@@ -89,7 +89,7 @@ class Services:
 
 
 class _NotConfirmedError(Exception):
-    """The reader has not confirmed an act yet: the page that asks is the answer."""
+    """The reader has not confirmed an act yet: the answer is the page that asks."""
 
     def __init__(self, question: Response) -> None:
         super().__init__()
@@ -128,37 +128,37 @@ class Context:
 
     @property
     def day_start_s(self) -> int:
-        """When today began, for what an account may make in a day."""
+        """When today began, for the daily limits of an account."""
         return midnight_s(self.now_s, self.web.zone)
 
     @property
     def counted_from_s(self) -> int | None:
-        """Since when it is counted what the reader makes for an account; None for operators, who
-        are not limited."""
+        """From when the daily limits count what the reader creates; None for operators, who have no
+        limits."""
         return self.day_start_s if self.person.account_id else None
 
     def query(self, name: str) -> str:
-        """A value of the address, without spaces around it; what cannot be meant is empty."""
+        """A stripped query parameter; empty if it is too long or not printable."""
         text = self.request.query_params.get(name, "").strip()
         return text if text.isprintable() and len(text) <= 200 else ""
 
     def page(self, title: str, blocks: Sequence[Block], **more: Unpack[MoreOfPage]) -> Response:
         if self.refused is not None:
-            # What was typed must stay.
+            # A refresh would discard what was typed.
             blocks, more["live_s"] = self.refused.shown_in(blocks), 0
         return self.web.page(self.visit, title, blocks, **more)
 
     def reported(self, sentences: Mapping[str, str], *first: Block) -> list[Block]:
-        """What an act has to show, or else what the address says that an act has done."""
+        """The blocks that an act shows, or else a notice of the act that the address names."""
         said = sentences.get(self.query("said"))
         return [Notice(self.say(said), "good")] if said and not first else [*first]
 
     def go(self, path: str, **query: str) -> Response:
-        """To another page; `said` is what it then reports."""
+        """Redirects to another page; `said` names the sentence that it then reports."""
         return self.web.redirect(address(path, **query))
 
     def question(self, path: str, **query: str) -> str:
-        """The address of a page that asks, and that leads back to this one."""
+        """The address of a confirmation page that leads back to this page."""
         return address(path, **query, **{CAME_FROM: self.visit.view.page})
 
     def whole_number(self, name: str, label: str, most: int = _NUMBER_MAX) -> int:
@@ -168,7 +168,7 @@ class Context:
                 400, "This is not a whole number", "Check the field {field}.", field=label
             )
             raise wrong.at(name)
-        # More digits than any bound has take long to read.
+        # Parsing a very long number is slow, so check its length first.
         if len(text) > _DIGITS_MAX or abs(int(text)) > most:
             wrong = PageError(
                 400,
@@ -186,7 +186,7 @@ class Context:
     def confirm(
         self, question: str, button: str, *, is_harmless: bool = False, is_exact: bool = False
     ) -> None:
-        """Asks before an act; what comes after it is done once the reader has confirmed it."""
+        """Asks before an act: the code after this call only runs once the reader has confirmed."""
         asked = self.web.ask_once(
             self.visit,
             self.form,
@@ -210,7 +210,7 @@ class Context:
 
     @property
     def area(self) -> str:
-        """What the addresses of the reader's pages begin with."""
+        """The prefix of the addresses of the reader's pages."""
         return "/account" if self.person.account_id else "/operator"
 
     def receipt(self, request_id: str) -> Cell:
@@ -223,7 +223,7 @@ class Context:
         return f"{self.say(kind)} {owner_id}"
 
     def said(self, sentence: Sentence) -> str:
-        """What an act was refused with, in the reader's language."""
+        """Why an act was refused, in the reader's language."""
         return sentence.said(self.visit.view.language)
 
     def number(self, value: float | None, href: str = "") -> Cell:
@@ -238,7 +238,7 @@ Handler = Callable[[Context], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class PageSpec:
-    """One path of an area. Who may not change anything sees what `show` shows, and no more."""
+    """One path of an area. A reader who may change nothing gets `show` alone."""
 
     path: str
     show: Handler | None = None
@@ -248,7 +248,7 @@ class PageSpec:
 
 
 def address(path: str, **query: object) -> str:
-    """A path with the parts of its query that are not empty."""
+    """A path with its query, without empty values."""
     chosen = {name: value for name, value in query.items() if value not in ("", None)}
     return f"{path}?{urlencode(chosen)}" if chosen else path
 
@@ -261,7 +261,7 @@ _IDLED = sentence(
 def area_routes(
     web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
-    """The routes of an area, and of getting into it."""
+    """The routes of an area, and of its sign-in."""
     area, home = _Area(web, entrance, services, {spec.path: spec for spec in specs}), entrance.home
 
     def route(spec: PageSpec) -> Route:
@@ -285,7 +285,7 @@ def area_routes(
 
 @dataclass(frozen=True)
 class _Area:
-    """Answers the pages of an area to those who are signed in and may do it."""
+    """Answers the pages of an area for people who are signed in and have the right role."""
 
     web: Web[Person]
     entrance: Entrance
@@ -300,7 +300,7 @@ class _Area:
             return entrance.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
         handler = spec.act if is_act else spec.show
         if handler is None:
-            # After a refused form its address stays in the browser, and people load it again.
+            # A refused form leaves its address in the browser, and people reload it.
             return web.redirect(entrance.home)
         _check_right(visit.person, spec, is_act=is_act)
         upload = None
@@ -333,8 +333,8 @@ async def _answered(handler: Handler, context: Context) -> Response:
 
 
 def _fields_of(sentence: Sentence) -> Iterator[str]:
-    """The fields that a sentence may be about: its values have the names of what they came from, or
-    say it, as in "The login must have 3 to 100 printable characters."."""
+    """The form fields that a sentence may be about: its values carry the name of their field, or
+    are that name, as in "The login must have 3 to 100 printable characters."."""
     for name, value in sentence.values.items():
         yield name
         if isinstance(value, Sentence):
@@ -344,8 +344,8 @@ def _fields_of(sentence: Sentence) -> Iterator[str]:
 async def _shown_again(
     context: Context, specs: Mapping[str, PageSpec], error: PageError
 ) -> Response | None:
-    """The page of a refused form, with what was typed; None if that page cannot be shown, or not to
-    this reader, because the form names it."""
+    """The page of a refused form, with what was typed. None if that page cannot be shown, or not to
+    this reader: the form names it, so it may name any page."""
     say, page = context.say, context.visit.view.page
     path, _, query = page.partition("?")
     spec = specs.get(path)
@@ -373,7 +373,7 @@ async def _shown_again(
 
 
 def _asked(request: Request) -> dict[str, str]:
-    """What a link to an act names; it is never sure, so that a link can only ask."""
+    """The values of a link to an act, without `sure`: a link can ask, but never confirm."""
     return {name: value for name, value in request.query_params.items() if name != "sure"}
 
 

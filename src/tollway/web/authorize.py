@@ -1,6 +1,6 @@
-"""The page behind the link of an answer 302: the owner sees who asks for what, and decides.
+"""The page behind the link in a 302 answer: the owner sees who asks for what, and decides.
 
-The link only says what is asked for. The sign-in alone decides who may approve, and is checked
+The link only says what is asked for. Who may approve depends on the sign-in alone, which is checked
 again when the form comes back.
 """
 
@@ -89,8 +89,8 @@ class AuthorizePages:
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
-            # The session ended while the page was open: sign in, and see the question again. The
-            # token of the form ended with the session, so the address says which question it is.
+            # The session expired while the page was open: sign in, and see the question again. The
+            # form's token expired with it, so the question comes from the address.
             return self.web.redirect(visit.view.address)
         form = await self.web.form(request, visit)
         asked = await self._asked(form.get("link", ""))
@@ -109,8 +109,8 @@ class AuthorizePages:
         return self.web.redirect("/owner?said=approved")
 
     async def _is_due(self, wanted: GrantRequest) -> bool:
-        """Whether an approval changes anything. A link is used as often as its owner likes: each
-        new grant is kept for ever, and has every call look up its caller again."""
+        """Whether an approval changes anything. An owner can use a link any number of times, but
+        each new grant is stored for ever and invalidates the cached callers."""
         now_s = self.web.now_s()
         held = await held_grant(self.database, wanted, now_s)
         if held is not None:

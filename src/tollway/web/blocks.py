@@ -1,7 +1,7 @@
 """What pages are made of: figures, tables, forms, facts and notices, declared as data.
 
-A page names its blocks; `templates/page.html` draws them. So a list or a form needs no template of
-its own. Texts are in the reader's language already, and every value is escaped when it is drawn.
+A page lists its blocks; `templates/page.html` renders them, so a list or a form needs no template
+of its own. Texts are already in the reader's language; the template escapes every value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ class Link(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One value of a table. `kind` is number, mono or time; a tone draws it as a state."""
+    """One value of a table. `kind` is number, mono or time; with a tone it looks like a state."""
 
     text: str
     kind: str = ""
@@ -28,7 +28,7 @@ class Cell(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """What an empty list says: why, the one act that fills it, and the equal command."""
+    """What an empty list says: why, the act that fills it, and the command that does the same."""
 
     text: str
     action: Link | None = None
@@ -40,8 +40,8 @@ _NEVER_EMPTY = Empty("")
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form or filter. `kind` is a type of input, or select or textarea; or checks: a
-    box for each choice, which is sent under a name of its own (`box_name`)."""
+    """One field of a form or filter. `kind` is an input type, select, textarea, or checks: one
+    checkbox per choice, each with its own name (`box_name`)."""
 
     name: str
     label: str
@@ -55,7 +55,7 @@ class Field:
     autocomplete: str = "off"
     has_focus: bool = False
     problem: str = ""
-    # Of a number.
+    # The bounds of a number.
     least: int | None = None
     most: int | None = None
 
@@ -63,14 +63,14 @@ class Field:
         return f"{self.name}_{choice}"
 
     def ticked(self, form: Mapping[str, str]) -> list[str]:
-        """Of the choices of a form that was sent."""
+        """The choices that are ticked in a submitted form."""
         return [choice for choice, _ in self.choices if form.get(self.box_name(choice)) == "yes"]
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. Back
-    leads a link, or `back_with` a button that takes what was typed along."""
+    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. The way
+    back is a link, or with `back_with` a button that keeps what was typed."""
 
     kind: ClassVar[str] = "form"
     action: str
@@ -91,7 +91,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Filters:
-    """The fields that choose the rows of a table; sent by GET, so that an address says them."""
+    """The fields that filter the rows of a table; sent by GET, so that the address has them."""
 
     action: str
     fields: Sequence[Field]
@@ -99,14 +99,14 @@ class Filters:
 
     @property
     def chosen(self) -> int:
-        """How many of them leave rows out."""
+        """How many filters are set."""
         return sum(bool(each.value) for each in self.fields)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows; on a phone each becomes a card, one of a log a few lines without labels, and those of a
-    ranking stay beside each other."""
+    """Rows. On a phone each row becomes a card, a row of a log becomes a few lines without labels,
+    and a ranking stays a table."""
 
     kind: ClassVar[str] = "table"
     titles: Sequence[str]
@@ -124,14 +124,14 @@ class Table:
 
     @property
     def numbers(self) -> list[bool]:
-        """Of each column, whether it has numbers: its title is then aligned as they are."""
+        """Whether each column has numbers: its title is then aligned like them."""
         return [
             any("number" in cell.kind for cell in column) for column in zip(*self.rows, strict=True)
         ]
 
 
 class Figure(NamedTuple):
-    """One number with its label; `spark` is an SVG that was drawn by `charts`."""
+    """One number with its label; `spark` is an SVG from `charts`."""
 
     label: str
     value: str
@@ -142,7 +142,7 @@ class Figure(NamedTuple):
 
     @property
     def length(self) -> str:
-        """How long its longest word is, which may not be broken."""
+        """How long the longest word is: words are never broken."""
         longest = max(map(len, self.value.split()), default=0)
         return "longest" if longest > 14 else "long" if longest > 9 else ""
 
@@ -165,7 +165,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Notice:
-    """A text with a link; as a button, where there is nothing else to do."""
+    """A text with a link; the link is a button where there is nothing else to do."""
 
     kind: ClassVar[str] = "notice"
     text: str
@@ -176,7 +176,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Secret:
-    """A text that is shown this once, to be copied."""
+    """A text to copy that is shown only once."""
 
     kind: ClassVar[str] = "secret"
     title: str
@@ -186,7 +186,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Code:
-    """Texts to copy: each with a name, and folded behind it where there are many."""
+    """Texts to copy, each with a name; where there are many, each is folded under its name."""
 
     kind: ClassVar[str] = "code"
     title: str
@@ -196,7 +196,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of ours."""
+    """A picture that this gateway serves."""
 
     kind: ClassVar[str] = "picture"
     title: str
@@ -206,7 +206,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG that was made for this page, with a text below it."""
+    """An SVG made for this page, with a text below it."""
 
     kind: ClassVar[str] = "drawing"
     title: str

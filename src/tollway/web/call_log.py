@@ -22,7 +22,7 @@ from tollway.web.lists import before_request
 from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, sentences
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
-# The filters that are numbers, and how many digits these can have.
+# The numeric filters, and how many digits each can have.
 _NUMBERS = {"code": 5, "amount": 18}
 _TIMES = ("since", "until")
 _OUTCOMES = {
@@ -36,14 +36,14 @@ _OUTCOMES = {
 
 
 def outcome_cell(context: Context, call: LoggedCall) -> Cell:
-    # A carrier that refuses a waybill answers too, and takes nothing.
+    # A call that a carrier refused has an answer, but is free.
     is_undone = call.reason == FreeReason.NOT_DONE
     tone, text = _OUTCOMES["undone" if is_undone else call.outcome]
     return Cell(context.say(text), tone=tone)
 
 
 def wanted_calls(context: Context, account_id: str) -> CallFilter:
-    """The filter that an address names; what cannot be read filters nothing."""
+    """The filter in the address; a value that cannot be read filters nothing."""
     operation, reason = context.query("operation"), context.query("reason")
     return CallFilter(
         account_id,
@@ -74,7 +74,7 @@ def _problem(context: Context, name: str) -> str:
 
 
 def has_unread_filter(context: Context) -> bool:
-    """Whether an address has a filter that cannot be read; the page says which."""
+    """Whether the address has a filter that cannot be read; the page says which."""
     return any(_problem(context, name) for name in (*_NUMBERS, *_TIMES))
 
 
@@ -87,7 +87,7 @@ async def wanted_page(
 
 
 def chosen_filters(context: Context) -> dict[str, str]:
-    """What an address filters by, to be kept in the addresses of other pages."""
+    """The filters in the address, to keep in the addresses of other pages."""
     return {name: context.query(name) for name in _FILTERS}
 
 
@@ -113,7 +113,7 @@ async def call_log(
     kept: Mapping[str, str],
     links: Sequence[Link] = (),
 ) -> Table:
-    """The calls of an account, or of all."""
+    """The calls of one account, or of all."""
     say, wanted = context.say, wanted_calls(context, account_id)
     before = before_request(context)
     page = await wanted_page(context, wanted, units, PAGE_ROWS, before)
@@ -161,7 +161,7 @@ def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
         return Empty(say("Nothing in this part of the log. Look at older calls."))
     if is_filtered:
         return Empty(say("No call matches."))
-    # Operators make no calls of their own, and readers send none.
+    # Operators make no calls of their own, and people who may only read send none.
     where = "/account/try" if context.person.account_id else "/docs"
     first = Link(say("Your first call, in the sandbox"), where)
     return Empty(

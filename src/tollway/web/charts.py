@@ -11,9 +11,9 @@ from tollway.web.wording import Say, grouped
 
 _HEIGHT = 220
 _TOP, _BOTTOM, _LEFT = 24, 24, 44
-# Across a page, and two beside each other. Texts have one size in both.
+# The full width of a page, and half of it. Texts have the same size in both.
 WIDE, HALF = 960, 480
-# On a phone: drawn once more at its own width, because texts that are scaled down cannot be read.
+# Drawn again for phones: scaled down, the texts would be too small to read.
 _PHONE = 330
 _LABEL_WIDTH = 66
 _LINE_HEIGHT = 15
@@ -30,7 +30,7 @@ class Series(NamedTuple):
 def stacked_columns(
     labels: Sequence[str], series: Sequence[Series], title: str, say: Say
 ) -> Markup:
-    """Columns of several kinds of value, one on the other, across a page."""
+    """Stacked columns, one part per series, at full width."""
     return _columns(labels, series, title, say, WIDE) + _columns(labels, series, title, say, _PHONE)
 
 
@@ -63,7 +63,7 @@ def _columns(
 def lines(
     labels: Sequence[str], series: Sequence[Series], title: str, say: Say, marked: int | None = None
 ) -> Markup:
-    """Lines over time, on half of a page; one position can be marked."""
+    """Lines over time, at half width; one position can be marked."""
     return _lines(labels, series, title, say, marked, HALF) + _lines(
         labels, series, title, say, marked, _PHONE
     )
@@ -102,7 +102,7 @@ def _lines(
 
 
 def spark(values: Sequence[float]) -> Markup:
-    """Small columns without labels, beside the number that they lead to."""
+    """A sparkline: small columns without labels, beside the current number."""
     most = max(values, default=0) or 1
     width = 100 / max(1, len(values))
     bars = "".join(
@@ -117,7 +117,7 @@ def spark(values: Sequence[float]) -> Markup:
 
 
 def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
-    """The label below a column: that of the last, and those of others that have space."""
+    """The label below a column: always for the last one, for others as space allows."""
     space = _LABEL_WIDTH if whole == _PHONE else 2 * _LABEL_WIDTH
     if index == count - 1:
         return f'<text x="{whole}" y="{_HEIGHT - 6}" text-anchor="end">{escape(label)}</text>'
@@ -127,7 +127,7 @@ def _below(index: int, count: int, x: float, whole: int, label: str) -> str:
 
 
 class _Tip(NamedTuple):
-    """The values of a column, as they are said to its reader."""
+    """The values of a column as text."""
 
     say: Say
     label: str
@@ -139,9 +139,9 @@ class _Tip(NamedTuple):
 
 
 def _column(x: float, width: float, whole: int, tip: _Tip, inner: str) -> str:
-    # So that the values stay within the chart.
+    # Anchored so that the text stays within the chart.
     at, side = (x + width, "end") if x > whole * 0.5 else (x, "start")
-    # Values beside each other do not fit on a phone.
+    # On one line the values do not fit on a phone.
     lines = [tip.text] if whole > _PHONE else [tip.label, *tip.parts]
     drawn = "".join(
         f'<text x="{at:.1f}" y="{14 + _LINE_HEIGHT * index}" text-anchor="{side}">'
@@ -170,8 +170,8 @@ def _axis(most: int, whole: int) -> str:
 
 
 def _nice(most: float) -> int:
-    """A round number that is not less, and not much more. Half of it is a whole number, but for
-    values that are parts of one."""
+    """The next round number up. Its half is a whole number too, unless the values are fractions
+    below 1."""
     if 0 < most < 1:
         return 1
     factors: tuple[int, ...] = (2, 4, 6, 8, 10)

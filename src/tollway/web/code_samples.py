@@ -1,5 +1,5 @@
-"""The same call in five languages, made from an operation's descriptor and a request; and how the
-signature of a webhook is checked in each."""
+"""The same call in five languages, made from an operation's descriptor and a request; and how to
+check the signature of a webhook in each."""
 
 import json
 import shlex
@@ -13,29 +13,29 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.ledger.token_format import PREFIXES
 
 Request = Mapping[str, Any]
-# Methods of the SDKs that are not called like their operation.
+# SDK methods whose names differ from their operation's.
 _METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 
 
 def takes_live_token(operation: Operation) -> bool:
-    """Whether it has no sandbox, so that a sample does what it says."""
+    """Whether the operation has no sandbox, so that running its sample has a real effect."""
     return isinstance(operation, AccountOperation)
 
 
 def token_prefix(operation: Operation) -> str:
-    """How the token begins that the samples use."""
+    """The prefix of the token in the samples."""
     return PREFIXES["live" if takes_live_token(operation) else "test"]
 
 
 def token_in(operation: Operation) -> str:
-    """What stands for the caller's token in the samples."""
+    """The placeholder for the caller's token in the samples."""
     return f"{token_prefix(operation)}…"
 
 
 def samples_of(
     operation: Operation, request: Request, base: str, *, is_live: bool = False
 ) -> list[tuple[str, str]]:
-    """Each with the name of its language; for the sandbox where there is one, unless `is_live`."""
+    """Samples by language name; for the sandbox where there is one, unless `is_live`."""
     if is_live:
         token, live = token_in(operation), f"{PREFIXES['live']}…"
         samples = samples_of(operation, request, base)
@@ -45,7 +45,7 @@ def samples_of(
         ("PHP", _php(operation, request, base)),
         ("Java", _java(operation, request, base)),
     ]
-    # The packages for callers have no method of an installed operation.
+    # The SDKs have no methods for operations of installed packages.
     if operation.request_type.__module__.startswith("tollway."):
         typed = _typed(operation, request)
         samples[1:1] = [
@@ -56,7 +56,7 @@ def samples_of(
 
 
 def _typed(operation: Operation, request: Request) -> Request:
-    """With whole numbers as the packages take them: in a form every value is a text."""
+    """The request with the types that the SDKs take: in a form every value is a text."""
     fields = {each.name: each.field for each in declared_fields(operation.request_type)}
     return {
         name: as_sent(fields[name], value) if name in fields and isinstance(value, str) else value
@@ -209,7 +209,7 @@ def _java_post(content_type: str, body: str) -> str:
     )
 
 
-# Signatures. The parts that a package has are taken from it; the others are written out.
+# Signatures: the samples call an SDK where it has the check, and spell it out elsewhere.
 _SHELL = r"""# The headers are webhook-id (ID), webhook-timestamp and webhook-signature.
 KEY=$(printf %s "${SECRET#whsec_}" | base64 -d | od -An -vtx1 | tr -d ' \n')
 EXPECTED=v1,$({ printf '%s.%s.' "$ID" "$TIMESTAMP"; cat body.json; } |

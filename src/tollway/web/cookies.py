@@ -1,15 +1,15 @@
 """Our own cookies of a request, found by name.
 
-A browser also sends those of everything else at the same host, and a stranger sends any number: to
-split and unquote 15 kB of them takes longer than a page.
+A browser also sends the cookies of everything else on the same host, and an attacker any number:
+splitting and unquoting 15 kB of cookies takes longer than rendering a page.
 """
 
 from starlette.requests import Request
 
 
 def cookie_of(request: Request, name: str) -> str:
-    """The value of a cookie, of several the last; empty if there is none. Those that we set need no
-    quotes."""
+    """The value of a cookie, the last one if there are several, or empty. It is not unquoted: our
+    own cookies need no quotes."""
     for header in reversed(request.headers.getlist("cookie")):
         value = _last_value(header, f"{name}=")
         if value is not None:
@@ -20,7 +20,7 @@ def cookie_of(request: Request, name: str) -> str:
 def _last_value(header: str, beginning: str) -> str | None:
     at = header.rfind(beginning)
     while at >= 0:
-        # As all browsers separate them.
+        # The separators that browsers use.
         if at == 0 or header[at - 1] == ";" or header[at - 2 : at] == "; ":
             return header[at + len(beginning) :].partition(";")[0].strip()
         at = header.rfind(beginning, 0, at)

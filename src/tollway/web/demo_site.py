@@ -1,8 +1,8 @@
-"""What the pictures and links of demo data lead to: drawn pictures of products and shops, and pages
-that say which coupon or product a link was for.
+"""What the links in demo data lead to: drawn pictures of products and shops, and pages that say
+which coupon or product a link was for.
 
-The sandbox has demo data on every gateway, so these are always served. They are made of the demo's
-constants alone, and of the slot in a link.
+Every gateway has demo data in its sandbox, so it always serves these. They depend only on the
+demo's constants and on the slot in the link.
 """
 
 import html
@@ -34,7 +34,7 @@ _PICTURE_HEADERS = {**_HEADERS, "Cache-Control": "public, max-age=86400"}
 _GROUNDS = ("#eef2f5", "#f6f0e6", "#edf3ec")
 _COLOURS = ("#5f83a3", "#b9935f", "#4d7358")
 _DARK = "#33404d"
-# What each product looks like: shapes of a square of 100, with the variant's colour where `None`.
+# What each product looks like: shapes on a 100 by 100 grid; `None` is the variant's colour.
 _Shape = tuple[str, tuple[float, ...], str | None]
 _LOOKS: dict[str, tuple[_Shape, ...]] = {
     "加厚纯棉四件套": (

@@ -48,7 +48,7 @@ MEMBERS = Area("account", partial(_person, MEMBER), partial(_password, MEMBER))
 
 @dataclass(frozen=True)
 class Entrance:
-    """The pages by which people get into one area and out of it."""
+    """The pages for signing in to one area and out of it."""
 
     web: Web[Person]
     database: Database
@@ -81,7 +81,7 @@ class Entrance:
         form = await self.web.form(request, visit)
         back, login = form.get("link", ""), form.get("login", "")
         try:
-            # Outside the page slots: a password check delays no other reader.
+            # Outside the page slots, so that a password check delays no other reader.
             async with self.web.aside():
                 attempt = self.sessions.attempt(request, login)
                 found = await self.doorkeeper.admit(
@@ -96,13 +96,13 @@ class Entrance:
 
     async def sign_out(self, request: Request, visit: Visit[Person]) -> Response:
         if visit.person is None:
-            # The session ended before, and the token of the form with it.
+            # The session has already ended, and the form's token with it.
             return self.web.redirect("/")
         await self.web.form(request, visit)
         return self.web.redirect("/", await self.sessions.sign_out(visit, self.web.now_s()))
 
     async def show_link(self, request: Request, visit: Visit[Person]) -> Response:
-        """What a link asks: a page, because programs that preview links must not use one up."""
+        """A page before the link is used, because link previews must not use it up."""
         return await self._link_page(visit, request.query_params.get("link", ""))
 
     async def _link_page(
@@ -114,12 +114,12 @@ class Entrance:
             raise PageError(*UNUSABLE_LINK)
         fields = []
         if opened.may_choose_password:
-            # Both at once: a code alone is asked for after the link.
+            # Both in one form; a link that sets no password asks for the code afterwards.
             fields.append(_password_field(visit, is_required=opened.needs_code))
             if opened.needs_code:
                 fields.append(code_field(say))
         shown = Form(
-            # With the link, so that the page can be loaded again after a refused password.
+            # With the link, so that the page can be reloaded after a refused password.
             f"{self.home}/enter?{urlencode({'link': text})}",
             say("Sign in"),
             fields,

@@ -1,5 +1,5 @@
-"""Erasing the receivers of a shop: how far it is in words, and the page on which its owner has it
-done."""
+"""Erasing the receivers of a shop: its progress in words, and the page on which the owner starts
+it."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _WRONG = sentence("The password is wrong.")
 
 
 def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
-    """How far an erasure is, and what it erased; empty if there was none."""
+    """The progress of an erasure, and what it erased; empty if there was none."""
     if erasure is None:
         return ""
     counts = {name: grouped(count) for name, count in erasure.counts.items()}
@@ -58,7 +58,7 @@ def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
 
 @dataclass(frozen=True)
 class ErasePages:
-    """The page of an owner, who types the shop's id and the password once more."""
+    """The owner's page: it asks for the shop's id, and for the password again."""
 
     web: Web[Owner]
     database: Database
@@ -78,7 +78,7 @@ class ErasePages:
         if form.get("shop", "").strip() != shop.id:
             return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
         try:
-            # Outside the page slots: a password check delays no other reader.
+            # Outside the page slots, so that a password check delays no other reader.
             async with self.web.aside():
                 found = await self.doorkeeper.admit(
                     self.sessions.area,
@@ -91,7 +91,7 @@ class ErasePages:
         if found is None:
             return self._form(visit, shop, 403, _WRONG, shop.id)
         runtime = replace(Runtime(now_s=self.web.now_s), by=f"owner {shop.login}")
-        # It was sent twice, or the operator was faster: what the owner wants is being done.
+        # The form was sent twice, or an operator was faster: the erasure runs already.
         with suppress(ErasureUnderWayError):
             await ask_erasure(self.database, runtime, shop.id, last_change_of)
         return self.web.redirect(f"{HOME}?said=erasing")

@@ -1,4 +1,4 @@
-"""The front page: what this gateway sells, whether it is well, and where each person goes in."""
+"""The front page: what this gateway sells, whether it is ready, and where people sign in."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from tollway.web.pages import OPEN_FRAME, Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import amount
 
-# Of the page that a browser gets at a path that is none of ours.
+# The page that a browser gets for an unknown path.
 MISSING_PATH = "/missing"
 
 
@@ -78,6 +78,6 @@ class FrontPage:
         say = visit.view.say
         text = say("Check the address, or go on from the front page.")
         notice = Notice(text, "soon", Link(say("Front page"), "/"))
-        # It belongs to no area, whether its reader is signed in or not.
+        # The page belongs to no area, whether its reader is signed in or not.
         anyone = replace(visit, person=None)
         return self.web.page(anyone, say("There is no such page"), [notice], status=404)

@@ -1,7 +1,7 @@
 """Work that a page starts and that takes longer than a page may: audits, imports.
 
-It runs in this process, beside the calls. How far it is is in the database, so that any worker can
-show it; work whose process died is seen by its silence.
+It runs in this process, beside the calls. Its progress is in the database, so that any worker can
+show it. A missing heartbeat shows that the process died.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Work = Callable[[Progress], Awaitable[None]]
 
 
 class Job(msgspec.Struct, frozen=True):
-    """How far a work is; `problem` is why it ended early."""
+    """The progress of a job; `problem` is why it ended early."""
 
     at_s: int
     done: int = 0
@@ -45,16 +45,16 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Jobs:
-    """Starts work, one of each name at a time."""
+    """Starts jobs, one of each name at a time."""
 
     def __init__(self, database: Database, now_s: Callable[[], float]) -> None:
         self._database = database
         self._now_s = now_s
-        # A task is None until it is known that no other process runs it.
+        # None until this process knows that no other one runs the job.
         self._running: dict[str, asyncio.Task[None] | None] = {}
 
     async def start(self, name: str, work: Work) -> bool:
-        """Whether it was started: not while another of this name runs."""
+        """Returns whether the job was started: not while another of this name runs."""
         if name in self._running:
             return False
         self._running[name] = None
@@ -122,8 +122,8 @@ async def _note(transaction: Transaction, name: str, job: Job) -> None:
 
 
 async def _beat(note: Callable[[], Awaitable[None]], ended: asyncio.Event) -> None:
-    """Tells that work goes on, also while one step of it takes long; never after its end, and so
-    not cancelled in the middle of a note."""
+    """The heartbeat of a job, also while one step takes long. An event stops it, because a
+    cancelled write could still land after the end of the job."""
     while not ended.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), _BEAT_EVERY_S)
@@ -133,7 +133,7 @@ async def _beat(note: Callable[[], Awaitable[None]], ended: asyncio.Event) -> No
 
 
 async def find_job(reader: Reader, name: str, now_s: float) -> Job | None:
-    """How far it is; None if it never ran."""
+    """The progress of a job; None if it never ran."""
     run = (await last_runs(reader)).get(JOB_PREFIX + name)
     if run is None:
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tollway.operations.catalogue import BY_NAME
 
-# A bucket of a histogram, as Prometheus reads it: the labels, and how many calls took at most `le`.
+# A histogram bucket of Prometheus: the labels, and how many calls took at most `le`.
 _BUCKET = re.compile(rb"^tollway_call_seconds_bucket\{([^}]*)\} ([0-9.e+]+)$", re.MULTILINE)
 _LABEL = re.compile(rb'(\w+)="([^"]*)"')
 _APART_S = 60
@@ -17,7 +17,7 @@ Counts = dict[float, float]
 
 
 class Percentiles(NamedTuple):
-    """Half of the calls, and all but a hundredth of them, took at most so long."""
+    """The median (`half_ms`) and the 99th percentile (`most_ms`)."""
 
     calls: int
     half_ms: float
@@ -26,19 +26,19 @@ class Percentiles(NamedTuple):
 
 
 class Latencies:
-    """Percentiles of about the last hour: what was counted meanwhile, since an older reading."""
+    """Percentiles of about the last hour: the difference to an older reading of the counters."""
 
     def __init__(self, read: Callable[[], Awaitable[bytes]], since_s: float) -> None:
         self._read = read
         self._readings: deque[tuple[float, Counts]] = deque([(since_s, {})], maxlen=_KEPT)
 
     async def recent(self, now_s: float) -> Percentiles | None:
-        """None until there was a call."""
+        """None before the first call."""
         counts = _counts(await self._read())
         since_s, before = self._readings[0]
         if now_s - self._readings[-1][0] >= _APART_S:
             self._readings.append((now_s, counts))
-        # A worker that was replaced counts from 0 again.
+        # A restarted worker counts from 0 again.
         new = {bound: max(0.0, count - before.get(bound, 0.0)) for bound, count in counts.items()}
         total = new.get(float("inf"), 0.0)
         if not total:
@@ -48,7 +48,7 @@ class Latencies:
 
 
 def _counts(metrics: bytes) -> Counts:
-    """The calls of operations up to each bound, of all workers together."""
+    """The calls of operations up to each bound, summed over all workers."""
     counts: defaultdict[float, float] = defaultdict(float)
     for labels, count in _BUCKET.findall(metrics):
         named = {name.decode(): value.decode() for name, value in _LABEL.findall(labels)}
@@ -58,7 +58,7 @@ def _counts(metrics: bytes) -> Counts:
 
 
 def _at(counts: Counts, wanted: float) -> float:
-    """The time within which so many calls were answered; straight lines between the bounds."""
+    """The time within which this many calls were answered, interpolated between the bounds."""
     below, bound_before = 0.0, 0.0
     for bound in sorted(counts):
         if counts[bound] >= wanted:

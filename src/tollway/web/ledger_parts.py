@@ -42,14 +42,14 @@ _CSV_COLUMNS = {
 
 
 def _named(context: Context, account_id: str) -> dict[str, str]:
-    """What names the account in the addresses of an operator."""
+    """The query that names the account in an operator's addresses."""
     return {} if context.person.account_id else {"id": account_id}
 
 
 async def ledger_page(
     context: Context, account_id: str, base: str, crumbs: Sequence[Link] = ()
 ) -> Response:
-    """The newest entries of one balance; `base` is what the addresses of the account begin with."""
+    """The newest entries of one balance; `base` is the prefix of the account's addresses."""
     say, path, named = context.say, f"{base}/ledger", _named(context, account_id)
     units = [each.unit for each in await list_balances(context.database, account_id)]
     unit = context.query("unit") or next(iter(units), "credits")
@@ -90,7 +90,7 @@ def _entry_row(context: Context, entry: Entry) -> list[Cell]:
 
 
 async def ledger_file(context: Context, account_id: str) -> Response:
-    """The newest entries of one of an account's balances."""
+    """The newest entries of one balance, as CSV."""
     unit, before = context.query("unit"), before_number(context)
     found: list[Entry] = []
     while len(found) < CSV_ROWS_MAX:
@@ -106,15 +106,15 @@ async def ledger_file(context: Context, account_id: str) -> Response:
 async def statement_page(
     context: Context, account: Account, base: str, crumbs: Sequence[Link]
 ) -> Response:
-    """Of the month that the reader chose, or this one. On paper, too, it says whose it is and of
-    which month."""
+    """The statement of the month that the reader chose, or of this month. A printout, too, says
+    whose it is and for which month."""
     say, months = context.say, _latest_months(context)
     month = context.query("month") or months[0]
     try:
         span_ms = month_span_ms(month, context.services.settings.zone)
     except ValueError:
         raise PageError(400, "That is no month", "Choose one of the list.") from None
-    # It may take long, and needs no slot of a page meanwhile.
+    # Reading it may take long, so it gives its page slot to others meanwhile.
     async with context.web.aside():
         made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
     choices = [(each, each) for each in sorted({month, *months}, reverse=True)]

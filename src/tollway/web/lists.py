@@ -1,4 +1,4 @@
-"""Lists of rows: one page of a list, and a list as CSV, to be opened with a spreadsheet."""
+"""Lists of rows: one page of a list, and a list as CSV for a spreadsheet."""
 
 import io
 import re
@@ -14,20 +14,20 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.wording import exact_time, grouped, plain_number
 
 T = TypeVar("T")
-# The row that a page begins with, in its address.
+# The query parameter for the first row of a page.
 BEGIN = "row"
 # More than the number of any entry or act: the list begins with the newest.
 AFTER_ALL = 2**62
 _REQUEST_ID = re.compile(r"[0-9a-f]{1,26}")
-# One file; older rows are in the next, which begins where this one ends.
+# The rows of one file; the next file continues with older rows.
 CSV_ROWS_MAX = 10_000
 CSV_STEP = 1000
-# Without it, Excel takes the file for one in the code page of the machine.
+# Without it, Excel reads the file in the machine's code page.
 _BYTE_ORDER_MARK = "\ufeff"
 
 
 class ListPart(NamedTuple, Generic[T]):
-    """Some rows of a list, and the addresses of the first and the next page, where it has them."""
+    """One page of a list, with the addresses of the first and the next page, or empty ones."""
 
     rows: Sequence[T]
     first: str
@@ -41,8 +41,8 @@ def list_part(
     kept: Mapping[str, str] = MappingProxyType({}),
     most: int = PAGE_ROWS,
 ) -> ListPart[T]:
-    """Of a list that is read whole, because it is short as a rule: the page that begins with this
-    row, or the first; `kept` is what else its address has."""
+    """One page of a list that is usually short, and so was read whole. The page starts at row
+    `begin`, or at the first row; `kept` is the rest of the query in its address."""
     start = plain_number(begin, 9) or 0
     end = start + most
     return ListPart(
@@ -60,9 +60,9 @@ def page_part(
     name: str = "after",
     **kept: object,
 ) -> ListPart[T]:
-    """Of a list that is read page by page, with one row more than a page has: the next page begins
-    at the position of the last row, which its address has under this name. `begin` is where this
-    one begins: nothing for the first, which an address that cannot be read shows too."""
+    """One page of a list that is read page by page, with one row extra to see whether more follow.
+    The address of the next page has the position of the last row, under `name`. `begin` is where
+    this page begins: nothing for the first, also if the address cannot be read."""
     rows = found[:PAGE_ROWS]
     return ListPart(
         rows,
@@ -86,8 +86,8 @@ def before_request(context: Context) -> str:
 def csv_file(
     context: Context, name: str, columns: Mapping[str, str], found: Sequence[Any], before: str
 ) -> Response:
-    """A file with these columns, each a field of what was found, or `at`, its time as people read
-    it; with `before`, what its next one begins before, the last line leads there."""
+    """A CSV file. Each column is a field of the rows, or `at`, their time in readable form. If more
+    rows follow, `before` is where the next file begins, and the last line links to it."""
     content = io.StringIO(_BYTE_ORDER_MARK)
     content.seek(0, io.SEEK_END)
     writer = CsvWriter(content)

@@ -1,5 +1,5 @@
-"""The members of an account as operators and its owners see them: the list, who is invited, gets a
-new link or another role, or is removed."""
+"""The members of an account as operators and its owners see them: the list, and the acts to invite
+members, give them a new link or another role, and remove them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -39,8 +39,8 @@ async def members_table(
     kept: Mapping[str, str],
     empty: str = "",
 ) -> Table:
-    """The members, page by page; `kept` is what names the account to an operator, and `acts` what
-    the addresses of acts begin with."""
+    """The members, page by page. `kept` names the account in an operator's addresses; `acts` is the
+    prefix of the addresses of acts."""
     say = context.say
     members = [e for e in await list_members(context.database, account_id) if not e.removed_at_s]
     part = list_part(members, context.query(BEGIN), path, kept)
@@ -117,7 +117,7 @@ def _chosen_role(context: Context) -> Role:
 
 
 async def invited(context: Context, account_id: str) -> Secret:
-    """Invites whom the form names."""
+    """Invites the person that the form names."""
     made = await invite(
         context.database,
         context.runtime,
@@ -131,7 +131,7 @@ async def invited(context: Context, account_id: str) -> Secret:
 
 
 async def given_link(context: Context, account_id: str) -> Secret:
-    """A new link for a member, once that was confirmed."""
+    """A new link for a member, once the reader has confirmed it."""
     say, member = context.say, await _other(context, account_id)
     context.confirm(
         say(
@@ -148,8 +148,8 @@ async def given_link(context: Context, account_id: str) -> Secret:
 async def role_page(
     context: Context, account_id: str, action: str, named: Mapping[str, str], crumbs: Sequence[Link]
 ) -> Response:
-    """The form that gives a member another role; `named` is what names the account to an
-    operator."""
+    """The form that gives a member another role; `named` names the account in an operator's
+    addresses."""
     say, member = context.say, await _other(context, account_id)
     form = Form(
         action,
@@ -168,7 +168,7 @@ async def give_role(context: Context, account_id: str) -> None:
 
 
 async def remove(context: Context, account_id: str) -> None:
-    """Removes a member, once that was confirmed."""
+    """Removes a member, once the reader has confirmed it."""
     say, member = context.say, await _other(context, account_id)
     context.confirm(
         say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
@@ -177,7 +177,7 @@ async def remove(context: Context, account_id: str) -> None:
 
 
 async def _other(context: Context, account_id: str) -> Person:
-    """A member of this very account, and not the reader: others look as if they did not exist."""
+    """A member of this account other than the reader; anyone else is "no such member"."""
     member = await find_person(context.database, context.form.get("member", ""))
     is_other = member is not None and member.id != context.person.id
     if member is None or not is_other or member.account_id != account_id or member.removed_at_s:

@@ -1,5 +1,5 @@
-"""Tokens on the pages of operators and callers: issued, shown once with a call to copy if there is
-one that it can pay, and revoked."""
+"""Tokens on the pages of operators and callers: issuing them, showing them once with a call to copy
+if the account can pay for one, and revoking them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ async def issued_token(context: Context, account_id: str) -> IssuedToken:
 
 
 async def revoke(context: Context, token: Token) -> None:
-    """Revokes a token, once that was confirmed."""
+    """Revokes a token, once the reader has confirmed it."""
     say, name = context.say, token.label or token.start
     question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
     context.confirm(question, say("Revoke"))
@@ -49,7 +49,7 @@ async def revoke(context: Context, token: Token) -> None:
 
 
 async def payable_operations(context: Context, token: Token) -> list[Operation]:
-    """The operations that a token can call now: a test token pays nothing."""
+    """The operations that a token can call and pay for now; calls with a test token are free."""
     can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
     if token.kind == "test":
         return can_call
@@ -88,7 +88,7 @@ async def _first_call(context: Context, issued: IssuedToken, operation: Operatio
     said = say("Once it is made, its receipt is in the request log.")
     link = Link(say("Requests"), log)
     if not is_live:
-        # The log has no calls of the sandbox, but each has a receipt.
+        # The log leaves out sandbox calls, but each has a receipt.
         said = say(
             "A call in the sandbox is not in the request log. To see its receipt, search for its "
             "X-Request-Id."
@@ -102,6 +102,6 @@ async def _first_call(context: Context, issued: IssuedToken, operation: Operatio
 
 
 async def _has_demo_data(context: Context) -> bool:
-    """Whether the examples find what they name: in the demo world, and in every sandbox."""
+    """Whether what the examples name exists: in the demo world, and in every sandbox."""
     shop = SHOPS[0].owner_id
     return await credential_of(context.database, OwnerKind.SHOP, shop) is not None

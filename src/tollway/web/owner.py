@@ -1,5 +1,5 @@
-"""An owner's own pages: signing in and out, every grant, every read made under one, revoking; and
-the page behind the link that an operator makes, which asks for a new password."""
+"""An owner's own pages: signing in and out, every grant and every read made under it, revoking; and
+the page behind a password link from an operator, which asks for a new password."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -128,7 +128,7 @@ class OwnerPages:
         )
 
     async def show_sign_in(self, request: Request, _: Visit[Owner]) -> Response:
-        """After a refused password its address stays in the browser, and people load it again."""
+        """A refused password leaves this address in the browser, and people reload it."""
         link = request.query_params.get("link", "")
         return self.web.redirect(_after_sign_in(link))
 
@@ -136,7 +136,7 @@ class OwnerPages:
         form = await self.web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
         try:
-            # Outside the page slots: a password check delays no other reader.
+            # Outside the page slots, so that a password check delays no other reader.
             async with self.web.aside():
                 attempt = self.sessions.attempt(request, again["login"])
                 found = await self.doorkeeper.admit(
@@ -151,15 +151,15 @@ class OwnerPages:
 
     async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
-            # The session ended before, and the token of the form with it. Other browsers may still
-            # be signed in: only a person who is known ends those too.
+            # The session has already ended, and the form's token with it. Other browsers may still
+            # be signed in: only a person who is signed in can end their sessions too.
             return self.web.redirect(OWNER_PATH)
         form = await self.web.form(request, visit)
         if form.get("where") == "everywhere":
             await sign_out_everywhere(
                 self.database, Runtime(now_s=self.web.now_s), visit.person.login
             )
-        # One person can own several shops: a question to another of them is not lost.
+        # One person can own several shops: keep a question that is for another one of them.
         back = form.get("back", "")
         is_question = back.startswith(f"{AUTHORIZE_PATH}?") and is_own_address(back)
         path = back if is_question else f"{OWNER_PATH}?said=signed-out"
@@ -200,7 +200,7 @@ class OwnerPages:
         )
 
     async def _own_grant(self, owner: Owner, grant_id: str) -> Grant:
-        """A grant of this very owner: another owner's looks as if it did not exist."""
+        """A grant of this owner; another owner's grant is "no such grant"."""
         missing = PageError(404, "There is no such grant", "Your grants are listed on your page.")
         try:
             grant = await find_grant(self.database, grant_id)
@@ -211,7 +211,7 @@ class OwnerPages:
         return grant
 
     async def _shown(self, visit: Visit[Owner], owner: Owner, begin: str) -> ListPart[ShownGrant]:
-        """Grants that hold first; within each group the newest first."""
+        """Grants that are in force first, then the others; the newest first in each group."""
         now_s = self.web.now_s()
         found = await grants_of_owner(self.database, owner.kind, owner.id)
         found = sorted(found, key=lambda each: _state(each.grant, now_s) != "allowed")
@@ -242,7 +242,7 @@ def owner_sign_in(
     notice: str = "",
     problem: str = "",
 ) -> Response:
-    """The form by which an owner signs in, because of a link or without one."""
+    """The sign-in form of an owner, for the question of a link or without one."""
     say = visit.view.say
     if link:
         lead = say(
@@ -282,8 +282,8 @@ def _state(grant: Grant, now_s: float) -> str:
 
 @dataclass(frozen=True)
 class PasswordPages:
-    """Shows the form, and takes the password. The link says whose it is; an owner who has a second
-    factor needs a code too, so that a stolen link changes nothing."""
+    """Shows the form, and takes the password. The link says whose it is; an owner with a second
+    factor needs a code too, so that a stolen link alone changes nothing."""
 
     web: Web[Owner]
     database: Database
@@ -313,7 +313,7 @@ class PasswordPages:
         async with self.web.aside():
             hashed = await self.doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
         runtime = Runtime(now_s=self.web.now_s)
-        # The link holds for the old password only, and may have been used meanwhile.
+        # The link is valid for the old password only, and may have been used meanwhile.
         changed = await put_password(
             self.database, runtime, owner.login, hashed, replaced=found.password_hash
         )
@@ -353,7 +353,7 @@ class PasswordPages:
         if await self._needs_code(owner):
             fields.append(code_field(say))
         asked = Form(
-            # With the link, so that the page can be loaded again after a refused password.
+            # With the link, so that the page can be reloaded after a refused password.
             f"{PASSWORD_PATH}?{urlencode({'link': link})}",
             say("Save"),
             fields,

@@ -1,5 +1,5 @@
-"""Calls that a page makes for the account of its reader: through the same pipeline, with the same
-price, limits and receipt as any other."""
+"""Calls that a page makes for its reader's account: through the same pipeline, with the same price,
+limits and receipt as any other call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ _TOKEN_LIFETIME_S = 12 * 3600
 _TOKEN_MARGIN_S = 60
 _TOKENS_MAX = 1000
 
-# Where these calls come from: the token of pages is not limited to addresses.
+# The client address of these calls: page tokens are not limited to addresses.
 _CLIENT = ("127.0.0.1", 0)
 
 Make = Callable[
@@ -27,7 +27,7 @@ Make = Callable[
 
 
 class PageAnswer(NamedTuple):
-    """What came back. `paid_by` is the request whose receipt says what it cost."""
+    """The answer to a call. `paid_by` is the request whose receipt says what it cost."""
 
     code: int
     msg: str
@@ -37,13 +37,13 @@ class PageAnswer(NamedTuple):
 
 
 class PageCalls:
-    """Makes calls with a token that the account gets for the operation, and that ends by itself."""
+    """Makes calls with a short-lived token that it issues to the account for the operation."""
 
     def __init__(self, database: Database, make: Make) -> None:
         self._database = database
         self._make = make
         self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
-        # A lock is dropped with the last task that waits for it.
+        # A lock disappears with the last task that uses it.
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(
@@ -58,7 +58,7 @@ class PageCalls:
         key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> PageAnswer:
-        """One call, with a live or a test token; `key` makes its repetition free."""
+        """One call, with a live or a test token; `key` is its idempotency key."""
         sent = {"accept-language": language, "idempotency-key": key, **(headers or {})}
         answer = await self._call(runtime, account_id, operation, values, kind, sent)
         if answer.code == Reason.CREDENTIAL_INVALID.value.code:
@@ -89,7 +89,7 @@ class PageCalls:
         self, runtime: Runtime, account_id: str, kind: str, operation: Operation
     ) -> str:
         key = (account_id, kind, operation.name)
-        # Of calls that need a token at once, the first makes it.
+        # If several calls need the token at once, the first one issues it.
         async with self._locks.setdefault(key, asyncio.Lock()):
             text, ends_at_s = self._tokens.get(key, ("", 0.0))
             if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():

@@ -1,5 +1,5 @@
-"""Errors that end a page, and what its reader gets to read for others. A form that was refused is
-shown again on its page, with what was typed and what was wrong."""
+"""Errors that end a page, and what the reader sees for other exceptions. A refused form is shown
+again on its page, with what was typed and what was wrong."""
 
 import logging
 from collections.abc import Mapping, Sequence, Set
@@ -13,7 +13,7 @@ from tollway.web.wording import View, sentence
 
 logger = logging.getLogger("tollway.web")
 
-# What ends the page of a link that works once: status, title and text.
+# The error for a one-time link that no longer works: status, title and text.
 UNUSABLE_LINK = (
     410,
     sentence("This link cannot be used"),
@@ -30,25 +30,25 @@ class PageError(Exception):
         self.title = title
         self.text = text
         self.values = values
-        # The page of the form that was refused before its fields were looked at.
+        # The page of a form that was refused before its fields were read.
         self.came_from = ""
         # The fields of the form that may be wrong.
         self.fields: frozenset[str] = frozenset()
 
     def at(self, *fields: str) -> "PageError":
-        """The same, shown at the field of the form, if it has one of these."""
+        """The same error, shown at one of these fields if the form has it."""
         self.fields = frozenset(fields)
         return self
 
 
 def page_error_of(error: Exception, view: View) -> PageError:
-    """What a reader gets for any error; the log has more."""
+    """What the reader sees for any error; the log has more."""
     if isinstance(error, PageError):
         return error
     if isinstance(error, Refusal):
         return PageError(400, "This form cannot be read", error.message(view.language))
     if isinstance(error, LedgerError):
-        # Its text is for the operator, and names commands.
+        # The error's own text is for operators, and names commands.
         return PageError(
             409, "That is no longer possible", "Something has changed meanwhile: load it again."
         )
@@ -67,14 +67,14 @@ def page_error_of(error: Exception, view: View) -> PageError:
     return PageError(500, "Something went wrong", "It was not your fault. Please try again later.")
 
 
-# What a browser cannot be given back, or must not be.
+# Kinds of field that a page cannot, or must not, fill in again.
 _NEVER_KEPT = ("password", "file")
 
 
 @dataclass(frozen=True)
 class RefusedForm:
-    """Where a form was sent, what was typed into it, and why it was refused; `wrong` are the
-    names of what may be wrong."""
+    """Where a form was sent, what was typed into it, and why it was refused; `wrong` names the
+    fields that may be wrong."""
 
     action: str
     typed: Mapping[str, str]
@@ -82,7 +82,7 @@ class RefusedForm:
     wrong: Set[str] = frozenset()
 
     def shown_in(self, blocks: Sequence[Block]) -> list[Block]:
-        """The page with the form as it was sent, or with the problem above if it has none such."""
+        """The page with the form as it was sent; if it has no such form, the problem on top."""
         kept = self._kept_in(blocks)
         return kept if kept != list(blocks) else [Notice(self.problem, "bad"), *blocks]
 
@@ -104,7 +104,7 @@ class RefusedForm:
     def _filled(self, form: Form) -> Form:
         wrong = [number for number, field in enumerate(form.fields) if field.name in self.wrong]
         is_one = len(wrong) == 1
-        # The browser goes to this field by itself, however far down the form is; or else to the
+        # The browser scrolls to the field with the focus, however far down it is, or else to the
         # problem above all fields.
         focus = wrong[0] if is_one else None
         fields = [
@@ -123,6 +123,6 @@ class RefusedForm:
             return ""
         if field.kind == "checks":
             return ",".join(field.ticked(self.typed))
-        # A browser does not send a box that is not ticked.
+        # A browser does not send an unticked checkbox.
         other = "" if field.kind == "checkbox" else field.value
         return self.typed.get(field.name, other)

@@ -40,8 +40,8 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = before; }, 1500);
 });
 
-// A form is sent once, however often its button is pressed: of two tokens, one would never be shown. After a
-// download its page stays, and may send it again.
+// A form is sent once, however often its button is pressed: if it issued two tokens, the reader would see only
+// one. After a download the page stays open, and may send the form again.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.getAttribute("method") !== "post") return;
@@ -64,7 +64,7 @@ document.addEventListener("click", (event) => {
 
 for (const button of document.querySelectorAll("[data-copy], [data-print]")) button.hidden = false;
 
-// A chart is one stop of the tabulator, first at its last column; the arrows lead from column to column.
+// A chart is a single tab stop, at first its last column; the arrow keys move from column to column.
 const columnsOf = (chart) => [...chart.querySelectorAll(".column")];
 const joinStops = () => {
   for (const chart of document.querySelectorAll("svg.chart"))
@@ -72,7 +72,7 @@ const joinStops = () => {
 };
 joinStops();
 document.addEventListener("keydown", (event) => {
-  // With another key they are the browser's: Alt and ← is the page before.
+  // With a modifier key they belong to the browser: Alt and ← goes back.
   if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   const column = step && event.target.closest(".column");
@@ -86,7 +86,7 @@ document.addEventListener("keydown", (event) => {
   next.focus();
 });
 
-// A live part is fetched again from the page's own address, until the page has none: its work is done.
+// A live part is fetched again from the page's own address, until the page has none: then the job is done.
 const live = document.querySelector("[data-live]");
 if (live) {
   setInterval(async () => {

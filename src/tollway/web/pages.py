@@ -40,11 +40,11 @@ from tollway.web.wording import (
 )
 
 _BODY_MAX = 16_384
-# Of people who signed in: a mended record in Chinese is nine bytes a letter.
+# For people who are signed in: in a mended record, each Chinese character takes nine bytes.
 _KNOWN_BODY_MAX = 131_072
 _BODY_TIMEOUT_S = 10
-# Rendering a page takes the event loop as long as a few calls. With few slots, many readers at once
-# wait for each other, and not the calls for them; a crowd at one address delays no other address.
+# Rendering a page blocks the event loop as long as a few calls do. With few slots, a crowd of
+# readers queues up and does not delay calls; addresses take turns, so none delays the others.
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
@@ -52,8 +52,8 @@ _TOO_MANY = (
     "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
     "此刻请求的页面过多，请几秒后再试。\n"
 )
-# A page may use its own style sheet, script and pictures, fetch itself again and send its own
-# forms: nothing else, from nowhere.
+# A page may load our own style sheet, scripts and pictures, fetch itself and send its own forms;
+# nothing else, and nothing from other hosts.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -70,7 +70,7 @@ _THEME_NAMES = {
     "dark": sentence("Dark"),
 }
 
-# PostgreSQL has no text with one, and no person types one.
+# PostgreSQL stores no NUL in a text, and no person types one.
 _NUL, _NUL_IN_ADDRESS = "\0", b"%00"
 _COMMAND = re.compile("`([^`]+)`")
 
@@ -97,7 +97,7 @@ class RailLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """What is around the pages of one area."""
+    """The frame around the pages of one area."""
 
     home: str = "/"
     title: str = ""
@@ -126,22 +126,22 @@ class MoreOfPage(TypedDict, total=False):
 _NO_MORE = {"lead": "", "crumbs": (), "actions": (), "live_s": 0, "is_printable": False}
 
 
-# The address whose page a task answers.
+# The client address of the page that the current task answers.
 _reader = ContextVar("reader", default="")
 
 
-# Around a page that belongs to no area, whether its reader is signed in or not.
+# For pages that belong to no area, whether their reader is signed in or not.
 OPEN_FRAME = Frame()
 
 
-# Where the switches of language and colours lead. Each area has its own: a form is checked by the
-# session of the area that its page belongs to.
+# Where the language and theme switches lead. Each area has its own path, because the session of
+# the page's area checks the form.
 VIEW_PATH = "/view"
 _YEAR_S = 365 * 86_400
 
 
 class Web(Generic[P]):
-    """Renders the pages of one area, reads their forms."""
+    """Renders the pages of one area, and reads their forms."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Web(Generic[P]):
         return web
 
     def now(self) -> datetime:
-        """This moment, as the calendar of the pages has it."""
+        """The current time in the time zone of the pages."""
         return datetime.fromtimestamp(self.now_s(), self.zone)
 
     def render(
@@ -205,7 +205,7 @@ class Web(Generic[P]):
     def page(
         self, visit: Visit[P], title: str, blocks: Sequence[Block], **more: Unpack[MoreOfPage]
     ) -> Response:
-        """A page that is made of blocks. The answer to a form stays as it is: it may show a secret,
+        """A page made of blocks. The answer to a form never refreshes itself: it may show a secret
         or what was typed, and its address is that of the act."""
         if visit.view.is_answer:
             more["live_s"] = 0
@@ -223,10 +223,10 @@ class Web(Generic[P]):
         is_exact: bool = False,
         problem: str = "",
     ) -> Response | None:
-        """Asks before an act that cannot be undone; None once the reader has confirmed it. One that
-        takes nothing away is harmless, and is asked about without a warning. An exact question is
-        asked again if it reads differently by the time it is confirmed. `problem` is why it was
-        refused after it was confirmed."""
+        """Asks before an act that cannot be undone; None once the reader has confirmed it. A
+        harmless act, which takes nothing away, gets no warning. An exact question is asked again
+        if its text has changed by the time the reader confirms it. `problem` is why the act was
+        refused after the confirmation."""
         say, sure = visit.view.say, "yes"
         if is_exact:
             sure = hashlib.sha256(question.encode()).hexdigest()
@@ -246,23 +246,23 @@ class Web(Generic[P]):
         )
         title = say("Please confirm") if is_harmless else say("Are you sure?")
         if visit.view.is_answer:
-            # The question cannot be asked for: the switches lead to the page that it came from.
+            # A GET cannot show the question, so the switches lead back to the page before it.
             visit = replace(visit, view=visit.view.at(visit.view.came_from or self._frame.home))
         return self.page(visit, title, [asked])
 
     def _back(self, view: View) -> Link:
-        """To the page that a form came from, or else to the first of the area."""
+        """A link to the page that a form came from, or else to the area's home page."""
         return Link(view.say("Go back"), view.came_from or self._frame.home)
 
     def redirect(self, path: str, visit: Visit[P] | None = None) -> Response:
-        """To another of our pages; with a visit, its cookie is set."""
+        """Redirects to another of our pages; with a visit, sets its cookie."""
         response = RedirectResponse(path, 303)
         if visit is not None:
             self._sessions.remember(response, visit)
         return response
 
     def route(self, path: str, shown: Page[P], posted: Page[P]) -> Route:
-        """A path whose page is asked for, and to which a form may be sent."""
+        """A path with a page for GET, and one for the form that is sent to it."""
 
         async def answer(request: Request, visit: Visit[P]) -> Response:
             return await (posted if request.method == "POST" else shown)(request, visit)
@@ -270,7 +270,7 @@ class Web(Generic[P]):
         return Route(path, self.endpoint(answer), methods=["GET", "POST"])
 
     def endpoint(self, page: Page[P]) -> Callable[[Request], Awaitable[Response]]:
-        """The page once a slot is free, or else a fixed sentence."""
+        """Answers with the page once a slot is free, or with a fixed sentence after a timeout."""
 
         async def answer(request: Request) -> Response:
             address = self._sessions.counted_address(request)
@@ -281,8 +281,8 @@ class Web(Generic[P]):
                 headers = {**HEADERS, "Retry-After": str(_RETRY_AFTER_S)}
                 return PlainTextResponse(_TOO_MANY, 503, headers)
             try:
-                # Most pages wait for nothing: without this, all waiting pages would be
-                # rendered one after the other before the next call.
+                # Most pages never await anything: without this, all waiting pages would be
+                # rendered before the next call gets the event loop.
                 await asyncio.sleep(0)
                 return await self._answer(page, request)
             finally:
@@ -297,7 +297,7 @@ class Web(Generic[P]):
         try:
             yield
         finally:
-            # Shielded: a cancelled page takes its slot back too, because it will release it.
+            # Shielded: a cancelled page must take its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None, _reader.get()))
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
@@ -337,7 +337,7 @@ class Web(Generic[P]):
         return self.page(visit, say(error.title), blocks, status=error.status)
 
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
-        """The fields of a form that was sent from one of our own pages."""
+        """The fields of a form, which must come from one of our own pages."""
         async with self.aside():
             body = await _body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
         fields = read_form(request.headers.get("content-type", ""), body)
@@ -345,7 +345,7 @@ class Web(Generic[P]):
         return fields
 
     async def came_from(self, request: Request, otherwise: str) -> str:
-        """The page of a form whose sender is not signed in any more: nothing else of it is read."""
+        """The page of a form whose sender is no longer signed in; ignores all other fields."""
         try:
             async with self.aside():
                 body = await _body(request, _BODY_MAX)
@@ -355,7 +355,7 @@ class Web(Generic[P]):
         return page if is_own_address(page) else otherwise
 
     async def choose_view(self, request: Request, visit: Visit[P]) -> Response:
-        """Stores the reader's language or colours, and leads back."""
+        """Stores the reader's language or theme, and redirects back."""
         form = await self.form(request, visit)
         back = form.get("back", "")
         response = self.redirect(back if is_own_address(back) else "/")
@@ -368,7 +368,7 @@ class Web(Generic[P]):
         return response
 
     def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
-        """Refuses a form that was not sent from one of our own pages, or that no database takes."""
+        """Refuses a form that did not come from our own pages, or that no database can store."""
         if any(_NUL in text for text in fields.values()):
             raise PageError(400, "This form cannot be read", "Send it from the page.")
         if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
@@ -383,7 +383,7 @@ class Web(Generic[P]):
 
 
 def _with_commands(text: str) -> Markup:
-    """A text in which a command stands between backticks, as the terminal shows it."""
+    """A text with the commands between backticks shown as code."""
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 

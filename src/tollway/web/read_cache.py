@@ -1,4 +1,4 @@
-"""Results of long reads, which pages show as they were a moment ago rather than wait for them."""
+"""A cache for long reads: pages show a result from a moment ago rather than wait for a new one."""
 
 import asyncio
 import logging
@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-# Younger than that, a result is shown as it is; up to that, it is shown and read again meanwhile.
+# A younger result is fresh; an older one is shown while it is read again, up to _SHOWN_S.
 _FRESH_S = 15.0
 _SHOWN_S = 600.0
-# When the page that found it old has been answered: its other reads must not wait for this one.
+# Delays the refresh until the page that triggered it is answered, so that it does not hold up the
+# page's other reads.
 _AFTER_S = 1.0
 
 logger = logging.getLogger("tollway.web")
@@ -23,14 +24,14 @@ class _Result(NamedTuple):
 
 
 class ReadCache:
-    """Results by name. An empty one is not remembered: what comes first should appear at once."""
+    """Results by name. Empty results are not cached: the first row should appear at once."""
 
     def __init__(self) -> None:
         self._results: dict[str, _Result] = {}
         self._reading: dict[str, asyncio.Task[Any]] = {}
 
     async def get(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
-        """What was read before, or what is read now if nothing was, or too long ago."""
+        """The cached result, or a new one if there is none or it is too old."""
         result = self._results.get(name)
         age_s = float("inf") if result is None else monotonic() - result.read_at_s
         if age_s >= _FRESH_S and name not in self._reading:
@@ -38,7 +39,7 @@ class ReadCache:
             self._reading[name] = asyncio.create_task(self._read(name, read, after_s))
             self._reading[name].add_done_callback(_log_failure)
         if result is None or age_s >= _SHOWN_S:
-            # Shielded: a page that is not waited for any more must not end it for the others.
+            # Shielded: a page that is cancelled must not cancel the read for the others.
             value: T = await asyncio.shield(self._reading[name])
         else:
             value = result.value
@@ -58,6 +59,6 @@ class ReadCache:
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:
-    """A failure is that of the pages that wait for it; without any, the next page tries again."""
+    """Pages that wait for the read get its error; if none waits, the next page retries."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("what a page sums up could not be read: %s", error)

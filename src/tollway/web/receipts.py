@@ -13,7 +13,7 @@ from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
 from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, exact_time, grouped, named_reason, sentence
 
-# In the order of the pipeline; each is named as its stage there.
+# The stages in the order of the pipeline, by their names there.
 _NAMES = (
     ("route", sentence("route")),
     ("authenticate", sentence("authenticate")),
@@ -25,7 +25,7 @@ _NAMES = (
     ("perform", sentence("perform")),
     ("settle", sentence("charge")),
 )
-# Stages that are parts of another one to a reader.
+# Stages that a reader sees as part of another one.
 _PART_OF = {"simulate": "throttle", "dryrun": "consent"}
 _STOPPED_BY_REASON = {
     Reason.CREDENTIAL_INVALID: "authenticate",
@@ -44,7 +44,7 @@ _STOPPED_BY_REASON = {
     Reason.STORE_UNAVAILABLE: "settle",
     Reason.COMMIT_IN_DOUBT: "settle",
 }
-# What to do about those whose message has values of the call, which are not kept.
+# What to do about a reason whose message has values of the call: the receipt does not keep them.
 _CURES = {
     Reason.CALLS_USED_UP: sentence("Top up the calls of this operation."),
     Reason.CREDITS_USED_UP: sentence("Top up the credits."),
@@ -83,7 +83,7 @@ def stopped_at(reason: str) -> str:
 
 
 async def wanted_receipt(context: Context, account_id: str | None, request_id: str) -> Receipt:
-    """The receipt of a call: one of the account's, or any if there is no account."""
+    """The receipt of a call: of this account, or of any if `account_id` is None."""
     language = context.visit.view.language
     found = await find_receipt(context.database, account_id, request_id, language)
     if found is None:
@@ -117,7 +117,7 @@ async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
 
 
 def _cure(context: Context, receipt: Receipt) -> str:
-    """What to do about a refusal: what the answer said, where that has no values of the call."""
+    """What to do about a refusal: the message of the answer, unless it has values of the call."""
     reason = Reason.__members__.get(receipt.reason or "")
     if reason is None or "{" in reason.value.message.en:
         return context.say(_CURES[reason]) if reason in _CURES else ""
@@ -171,7 +171,7 @@ def _milliseconds(taken_us: int) -> str:
 
 
 def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
-    """What each stage found; `label` is that of the token, before its id."""
+    """What each stage found; `label` is the token's, shown before its id."""
     say = context.say
     found = {
         "route": say(title_of(receipt.operation)),

@@ -40,7 +40,7 @@ from tollway.web.wording import sentence
 
 @dataclass(frozen=True)
 class ReferencePages:
-    """`/docs`, a page for each operation, and those of the codes and the sandbox."""
+    """`/docs`, a page for each operation, and the pages of the codes, events and sandbox."""
 
     web: Web[Owner]
     base: str

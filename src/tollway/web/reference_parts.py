@@ -1,6 +1,6 @@
-"""The parts of the reference's pages. Of one operation: its parameters, the fields of its answers,
-its codes, and the form that tries it. Of webhooks: every event as it comes, how its signature is
-checked, and when it is sent again."""
+"""The parts of the reference pages. For an operation: its parameters, the fields of its answers,
+its codes, and the form that tries it. For webhooks: every event as it arrives, how to check its
+signature, and when it is sent again."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ def page_of(operation: Operation) -> str:
 
 
 class TriedField(NamedTuple):
-    """A field of the form that tries an operation. A list is typed as JSON."""
+    """A field of the form that tries an operation. Lists are typed as JSON."""
 
     name: str
     value: str
@@ -170,7 +170,7 @@ def fields_of(operation: Operation, view: View) -> Table:
 
 
 def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: View) -> Table:
-    """Each reason with its message, as the first of the operations that has it says it."""
+    """Each reason with its message, as worded for the first operation that has the reason."""
     say = view.say
 
     def message(reason: Reason) -> str:

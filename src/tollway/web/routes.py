@@ -1,4 +1,4 @@
-"""All paths for people: the front page, the pages of each area, and the templates of labels."""
+"""All routes for people: the front page, the pages of each area, and the label templates."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -63,9 +63,9 @@ class Parts:
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
-    # What the sandbox has.
+    # What there is to find in the sandbox.
     sandbox: Sequence[SandboxItem]
-    # Makes a call of this gateway's own.
+    # Makes a call through this gateway's own pipeline.
     calls: Make
     # The metrics of all workers.
     metrics: Callable[[], Awaitable[bytes]]
@@ -88,7 +88,7 @@ def web_routes(parts: Parts) -> list[Route]:
     reference = ReferencePages(web, settings.public_address, parts.sandbox)
 
     async def go_home(_: Request, __: Visit[Owner]) -> Response:
-        # After a refused form its address stays in the browser, and people load it again.
+        # A refused form leaves its address in the browser, and people reload it.
         return web.redirect(OWNER_PATH)
 
     return [
@@ -146,7 +146,7 @@ def _second_factor(
 
 
 class _People(NamedTuple):
-    """Those who have an area of their own, with its pages and what its entrance says."""
+    """One kind of people with an area of their own: its pages, and the texts of its sign-in."""
 
     area: Area[Person]
     home: str
@@ -154,7 +154,7 @@ class _People(NamedTuple):
     pages: Sequence[PageSpec]
     lead: str
     forgotten: str
-    # On the page of one's second factor.
+    # A link on the page of the second factor.
     more: Link | None = None
 
 

@@ -1,5 +1,5 @@
-"""The second factor on pages: the code that is asked for after the password, and the page on which
-a person sets one up or turns it off. The same for owners, operators and members of accounts."""
+"""The second factor on pages: the code after the password, and the page on which a person sets a
+factor up or turns it off. The same for owners, operators and members of accounts."""
 
 import hashlib
 from dataclasses import replace
@@ -46,7 +46,7 @@ from tollway.web.wording import Say, exact_time, sentence
 
 _WRONG_CODE = sentence("This code is wrong, or was used before. Wait for the next one.")
 _SAID = {"off": sentence("The second factor is off: your password alone signs in.")}
-# Between the password and the code.
+# The time between the password and the code.
 _TICKET_S = 5 * 60
 _CODE_MAX = 40
 
@@ -66,7 +66,7 @@ P = TypeVar("P", bound=Someone)
 
 
 class _Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """Says that a browser has shown the right password, and where it goes after the code."""
+    """Proof that a browser has sent the right password, and where it goes after the code."""
 
     area: str
     kind: str
@@ -130,7 +130,7 @@ class SecondFactorPages(Generic[P]):
     async def let_in(
         self, attempt: Attempt, found: StoredPassword, path: str, factor_at_s: int = 0
     ) -> Response:
-        """Signs in a person who has shown all that is asked for."""
+        """Signs in a person who has passed every check."""
         response = self._web.redirect(path)
         try:
             await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
@@ -143,7 +143,7 @@ class SecondFactorPages(Generic[P]):
     async def let_in_with_code(
         self, request: Request, person: Someone, found: StoredPassword, path: str
     ) -> Response:
-        """Signs in a person whose code came with a form: the browser is known from now on."""
+        """Signs in a person whose code came with the form; the browser is known from then on."""
         factor_at_s = await self._factor_at_s(_holder(person))
         attempt = self._sessions.attempt(request, person.login, factor_at_s)
         return await self.let_in(attempt, found, path, factor_at_s)
@@ -181,8 +181,8 @@ class SecondFactorPages(Generic[P]):
     async def problem_with(
         self, request: Request, person: Someone, code: str
     ) -> tuple[int, str] | None:
-        """Why a code that came with a form does not count, with the HTTP status; None if it does.
-        One that counts is used up."""
+        """Why the code in a form is not accepted, with the HTTP status; None if it is, and then the
+        code is used up."""
         holder = _holder(person)
         attempt = self._sessions.attempt(request, person.login, await self._factor_at_s(holder))
         try:
@@ -196,7 +196,7 @@ class SecondFactorPages(Generic[P]):
         return 0 if found is None else found.confirmed_at_s
 
     async def _found(self, ticket: _Ticket | None, visit: Visit[P]) -> StoredPassword | None:
-        """Of whom a ticket is; None if it is of another browser, too old, or the password was
+        """Whose ticket this is; None if it is another browser's, has expired, or the password has
         changed since."""
         if ticket is None or ticket.area != self._sessions.area.name:
             return None
@@ -208,7 +208,8 @@ class SecondFactorPages(Generic[P]):
         return found if is_same and ticket.password == _mark(found.password_hash) else None
 
     async def _is_right(self, attempt: Attempt, holder: Holder, code: str) -> bool:
-        """Codes are counted as passwords are, by themselves, and before they are compared."""
+        """Attempts with codes are limited like those with passwords, in a count of their own, and
+        counted before the code is checked."""
         counted = attempt._replace(kind=f"{attempt.kind} code")
         now_s = await common_ms(self._database, int(self._web.now_s() * 1000)) // 1000
         await count_attempt(self._database, counted, now_s, is_code=True)
@@ -248,7 +249,7 @@ class SecondFactorPages(Generic[P]):
     async def _confirm(self, visit: Visit[P], person: P, attempt: Attempt, code: str) -> Response:
         say, holder = visit.view.say, _holder(person)
         now_s = await common_ms(self._database, int(self._web.now_s() * 1000)) // 1000
-        # No browser is known yet: none has shown a code of this factor.
+        # No browser is known yet, because none has sent a code of this factor.
         counted = attempt._replace(kind=f"{attempt.kind} confirm", device="")
         codes, problem, status = None, _WRONG_CODE, 403
         try:
@@ -263,10 +264,10 @@ class SecondFactorPages(Generic[P]):
             if secret is None:
                 return self._web.redirect(self._own)
             return self._setting_up(visit, holder, secret, say(problem), status)
-        # Of the login it stays counted: recovery codes turn a factor off as often as it is set up,
-        # and both are in the trail for ever.
+        # The count per login stays, to limit how often a person can set a factor up and turn it off
+        # with a recovery code: the trail keeps both acts for ever.
         await forget_attempts(self._database, counted, "address")
-        # All sessions have ended, those of other browsers too: this one gets another.
+        # All sessions have ended, also those of other browsers: this browser gets a new one.
         cookie = await start_session(self._database, person.kind, person.id, self._web.now_s())
         visit = Visit(cookie, person, view=visit.view)
         note = say(
@@ -346,7 +347,7 @@ class SecondFactorPages(Generic[P]):
         )
 
     def _runtime(self, person: P) -> Runtime:
-        """What owners do on their own pages is not in the trail of operators and members."""
+        """The trail records operators and members, not what owners do on their own pages."""
         is_recorded = person.kind in (OPERATOR, MEMBER)
         return Runtime(self._web.now_s, by=f"{person.kind} {person.login}" if is_recorded else "")
 

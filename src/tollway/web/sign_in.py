@@ -1,9 +1,9 @@
-"""Signing in on pages: the cookie, the hidden token of forms, and the check of passwords.
+"""Signing in on pages: the session cookie, the CSRF token of forms, and the password check.
 
-Pages of one kind of person are an area with a cookie of its own, so that an operator can also be
+The pages of one kind of person are an area with its own cookie, so that an operator can also be
 signed in as an owner. Every visitor has a cookie, signed in or not, because the hidden token of a
-form is made from it: another site can make a browser send a form, but cannot know the token. Only
-the cookie of a person who is signed in is known to the database. Signing in starts a new one.
+form is derived from it: another site can make a browser send a form, but cannot know the token.
+Only cookies of people who are signed in are in the database. Signing in starts a new cookie.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ WRONG = sentence("This login and password do not belong together. Check both and
 TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
 _AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
 
-# A visitor who is not signed in is not looked for in the database.
+# The prefix of visitors who are not signed in: they need no database lookup.
 _VISITOR = "v."
 _COOKIE_MAX = 100
-# Pages that refresh themselves send it: their reader may be away.
+# Pages that refresh themselves send it: a refresh does not extend a session.
 _REFRESHED = "x-live"
 _DEVICE_S = 400 * 86_400
 
@@ -63,7 +63,7 @@ def password_length(say: Say) -> str:
 
 @dataclass(frozen=True)
 class Area(Generic[P]):
-    """The pages of one kind of person: how a person is found by session and by login."""
+    """The pages of one kind of person: how to find a person by session and by login."""
 
     name: str
     person: Callable[[Reader, str, str], Awaitable[P | None]]
@@ -81,7 +81,8 @@ class Visit(Generic[P]):
 
 
 class _Device(msgspec.Struct, frozen=True, array_like=True):
-    """A browser that has signed in with a login, and of which second factor it has shown a code."""
+    """A browser that has signed in with a login; `factor_at_s` is when the second factor was
+    confirmed of which it has sent a code."""
 
     area: str
     login: str
@@ -107,7 +108,7 @@ class Sessions(Generic[P]):
         self._device_signer = TokenSigner(secret, "known browser")
         self._is_secure = is_secure
         self._proxies = proxies
-        # A browser takes a cookie with this prefix from this very host alone, over TLS.
+        # Browsers accept a cookie with this prefix from this exact host only, over TLS.
         self._cookie = f"{'__Host-' if is_secure else ''}tollway_{area.name}"
         self._device_cookie = f"{self._cookie}_device"
 
@@ -116,8 +117,8 @@ class Sessions(Generic[P]):
         return Visit(_VISITOR + secrets.token_urlsafe(32), is_new=True)
 
     def unread_visit(self, request: Request) -> Visit[P]:
-        """The visit of a browser whose session cannot be read at this moment: it keeps its cookie,
-        so that it is still signed in afterwards."""
+        """The visit of a browser whose session cannot be read right now: it keeps its cookie, and
+        so stays signed in."""
         cookie = cookie_of(request, self._cookie)
         return Visit(cookie) if cookie else self.visitor()
 
@@ -143,8 +144,8 @@ class Sessions(Generic[P]):
         now_s: float,
         factor_at_s: int = 0,
     ) -> None:
-        """Starts a session, and remembers that this browser has signed in with this login. The
-        password and the second factor must still be those that were shown."""
+        """Starts a session, and remembers that this browser has signed in with this login. Fails if
+        the password or the second factor has changed since the person sent them."""
 
         async def is_unchanged(reader: Reader) -> bool:
             stored = await self.area.password(reader, attempt.login)
@@ -162,9 +163,9 @@ class Sessions(Generic[P]):
         return self.visitor()
 
     def attempt(self, request: Request, login: str, factor_at_s: int | None = None) -> Attempt:
-        """What an attempt to sign in is counted under. For codes of the second factor that was
-        confirmed then, only a browser that has shown one of its codes is known: a thief of the
-        password may have collected others before."""
+        """What a sign-in attempt counts under. With `factor_at_s`, for codes of the second factor
+        confirmed then, a browser is only known if it has sent one of that factor's codes: someone
+        with a stolen password may have collected known browsers before."""
         login = folded_login(login)
         read = self._device_signer.read(cookie_of(request, self._device_cookie), _Device)
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
@@ -178,8 +179,8 @@ class Sessions(Generic[P]):
         )
 
     def counted_address(self, request: Request) -> str:
-        """What a visitor is counted under who is not known yet."""
-        # All lines: some proxies add one to those that the client has sent.
+        """The address that an unknown visitor counts under."""
+        # All header lines: some proxies append one to those that the client sent.
         forwarded_for = ",".join(request.headers.getlist("x-forwarded-for")).encode()
         peer = UNKNOWN if request.client is None else request.client.host
         return counted_address(client_address(peer, forwarded_for, self._proxies))
@@ -211,14 +212,14 @@ class Sessions(Generic[P]):
 
 
 _LOGIN_LENGTH_MAX = 100
-# A check takes 64 MiB and a core for a moment, and the library does one at a time.
+# A check takes 64 MiB and a core for a moment, and the library runs one at a time.
 _CHECKS_AT_ONCE = 1
 _CHECKS_WAITING_MAX = 20
-# Of one address: a crowd at one address leaves the other checks to others.
+# Per address, so that a crowd at one address leaves checks for the others.
 _CHECKS_OF_ADDRESS_MAX = 4
-# Of a login, from the browsers that know it: who knows a password can have any number of these.
+# Per login, from known browsers: anyone with the password can create any number of those.
 _CHECKS_OF_LOGIN_MAX = 2
-# A new password takes as much as a check.
+# Hashing a new password costs as much as a check.
 _HASHED_AT_ONCE = 1
 _HASHED_WAIT_S = 3.0
 
@@ -237,7 +238,7 @@ class Doorkeeper:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
-        # By address, and by login for browsers that know it.
+        # Waiting checks: by address, and for known browsers by login.
         self._strangers: Counter[str] = Counter()
         self._known: Counter[str] = Counter()
         self._hashing = BoundedSlots(_HASHED_AT_ONCE, "too many passwords at once")
@@ -249,7 +250,7 @@ class Doorkeeper:
         TooManyChecksError."""
         if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
-        # Known browsers have a share of their own, because strangers can fill the common one.
+        # Known browsers have their own share, because strangers can fill up the common one.
         waiting, name, most = self._strangers, attempt.address, _CHECKS_OF_ADDRESS_MAX
         if attempt.device:
             waiting, name, most = self._known, f"{area.name} {attempt.login}", _CHECKS_OF_LOGIN_MAX
@@ -257,7 +258,7 @@ class Doorkeeper:
             raise TooManyChecksError(_AT_ONCE)
         if waiting[name] >= most:
             raise TooManyChecksError(_AT_ONCE)
-        # No await between reading the number of waiting checks and raising it.
+        # No await between the check of this count and its increment: that would be a race.
         waiting[name] += 1
         try:
             at_s = await common_ms(self._database, int(now_s * 1000)) // 1000
@@ -275,8 +276,8 @@ class Doorkeeper:
         return found
 
     async def hashed(self, password: str, by: str) -> str:
-        """The hash of a new password. Of one person, one at a time: any number of forms can be sent
-        with one link, and the threads are there for others too."""
+        """The hash of a new password, one at a time per person: with one link, a person can send
+        any number of forms, and others need the threads too."""
         async with self._hashing.taken(_HASHED_WAIT_S, by=by):
             return await asyncio.to_thread(hash_password, password)
 

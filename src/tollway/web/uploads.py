@@ -1,4 +1,4 @@
-"""A form with a file, read as it arrives: the file goes to the disk, and not into memory."""
+"""A form with a file, streamed: the file goes to disk, and not into memory."""
 
 import asyncio
 import os
@@ -16,13 +16,13 @@ _FIELD_MAX_BYTES = 4096
 _FIELDS_MAX = 20
 _TIMEOUT_S = 1800
 FILE_FIELD = "file"
-# Longer ones name no kind of file, and a file of the system cannot have any name.
+# A longer suffix names no file type, and a file system limits the length of names.
 _SUFFIX_MAX = 16
 
 
 class Upload:
-    """The fields that came before the file, and the file; its name is as the sender wrote it, as
-    far as a page and every database can have it."""
+    """The fields that came before the file, and the file. Its name is the sender's, reduced to what
+    pages can show and every database can store."""
 
     def __init__(self) -> None:
         self.fields: dict[str, str] = {}
@@ -33,7 +33,7 @@ class Upload:
     def begin_file(self, name: str) -> None:
         last = Path(name.replace("\\", "/")).name
         self.name = "".join(each for each in last if each.isprintable()).strip()[-100:]
-        # Only this user can read it. The work that uses it removes it.
+        # Only this system user can read the file. The job that loads it removes it.
         suffixes = Path(self.name).suffixes[-2:]
         suffix = "".join(each for each in suffixes if each.isascii() and len(each) <= _SUFFIX_MAX)
         descriptor, made = mkstemp(prefix="tollway-upload-", suffix=suffix)
@@ -55,7 +55,7 @@ class Upload:
 
 
 async def read_upload(request: Request) -> Upload:
-    """The form; the caller checks its token before it uses the file, or else drops it."""
+    """Reads the form; the caller checks its token before using the file, or drops the upload."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data" or "boundary" not in options:
         raise PageError(400, "This form cannot be read", "Send it from the page.")
@@ -83,7 +83,7 @@ async def read_upload(request: Request) -> Upload:
 
 
 class _Reader:
-    """Sorts the parts of a form as they come."""
+    """Sorts the parts of a form as they arrive."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload

@@ -1,7 +1,7 @@
 """The sentences of the pages in each language, and how numbers and times are written.
 
 A sentence is written in English where it is used, as `_("...")` in a template or `say("...")` in
-code. `words/` has each of them in Chinese, by area; a test fails on one that is missing or unused.
+code. `words/` has the Chinese sentences, by area; a test fails on a missing or unused one.
 """
 
 import tomllib
@@ -36,7 +36,7 @@ _HTML_TAGS = {"en": "en", "zh": "zh-CN"}
 
 @cache
 def catalogue(language: str) -> dict[str, str]:
-    """Every sentence in a language, by the English one; English needs none."""
+    """Every sentence in a language, by its English text; empty for English itself."""
     if language == "en":
         return {}
     words: dict[str, str] = {}
@@ -46,15 +46,15 @@ def catalogue(language: str) -> dict[str, str]:
 
 
 def words_of(language: str, part: str) -> dict[str, str]:
-    """The sentences of one file; no other file has them too."""
+    """The sentences of one file; no two files share a sentence."""
     path = files("tollway.web").joinpath(f"words/{language}{part}.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 class View(NamedTuple):
-    """How a reader sees pages: the language, light or dark, the address to come back to, the page
-    that a form or a question came from, and whether this is the answer to a form, which cannot be
-    asked for again."""
+    """How a reader sees pages: the language, the theme, the address to come back to, the page that
+    a form or a question came from, and whether this is the answer to a form, which a GET cannot
+    repeat."""
 
     language: str
     theme: str
@@ -68,23 +68,23 @@ class View(NamedTuple):
 
     @property
     def page(self) -> str:
-        """The address of the page that a form or a link is on, without what it reported."""
+        """The address of the page that a form or a link is on, without the report of an act."""
         path, _, query = (self.came_from or self.address).partition("?")
         kept = [each for each in query.split("&") if each and not each.startswith("said=")]
         return f"{path}?{'&'.join(kept)}" if kept else path
 
     def from_page(self, address: str) -> "View":
-        """After a form of the page with this address, if it is one of ours."""
+        """The view after a form on the page with this address, if that page is ours."""
         return self._replace(came_from=address) if is_own_address(address) else self
 
     def at(self, address: str = "") -> "View":
-        """Of a refused form: the page with this address, or with the form's own, can be asked for
-        again, in another language too."""
+        """The view of a refused form: a GET can repeat the page at this address, or at the form's
+        own, also in another language."""
         return self._replace(address=address or self.address, is_answer=False)
 
     def say(self, sentence: str | Phrase, **values: object) -> str:
-        """A sentence in the reader's language, with its values filled in. An installed package
-        brings its texts in both."""
+        """A sentence in the reader's language, with its values filled in. Installed packages bring
+        their texts in both languages, as a `Phrase`."""
         if isinstance(sentence, Phrase):
             return sentence.said(self.language)
         text = catalogue(self.language).get(sentence, sentence)
@@ -92,12 +92,12 @@ class View(NamedTuple):
 
 
 def sentence(text: str) -> str:
-    """Marks a sentence that is said elsewhere, for the test of the catalogue."""
+    """Marks a sentence that is used elsewhere, for the test of the catalogue."""
     return text
 
 
 def sentences(*texts: str) -> tuple[str, ...]:
-    """Marks several of them, such as the titles of columns."""
+    """Marks several sentences, such as the titles of columns."""
     return texts
 
 
@@ -106,7 +106,7 @@ Say = Callable[..., str]
 
 
 def listed(say: Say, names: Iterable[str]) -> str:
-    """Names one after the other; Chinese has a comma of its own for this."""
+    """Names as a list; Chinese has its own comma for lists."""
     text = ""
     for name in names:
         text = say("{first}, {second}", first=text, second=name) if text else name
@@ -114,7 +114,7 @@ def listed(say: Say, names: Iterable[str]) -> str:
 
 
 def language_of(request: Request) -> str:
-    """What a browser asks for, unless the reader chose otherwise."""
+    """The language that the reader chose, or else the one that the browser asks for."""
     chosen = cookie_of(request, LANGUAGE_COOKIE)
     if chosen in LANGUAGES:
         return chosen
@@ -122,7 +122,7 @@ def language_of(request: Request) -> str:
 
 
 def view_of(request: Request) -> View:
-    """The language and colours that a reader wants, and the address that was asked for."""
+    """The language and theme that the reader wants, and the requested address."""
     language = language_of(request)
     theme = cookie_of(request, THEME_COOKIE)
     scope = request.scope
@@ -135,7 +135,7 @@ def view_of(request: Request) -> View:
 
 
 def is_own_address(address: str) -> bool:
-    """Whether a redirect to it stays on these pages: a second slash would name another host."""
+    """Whether a redirect to this address stays on our pages: `//` would lead to another host."""
     return (
         address.startswith("/")
         and not address.startswith(("//", "/\\"))
@@ -145,7 +145,7 @@ def is_own_address(address: str) -> bool:
 
 
 def plain_number(text: str, digits_max: int = 18) -> int | None:
-    """What digits alone say; None for any other text."""
+    """The number that a text of digits stands for; None for any other text."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= digits_max
     return int(text) if is_number else None
 
@@ -155,12 +155,12 @@ def grouped(number: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """What was typed, without line breaks: a question keeps those that it has."""
+    """A typed text without line breaks, for a question, which would show them."""
     return " ".join(text.split())
 
 
 def short_id(text: str) -> str:
-    """An id as lists show it: enough to tell it from its neighbours."""
+    """An id as lists show it: enough to distinguish it from its neighbours."""
     return text if len(text) <= 16 else f"{text[:8]}…{text[-6:]}"
 
 
@@ -187,7 +187,7 @@ def exact_time(at_s: float, zone: ZoneInfo) -> str:
 
 
 def _moment(at_s: float, zone: ZoneInfo) -> datetime:
-    """A time as the calendar has it, which ends with the year 9999."""
+    """A time as a datetime, which ends with the year 9999."""
     return datetime.fromtimestamp(min(at_s, _LAST_S), zone)
 
 

@@ -6,6 +6,6 @@
     tokens.py     tokens and members: made, rotated, revoked, invited, removed
     records.py    the log of calls, receipts, the ledger, each as CSV too; shops that authorized
 
-Every page reads the account of the person who is signed in, and no page takes an account from its
+Every page reads the account of the person who is signed in; no page takes an account from the
 address.
 """

@@ -1,8 +1,8 @@
 """Product analysis for people: what the API answers for a product and a day, as pictures.
 
-A page asks through the same pipeline as a program, so an answer costs the same. It is paid for by a
-form that shows the price; the answer is then kept for a day under an idempotency key, and the page,
-which can be loaded again and shared within the account, shows it from there for nothing.
+A page calls through the same pipeline as a program, so an answer costs the same. A form shows the
+price and pays; the gateway then keeps the answer for a day under an idempotency key. From there the
+page shows it for free: it can be reloaded, and shared within the account.
 """
 
 import hashlib
@@ -39,13 +39,14 @@ _KEY = f"{OF_PAGES}product_analysis:"
 _KEY_MAX = 200
 _COST = "cost"
 _HASHED = "~"
-# An answer that is about to expire counts as gone: looking at it must never pay for it again.
+# An answer that is about to expire counts as expired: viewing it must never pay for it again.
 _MARGIN_MS = 60_000
 _RECENT = 20
 
 
 class Wanted(NamedTuple):
-    """What an address asks for. `asked` is when today was asked for, because today changes."""
+    """What the address asks for. `asked` is the time of the request, if that covered today: the
+    answer for today still changes."""
 
     product: str
     days: tuple[date, ...]
@@ -68,12 +69,12 @@ class Wanted(NamedTuple):
         }
 
     def keys(self, day: date) -> list[str]:
-        """Under which the answer for a day may be kept: one that was asked for while the day was
-        not over, which an address names also after midnight, and then the one for the whole day."""
+        """The keys that may hold the answer for a day: first the one from before the day was over,
+        which the address still names after midnight, then the one for the whole day."""
         return [self._key(day, asked) for asked in dict.fromkeys((self.asked, ""))]
 
     def new_key(self, day: date, today: date) -> str:
-        """Under which the answer for a day is paid for now."""
+        """The key under which to pay for the answer for a day now."""
         return self._key(day, self.asked if day == today else "")
 
     def _key(self, day: date, asked: str) -> str:
@@ -91,7 +92,7 @@ def _day(text: str) -> date | None:
 
 
 def _wanted(context: Context) -> Wanted:
-    """From the address, or from the form that pays."""
+    """Reads the request from the address, or from the form that pays."""
     values = {name: context.form.get(name, "").strip() for name in ("product", "asked", "data")}
     days = [_day(context.form.get(name, "").strip()) for name in ("day", "other")]
     product = values["product"]
@@ -118,7 +119,7 @@ async def show_analysis(context: Context) -> Response:
 
 
 async def pay_act(context: Context) -> Response:
-    """Asks for every day, and goes to where the answers are shown."""
+    """Pays for every day, and redirects to the page that shows the answers."""
     wanted = _wanted(context)
     if not wanted.product or not wanted.days:
         return context.go(ANALYSIS)
@@ -128,7 +129,7 @@ async def pay_act(context: Context) -> Response:
     kept = await _kept(context, wanted)
     unpaid = _unpaid(wanted, kept)
     price = (await prices_of(context, account_id(context.person)))[PRODUCT_ANALYSIS.name] or 0
-    # Right before it asks: only a price that is raised in between is not shown first.
+    # As late as possible: only a price raised between this check and the call goes unseen.
     if unpaid and price * len(unpaid) > shown_cost(context, _COST):
         return await _offer(context, wanted, unpaid, is_again=True)
     answers = await _ask(context, wanted, kept)
@@ -227,7 +228,7 @@ def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
 async def _offer(
     context: Context, wanted: Wanted, unpaid: Sequence[date], *, is_again: bool = False
 ) -> Response:
-    """What it costs, before anything is asked for."""
+    """Shows the cost before anything is paid for."""
     say, own, unit = context.say, account_id(context.person), PRODUCT_ANALYSIS.balance_unit
     price = (await prices_of(context, own))[PRODUCT_ANALYSIS.name]
     crumbs = [Link(say("Product analysis"), ANALYSIS)]
@@ -294,7 +295,7 @@ def _form(context: Context, wanted: Wanted, *, is_folded: bool = False) -> Form:
 
 
 async def _paid_for(context: Context) -> Table:
-    """What was asked for on this page and is kept, to be looked at again."""
+    """The answers paid for on this page that are still kept, to view again."""
     say = context.say
     now_ms = int(context.now_s * 1000) + _MARGIN_MS
     kept = await kept_keys(context.database, account_id(context.person), _KEY, now_ms, _RECENT)

@@ -37,8 +37,7 @@ class DayAnswer(NamedTuple):
 
 
 class _Measure(NamedTuple):
-    """One of the series: what it is called, its values, how one of them is written, and the unit of
-    the axis."""
+    """One of the series: its title, its values, how to format one, and the unit of the axis."""
 
     title: str
     values: Callable[[DailySeries], Sequence[float]]
@@ -63,7 +62,7 @@ _MEASURES = (
 
 
 def pictures(context: Context, shown: Sequence[DayAnswer]) -> list[Block]:
-    """All of it, the first day beside the second if there are two."""
+    """The whole answer; with two days, the first beside the second."""
     say, parts = context.say, partial(_parts, context, shown)
     return [
         _figures(context, shown),
@@ -79,7 +78,7 @@ def pictures(context: Context, shown: Sequence[DayAnswer]) -> list[Block]:
 
 
 def _change(context: Context, value: float, before: float, name: str) -> str:
-    """How much more or less than another value; nothing if that was zero."""
+    """The change against an earlier value in percent; empty if that was zero."""
     if not before:
         return ""
     percent = f"{(value - before) / before * 100:+.0f}".replace("-", "−")
@@ -87,7 +86,7 @@ def _change(context: Context, value: float, before: float, name: str) -> str:
 
 
 def _figures(context: Context, shown: Sequence[DayAnswer]) -> Figures:
-    """The asked day: against the other one, or against the mean of the days before it."""
+    """The requested day, compared with the other one or with the mean of the days before it."""
     say, figures = context.say, []
     for measure in _MEASURES:
         values = measure.values(shown[0].series)
@@ -110,7 +109,7 @@ def _figures(context: Context, shown: Sequence[DayAnswer]) -> Figures:
 
 
 def _chart(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> Chart:
-    """Thirty days up to the asked one, which is marked; two days have a line each."""
+    """Thirty days up to the requested one, which is marked; with two, each has its own line."""
     say, labels = context.say, shown[0].series.date
     series = [
         Series(
@@ -141,7 +140,7 @@ def _parts(
     named: str,
     of: Callable[[ProductAnalysis], Sequence[TrafficEntry | KeywordEntry | SearchEntry]],
 ) -> Table:
-    """Ranked by visitors, with a bar for each; two days in columns beside each other."""
+    """Entries ranked by visitors, each with a bar; two days are in adjacent columns."""
     say = context.say
     ranked = sorted(of(shown[0].answer), key=lambda part: -part.uvIndex)
     most = max((part.uvIndex for part in ranked), default=0) or 1

@@ -29,7 +29,7 @@ from tollway.webhooks.watching import list_alerts, set_alert
 PATH = "/account"
 ALERT = f"{PATH}/alert"
 _REFUSED_SHOWN = 5
-# Before a question that is asked once more.
+# Shown before a question that is asked again.
 PRICE_RAISED = sentence("The price has risen since it was shown.")
 
 
@@ -43,7 +43,7 @@ def account_id(person: Person) -> str:
 
 
 def closed_notice(context: Context, account: Account) -> list[Notice]:
-    """Above what can no longer be changed."""
+    """A notice for the top of the pages of a closed account."""
     if account.closed_at_s is None:
         return []
     text = context.say("This account is closed: its calls are refused, and it can only be read.")
@@ -52,7 +52,7 @@ def closed_notice(context: Context, account: Account) -> list[Notice]:
 
 async def show_home(context: Context) -> Response:
     database, own = context.database, account_id(context.person)
-    # Side by side: one after the other, each would wait for its turn beside the paid calls.
+    # Concurrently: one after the other, each read would queue again among the paid calls.
     account, balances, has_token, used, lines, prices = await asyncio.gather(
         own_account(context),
         list_balances(database, own),
@@ -64,7 +64,7 @@ async def show_home(context: Context) -> Response:
     alerts, is_closed = dict(lines), account.closed_at_s is not None
     blocks: list[Block] = [*closed_notice(context, account)]
     if not is_closed:
-        # Those who may change nothing neither issue a token nor send a call.
+        # A person who may change nothing can neither issue a token nor send a call.
         if not used and context.person.may_change:
             blocks.append(_first_call(context, has_token=has_token))
         blocks += _low(context, balances, alerts)
@@ -89,7 +89,7 @@ def _first_call(context: Context, *, has_token: bool) -> Notice:
 
 
 def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> list[Block]:
-    """A notice for each balance below the line that the account has set."""
+    """A notice for each balance below the threshold that the account has set."""
     say, left = context.say, {each.unit: each.amount for each in balances}
     return [
         Notice(
@@ -148,13 +148,13 @@ async def alert_act(context: Context) -> Response:
 
 
 def shown_cost(context: Context, name: str) -> int:
-    """The cost that a question was asked with; less than any cost if there is none."""
+    """The cost that the question showed; -1, less than any cost, if it showed none."""
     cost = plain_number(context.form.get(name, ""))
     return -1 if cost is None else cost
 
 
 def _operations(context: Context, prices: Mapping[str, int | None], *, is_closed: bool) -> Table:
-    """What the account may call, and for how much; a closed one calls nothing."""
+    """What the account may call, and at which price; a closed account may call nothing."""
     say, rows = context.say, []
     other = say("closed") if is_closed else say("not enabled")
     for operation in OPERATIONS:

@@ -1,4 +1,4 @@
-"""What an account's calls left: the log, receipts, the ledger, and a month's statement."""
+"""The records of an account's calls: the log, receipts, the ledger, and a month's statement."""
 
 from starlette.responses import Response
 
@@ -23,8 +23,8 @@ REQUESTS = f"{PATH}/requests"
 ONE = f"{PATH}/request"
 LEDGER = f"{PATH}/ledger"
 STATEMENT = f"{PATH}/statement"
-# A filter may leave out all that is read: a file ends after a part of a long log, or it would keep
-# other readers from their pages for minutes.
+# A filter may match nothing in a long log: without this limit, one file could hold up other
+# readers for minutes.
 _CSV_STEPS_MAX = 2 * CSV_ROWS_MAX // CSV_STEP
 _CSV_COLUMNS = (
     *("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more"),
@@ -45,7 +45,7 @@ async def show_requests(context: Context) -> Response:
 
 async def requests_csv(context: Context) -> Response:
     if has_unread_filter(context):
-        # A file cannot say that it has more than was asked for: the page marks the filter.
+        # A file cannot say that a filter was ignored, so show the page, which marks it.
         refused = await show_requests(context)
         refused.status_code = 400
         return refused

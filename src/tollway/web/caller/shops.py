@@ -14,12 +14,12 @@ from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, sentences
 
 SHOPS = f"{PATH}/shops"
-# What an owner can be asked for, by the text that a form sends.
+# What an account can ask an owner for, by the value that the form sends.
 _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()}
 
 
 async def show_shops(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say, own, text = context.say, account_id(context.person), context.query("q")
     after = grants_after(context)
     found = await grants_of_account_page(context.database, own, text, after, PAGE_ROWS + 1)

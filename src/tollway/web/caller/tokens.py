@@ -31,7 +31,7 @@ _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the ne
 
 
 async def show_tokens(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
     blocks = [*closed_notice(context, account), *context.reported(_REVOKED, *first)]
@@ -57,7 +57,7 @@ async def issue_act(context: Context) -> Response:
 
 
 async def _own_token(context: Context) -> Token:
-    """A token of this very account: another account's looks as if it did not exist."""
+    """A token of this account; another account's token is "no such token"."""
     own, wanted = account_id(context.person), context.form.get("token", "")
     found = await find_own_token(context.database, own, wanted)
     if found is None:
@@ -77,8 +77,8 @@ async def show_rotation(context: Context) -> Response:
     say, token = context.say, await _rotatable(context)
     note = say("The new token has the same limits. Change your program before the old one ends.")
     if token.expires_at_s is not None:
-        # Also a token that was rotated has an end, and nothing else tells it from one that was
-        # issued with an end: both give a token that ends with them, and the page says so.
+        # A token that was rotated also has an end, and looks just like one issued with an end: in
+        # both cases the new token inherits that end, and the page says so.
         note = say(
             "The new token has the same limits, and ends with this one: {time}. For one that lasts "
             "longer, issue a token.",
@@ -98,8 +98,8 @@ async def show_rotation(context: Context) -> Response:
 
 
 def _end_of(token: Token) -> str:
-    """The end that a form was shown with. A form that is sent again finds another: rotating has
-    given the old token its end, and one more would end with it."""
+    """The token's end as the form showed it. A form that is sent twice finds another end: rotating
+    has set it, and a second new token would inherit it."""
     return str(token.expires_at_s or "")
 
 
@@ -127,7 +127,7 @@ async def revoke_act(context: Context) -> Response:
 
 
 async def show_members(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     blocks = [*closed_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})

@@ -1,6 +1,6 @@
 """Tries an operation from a page: a form made from its descriptor, the same call as code beside it,
-and the answer with its receipt. It uses the sandbox unless live data is chosen; a live call asks
-first, with its price."""
+and the answer with its receipt. It uses the sandbox unless the reader chooses live data; before a
+live call, the page shows the price and asks."""
 
 import re
 import secrets
@@ -33,16 +33,16 @@ from tollway.web.reference_parts import page_of, tried_fields
 from tollway.web.wording import CAME_FROM, amount, sentence
 
 TRY = f"{PATH}/try"
-# Those with an envelope; a file is fetched by a program.
+# Operations that answer with an envelope; files are for programs to fetch.
 _OFFERED = {each.name: each for each in WITH_COMPANIONS if not each.is_file}
 _LANGUAGES = 3
 _SHOWN_MAX = 100_000
 _TEXT_MAX, _JSON_MAX = 300, 9000
-# Fields of the form that are no parameters; no parameter begins so.
+# Fields of the form that are not parameters; no parameter has this prefix.
 _OPERATION, _DATA, _OUTCOME = "try_operation", "try_data", "try_outcome"
-# What the question was asked with: the key that the call gets, and the cost that was shown.
+# What the question carries: the idempotency key for the call, and the cost that it showed.
 _KEY, _COST = "try_key", "try_cost"
-# What a page puts into each of its forms.
+# Fields that every form on a page has.
 _OF_PAGE = ("form_token", CAME_FROM)
 _MADE_KEY = re.compile("[0-9a-f]{32}")
 _LEAD = sentence(
@@ -70,7 +70,7 @@ async def show_try(context: Context) -> Response:
 
 
 async def change_act(context: Context) -> Response:
-    """Back from the question: the form with what was typed, to be changed. It sends no call."""
+    """Back from the question to the form, with what was typed. Sends no call."""
     operation = _operation(context)
     return _page(context, operation, _typed(context, operation))
 
@@ -147,7 +147,7 @@ def _is_live(context: Context) -> bool:
 
 
 def _typed(context: Context, operation: Operation) -> dict[str, Any]:
-    """The parameters as a program would send them; one that is empty is not sent."""
+    """The parameters as a program would send them, without empty ones."""
     values: dict[str, Any] = {}
     for name, field, _, _ in declared_fields(operation.request_type):
         text = context.form.get(name, "").strip()
@@ -170,11 +170,11 @@ async def send_act(context: Context) -> Response:
         return _answered(context, operation, values, await _send(context, operation, values))
     made = context.form.get(_KEY, "")
     is_asked = context.form.get("sure") == "yes" and _MADE_KEY.fullmatch(made) is not None
-    # A page that is sent twice is charged once.
+    # The key makes the call idempotent: a form that is sent twice is charged once.
     key = f"{OF_PAGES}try:{made}"
     is_sent_again = is_asked and await _is_kept(context, key)
     if not is_sent_again:
-        # Right before it is sent: only a price that is raised in between is not shown first.
+        # As late as possible: only a price raised between this check and the call goes unseen.
         dry = await _send(context, operation, values, is_dry_run=True)
         if dry.code:
             return _answered(context, operation, values, dry)
@@ -182,13 +182,13 @@ async def send_act(context: Context) -> Response:
             return _ask(context, operation, dry, is_again=is_asked)
     answer = await _send(context, operation, values, key=key)
     if answer.is_repetition and not is_sent_again:
-        # As a waybill that the order has already: this call took nothing.
+        # For example, the order already had a waybill: this call cost nothing.
         return _answered(context, operation, values, answer)
     return _answered(context, operation, values, answer, await _charged(context, answer))
 
 
 async def _charged(context: Context, answer: PageAnswer) -> str:
-    """What a live call has cost, as its receipt says."""
+    """The cost of a live call, from its receipt."""
     receipt = await find_receipt(context.database, account_id(context.person), answer.paid_by)
     if receipt is None or receipt.unit is None:
         return ""
@@ -201,7 +201,7 @@ async def _is_kept(context: Context, key: str) -> bool:
 
 
 def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: bool) -> Response:
-    """Asks with what it costs, as a dry run says."""
+    """Asks whether to send the call, with its cost from the dry run."""
     say, unit, cost = context.say, operation.balance_unit, dry.data["cost"]
     price = amount(say, unit, cost)
     question = say(

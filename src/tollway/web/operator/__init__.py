@@ -11,7 +11,7 @@ carrier.py    one carrier, and the acts on it
 carriers.py   carriers, pools of numbers, the list of waybills
 waybill.py    one waybill with its label, and the acts on it
 data.py       imports and sources
-rejected.py   rejected records, and why they are
+rejected.py   rejected records, and why each was rejected
 operators.py  the people who run the gateway, and all second factors
 system.py     nodes, audit, backup, settings
 trail.py      the trail of acts

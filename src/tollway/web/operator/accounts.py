@@ -1,5 +1,5 @@
-"""The list of accounts, and opening one; one account with all that belongs to it, and what can be
-done to it."""
+"""The list of accounts, and opening one; one account with all that belongs to it, and the acts on
+it."""
 
 import secrets
 from dataclasses import replace
@@ -146,7 +146,7 @@ async def show_account(context: Context) -> Response:
 
 
 async def account_page(context: Context, account: Account, *first: Block) -> Response:
-    """One account; `first` is what an act has to show."""
+    """One account; `first` are the blocks that an act shows."""
     say, database = context.say, context.database
     balances = await list_balances(database, account.id)
     used = await recent_usage(context, account.id)

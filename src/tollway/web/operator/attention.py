@@ -1,4 +1,4 @@
-"""What needs an operator: each alarm with where it is cured."""
+"""What needs an operator: each alarm, with a link to where it can be fixed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ _some_rejected = select(rejected_record.c.id).limit(1000).subquery()
 _REJECTED = Query(lambda: select(func.count()).select_from(_some_rejected))
 _OLDEST = Query(lambda: select(func.min(account.c.opened_at_s)))
 
-# Carriers that give no numbers themselves, and for which none were ever loaded.
+# Carriers that issue no numbers themselves, and for which none were ever loaded.
 _WITHOUT_NUMBERS = Query(
     lambda: (
         select(carrier.c.wp_code)
@@ -69,7 +69,7 @@ async def _overdue(context: Context) -> Alarms:
 
 
 async def _pools(context: Context) -> Alarms:
-    """Pools that are nearly empty, or will be within days at the pace of the last one."""
+    """Pools that are nearly empty, or will be within days at the pace of the last 24 hours."""
     say, found = context.say, []
     paces = await numbers_a_day(context.database, int(context.now_s))
     for wp_code, left in sorted((await numbers_left(context.database)).items()):
@@ -145,7 +145,7 @@ async def _runs(context: Context) -> Alarms:
 
 
 async def _nodes(context: Context) -> Alarms:
-    """Nodes that fell silent, are of an older version, or whose replica is behind."""
+    """Nodes that stopped reporting, run an older version, or have a replica that lags behind."""
     say, now_ms, found = context.say, int(context.now_s * 1000), []
     nodes = await all_nodes(context.database)
     newest = max((each.knows_schema for each in nodes), default="")

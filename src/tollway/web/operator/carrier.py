@@ -1,4 +1,4 @@
-"""One carrier: its name and area, how its numbers are given, and its routing table."""
+"""One carrier: its name and area, where its numbers come from, and its routing table."""
 
 import asyncio
 from dataclasses import replace
@@ -162,7 +162,8 @@ def _connect_form(context: Context, code: str, link: CarrierLink | None) -> Form
 
 
 async def _refuse_internal(context: Context, url: str) -> None:
-    """An address that was set at the terminal stays allowed when the page changes the rest."""
+    """Refuses an internal address, unless it is already stored: the command line may set one, and
+    the page must still be able to change the rest."""
     if url in {each.url for each in await list_links(context.database)}:
         return
     addresses = Addresses(context.services.settings.webhook_internal_hosts.split(","))

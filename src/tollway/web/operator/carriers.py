@@ -37,7 +37,7 @@ STATES = {
 
 
 async def show_carriers(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)
@@ -188,7 +188,7 @@ def carrier_form(context: Context, carrier: Carrier | None) -> Form:
 
 
 async def _holds(context: Context) -> list[Block]:
-    """Credits that are held until a carrier has answered; nothing if there are none."""
+    """Credits held until a carrier has answered; no block if there are none."""
     say, holds = context.say, await open_holds(context.database, PAGE_ROWS)
     if not holds:
         return []
@@ -224,7 +224,7 @@ async def numbers_act(context: Context) -> Response:
     say, lines = context.say, context.form.get("numbers", "").split()
     shop = context.form.get("shop", "").strip()
     if shop:
-        # Numbers of a shop that does not exist could never be taken, nor loaded again.
+        # Numbers for an unknown shop could never be used, nor loaded again for another shop.
         await find_owner(context.database, OwnerKind.SHOP, shop)
     rejected: list[str] = []
     result = await add_numbers(

@@ -41,12 +41,12 @@ SOURCE = f"{PATH}/source"
 UPLOADING = "import"
 _LIVE_S = 2
 _SAID = {"stored": sentence("The record is stored.")}
-# A file with more of them is not what it was taken for.
+# A file with more rejected records is probably of another kind.
 _REJECTS_MAX = 10_000
 
 
 async def show_data(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, UPLOADING, context.now_s)
     blocks = context.reported(_SAID, *first)
@@ -103,7 +103,7 @@ async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table
 
 
 def _columns_table(context: Context) -> Table:
-    """What a file of each kind has as columns, or as fields of its lines."""
+    """The columns, or the fields of a line, of each kind of file."""
     rows = []
     for name, kind in RECORD_KINDS.items():
         for each_type in kind.record_types:
@@ -169,7 +169,7 @@ async def import_act(context: Context) -> Response:
 async def _load(
     services: Services, runtime: Runtime, kind: RecordKind, upload: Upload, progress: Progress
 ) -> None:
-    """Loads a file that was uploaded, and removes it. Its wrong records are kept sealed."""
+    """Loads an uploaded file, and removes it. Keeps the rejected records, sealed."""
     path, database, sealer = upload.path, services.database, services.vault.sealer
     assert path is not None
     sealed = partial(_sealed, services, secrets.token_bytes(32), kind.name, upload.name)
@@ -210,8 +210,8 @@ async def _load(
 def _sealed(
     services: Services, key: bytes, kind: str, file: str, reject: Reject
 ) -> dict[str, object]:
-    """A wrong record of a file as it is kept. Its id is made with the key: without it, what a
-    sealed record says cannot be guessed by trying."""
+    """A rejected record as it is stored. Its id is a keyed hash, so that trying out records does
+    not reveal what a sealed one says."""
     return sealed_reject(
         services.vault.sealer,
         key,
@@ -224,14 +224,14 @@ def _sealed(
 
 
 def _as_json(raw: RawRecord) -> str:
-    """A record as it can be mended on a page, whatever file it came from."""
+    """A record as JSON for mending it on a page, whatever the format of its file."""
     if raw.values is None:
         return raw.text()
     return json.dumps(raw.values, ensure_ascii=False, default=str)
 
 
 def _source_form(context: Context, source: Source | None = None) -> Form:
-    """The form that adds a source, or changes for whom one speaks."""
+    """The form that adds a source, or changes for whom a source speaks."""
     say, spoken = context.say, source.speaks_for if source else SpeaksFor()
     name = Field("name", say("Name"), is_required=True, length_max=64)
     most, everything = 4000, say("* is all")
@@ -297,7 +297,7 @@ async def rotate_act(context: Context) -> Response:
         "Make a new secret for {name}? The one before it is accepted until the next change.",
         name=name,
     )
-    # What the question was asked with; an address cannot name it.
+    # The state that the reader was asked about: from the form, never from an address.
     shown = context.form.get("changed") if context.form.get("sure") else _last_change(source)
     form = {**context.form, "changed": shown or ""}
     replace(context, form=form).confirm(question, say("Change secret"))

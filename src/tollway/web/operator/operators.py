@@ -1,5 +1,5 @@
-"""The people who run the gateway: invited by a link, signed in by another, removed; and the second
-factors of all people, of which one is reset whose device and codes are lost."""
+"""The people who run the gateway: inviting them by a link, signing them in by another, removing
+them; and everyone's second factors, for resetting one whose device and codes are lost."""
 
 from starlette.responses import Response
 
@@ -21,7 +21,7 @@ _RESET = {"reset": sentence("The second factor is gone: the password alone signs
 
 
 async def show_operators(context: Context, *first: Block) -> Response:
-    """The page; `first` is what an act has to show."""
+    """The page; `first` are the blocks that an act shows."""
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
@@ -120,7 +120,7 @@ async def remove_act(context: Context) -> Response:
 async def show_factors(context: Context) -> Response:
     say, rows = context.say, []
     for each in await list_factors(context.database):
-        # One's own is turned off with a code, on one's own page.
+        # Operators turn their own off with a code, on their own page.
         is_other = each.subject_id != context.person.id
         reset = context.question(f"{FACTORS}/reset", kind=each.kind, id=each.subject_id)
         rows.append(

@@ -27,9 +27,9 @@ PATH = "/operator"
 REQUESTS = f"{PATH}/requests"
 _LIVE_S = 5
 _TOP = 8
-# Of fewer calls, percentiles say nothing.
+# Percentiles of fewer calls say nothing.
 _CALLS_MEANT = 10
-# Of the newest refused calls so many are counted: with more, the shares stay what they are.
+# Counts at most this many of the newest refused calls: with more, the shares hardly change.
 _COUNTED_MAX = 5000
 
 _newest_refused = (
@@ -52,7 +52,7 @@ _REFUSED = Query(
 
 async def show_overview(context: Context) -> Response:
     now_s = int(context.now_s)
-    # Side by side: one after the other, each would wait for its turn beside the paid calls.
+    # Concurrently: one after the other, each read would queue again among the paid calls.
     (minutes, hours), refused, taken, alarms, top = await asyncio.gather(
         latest_usage(context, now_s),
         _refusals(context.database, now_s),
@@ -70,9 +70,9 @@ async def show_overview(context: Context) -> Response:
 
 
 async def latest_usage(context: Context, now_s: int) -> tuple[list[Row], list[Row]]:
-    """The usage of 60 minutes and of 24 hours; that of the current hour is by minutes too."""
+    """The usage of 60 minutes and of 24 hours; the current hour comes from the minutes."""
     minute_s, hour_s = now_s - now_s % MINUTE_S, now_s - now_s % HOUR_S
-    # Of a minute that has just passed not everything is in the sums yet.
+    # The sums may still miss some calls of the minute that has just passed.
     minutes, past = await asyncio.gather(
         _usage(context, MINUTE_S, minute_s - 59 * MINUTE_S, minute_s - MINUTE_S),
         _usage(context, HOUR_S, hour_s - 23 * HOUR_S, hour_s, hour_s),
@@ -83,19 +83,19 @@ async def latest_usage(context: Context, now_s: int) -> tuple[list[Row], list[Ro
 async def _usage(
     context: Context, span_s: int, since_s: int, settled_s: int, until_s: int = 2**62
 ) -> list[Row]:
-    """Usage by minutes or hours. What is from before `settled_s` hardly changes any more: it may
-    be of a moment ago."""
+    """Usage by minutes or hours. What is older than `settled_s` hardly changes any more, so it may
+    come from the cache."""
     database = context.database
 
     async def read_settled() -> tuple[int, Sequence[Row]]:
         rows: list[Row] = []
-        # An hour at a time: other long reads, those of this page too, come between.
+        # An hour at a time, to let other long reads, also those of this page, go in between.
         for start_s in range(since_s, settled_s, HOUR_S):
             end_s = min(start_s + HOUR_S, settled_s)
             rows += await usage_by_time(database, span_s, start_s, end_s)
         return settled_s, rows
 
-    # Up to an earlier time, if it was read before the current minute or hour began.
+    # A cached result ends earlier if it was read before the current minute or hour began.
     read_to_s, settled = await context.services.read_cache.get(f"usage {span_s}", read_settled)
     newest: Sequence[Row] = ()
     if read_to_s < until_s:
@@ -162,7 +162,7 @@ def _credits(hours: Sequence[Row]) -> int:
 
 
 def _an_hour_ago(context: Context, now_s: int) -> str:
-    """As the filter of the log takes it."""
+    """In the format of the log's filter."""
     return datetime.fromtimestamp(now_s - HOUR_S, context.web.zone).strftime("%Y-%m-%dT%H:%M")
 
 
@@ -203,7 +203,7 @@ def _chart(context: Context, hours: Sequence[Row], now_s: int) -> Chart:
 
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
-    # Of two days and not of 24 hours, which are ten times as many sums.
+    # Two whole days: reading 24 hours by the hour would take ten times as many rows.
     yesterday = datetime.fromtimestamp(now_s, context.web.zone).date() - timedelta(days=1)
     found = await context.services.read_cache.get(
         "top accounts", lambda: top_accounts(context.database, yesterday, _TOP)

@@ -1,5 +1,5 @@
-"""The operations: their common prices, opened and closed for all accounts; and what one account may
-call, at which price and rate, on its page."""
+"""The operations: their common prices, and opening and closing them for all accounts; and, on the
+page of an account, what it may call, at which price and rate."""
 
 from collections.abc import AsyncIterator, Mapping
 
@@ -124,7 +124,7 @@ async def state_act(context: Context) -> Response:
 
 
 def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
-    """A value of the account's own, or the one that all accounts have; a price has a unit."""
+    """The account's own value, or the common one; a price has a unit."""
     value = common if own is None else own
     shown = amount(say, unit, value) if unit else grouped(value)
     if own is not None:
@@ -188,7 +188,7 @@ async def permission_blocks(context: Context, account: Account) -> list[Block]:
 
 
 def _wanted(context: Context) -> tuple[list[str], Permission | None]:
-    """The operations of the form, and what the account is to have of each; None for nothing."""
+    """The operations in the form, and the permission to give for each; None to take it away."""
     say, wanted = context.say, context.form.get("operation", "")
     names = [each.name for each in OPERATIONS] if wanted == "*" else [wanted]
     if not set(names) <= BY_NAME.keys():
@@ -208,7 +208,7 @@ def _terms(
     held: Permission | None,
     states: Mapping[str, OperationState],
 ) -> str:
-    """What an account has of an operation, in a few words."""
+    """An account's permission for an operation, in a few words."""
     say = context.say
     if held is None:
         return say("not enabled")
@@ -247,7 +247,7 @@ async def permission_act(context: Context) -> Response:
     }
     changes = [line async for line in _changes(context, held, after)]
     is_replaced = any(held.get(name, after[name]) != after[name] for name in after)
-    # What was asked about may have been disabled since: it is not enabled again unasked.
+    # The operation may have been disabled since the question: ask before enabling it again.
     if is_replaced or (changes and "sure" in context.form):
         context.confirm(
             say(

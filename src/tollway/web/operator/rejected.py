@@ -1,10 +1,9 @@
-"""Records that were rejected: to look at, mend and send again, drop, or take along as a file; and
-why each was, in the reader's language.
+"""Rejected records: to view, mend and send again, drop, or download as a file; and why each was
+rejected, in the reader's language.
 
 A reason is stored as the English text that its sender gets, so that the reject file and the command
-line have the same. It is made of few phrases: they are found again here, and said in another
-language. A reason with a part that is none of them, such as the text of an installed package, is
-shown as it is.
+line show the same. It is made of a few phrases, which this module recognises and translates. A
+reason with any other part, such as the text of an installed package, is shown as it is.
 """
 
 import json
@@ -26,8 +25,8 @@ PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
 _FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
-# Sources and kinds of records that are said in the reader's language; what an operator or an
-# installed package has named is shown as it is.
+# Sources and kinds of records that are translated; names from operators or installed packages are
+# shown as they are.
 SAID_SOURCES = frozenset(sentences("uploaded file"))
 SAID_KINDS = frozenset(
     sentences("product-figures", "coupon-claims", "promotion-material", "orders")
@@ -75,7 +74,7 @@ def _said_kind(context: Context, rejected: Rejected) -> str:
 
 
 async def show_record(context: Context) -> Response:
-    """One rejected record, to be mended. Looking at it is recorded: it may have personal data."""
+    """One rejected record, to mend. The trail records the view: the record may be personal data."""
     sealer, record_id = context.services.vault.sealer, context.query("id")
     opened = await open_reject(context.database, sealer, record_id)
     await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
@@ -111,8 +110,8 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
 
 
 def _indented(text: str) -> str:
-    """JSON on several lines. What is none stays as it was written, and so does what a page cannot
-    show: half of a surrogate pair, or too many levels."""
+    """Indented JSON. A text that is not JSON stays as it is, and so does one that a page cannot
+    show: with half of a surrogate pair, or nested too deeply."""
     try:
         shown = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
         shown.encode()
@@ -194,7 +193,7 @@ PROBLEMS = sentences(
     "a field's name is not valid text",
     *("this source does not speak for the shop", "this source does not speak for the channel"),
 )
-# One that begins with a value comes after those that it would take for one.
+# A phrase that begins with a value comes after the phrases that this value would match.
 EXPECTED = sentences(
     *("an object", "true or false", "a date as YYYY-MM-DD", "a value that fits", "a later time"),
     *("names in UTF-8", "a time that is not", "a number that is not"),
@@ -212,19 +211,19 @@ EXPECTED = sentences(
 )
 
 
-# A reason repeats nothing that a record says, but for numbers.
+# A reason never repeats what a record says, except for numbers.
 _VALUES = {"number": "-?[0-9.]+", "count": "[0-9,]+"}
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """What a template looks like once its values are filled in."""
+    """Matches a template with its values filled in."""
     parts = re.split(r"\{(\w+)\}", template)
     texts = [re.escape(each) for each in parts[::2]]
     named = [f"(?P<{name}>{_VALUES.get(name, '.+?')})" for name in parts[1::2]]
     return re.compile("".join(a + b for a, b in zip(texts, [*named, ""], strict=True)), re.DOTALL)
 
 
-# What is between the name of an uploaded file and the reason: the line. A name can have the same.
+# The line number between the name of an uploaded file and the reason. A name may contain the same.
 _LINE = re.compile(r", (\d+): ")
 _PATTERNS = {each: _pattern(each) for each in (_WHOLE, *_OTHER, *PROBLEMS, *EXPECTED)}
 
@@ -250,7 +249,7 @@ def _said_without_line(say: Say, reason: str) -> str | None:
 
 
 def said_phrase(say: Say, text: str, known: Sequence[str]) -> str | None:
-    """A text in the reader's language, if it is one of these phrases."""
+    """A text in the reader's language, if it matches one of these phrases."""
     for template in known:
         found = _PATTERNS[template].fullmatch(text)
         if found is not None:

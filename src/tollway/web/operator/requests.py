@@ -81,7 +81,7 @@ def _refund_form(context: Context, receipt: Receipt) -> Form:
 
 
 def _given_back(context: Context, receipt: Receipt) -> int:
-    """All that the call cost, or the part that was typed."""
+    """The amount to refund: all that the call cost, or the part that was typed."""
     cost = receipt.amount
     if "amount" not in context.form:
         return cost
@@ -132,8 +132,8 @@ async def refund_act(context: Context) -> Response:
 
 
 async def search(context: Context) -> Response:
-    """Where a text leads: a receipt, an account, a shop or user, a waybill, or the list of accounts
-    that match."""
+    """Redirects to what a text names: a receipt, an account, a shop or user, a waybill, or the list
+    of matching accounts."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):

@@ -1,5 +1,5 @@
-"""Shops and users: the list, and one with its owner's login and the consents that it gave; giving
-one in its name, and revoking one."""
+"""Shops and users: the list, and one with its owner's login and its consents; giving a consent in
+its name, and revoking one."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -126,12 +126,12 @@ async def add_act(context: Context) -> Response:
         form.get("login", ""),
         0,
     )
-    # A password that is not known to anyone, until the owner has chosen one behind the link.
+    # A random password that no one knows, until the owner chooses one with the link.
     async with context.web.aside():
         added = await add_owner(
             context.database, context.runtime, wanted, secrets.token_urlsafe(32)
         )
-    # What is sent from the new page comes back to it.
+    # Forms on the new page must come back to it.
     view = context.visit.view.from_page(address(SHOP, kind=added.kind, shop=added.id))
     context = replace(context, visit=replace(context.visit, view=view))
     return await _shop_page(context, added, await _password_link(context, added))
@@ -214,7 +214,7 @@ def _consent_form(
 
 
 def _scopes(kind: str) -> dict[str, str | Phrase]:
-    """What a shop or user can allow, and the title of the operation that it is for."""
+    """The scopes that a shop or user can allow, each with the title of its operation."""
     return {scope: title for (whose, scope), (_, title) in CONSENTED.items() if whose == kind}
 
 
@@ -282,7 +282,7 @@ async def sign_out_act(context: Context) -> Response:
 
 
 async def erase_act(context: Context) -> Response:
-    """Asks for the shop's id, typed, before its receivers are erased."""
+    """Asks the operator to type the shop's id before its receivers are erased."""
     say, shop, named = context.say, await _wanted(context), context.form
     if shop.kind != OwnerKind.SHOP:
         raise PageError(404, "There is no such page", "Only a shop has receivers.")

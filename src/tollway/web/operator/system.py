@@ -193,7 +193,7 @@ async def backup_act(context: Context) -> Response:
             await asyncio.to_thread(back_up, folder / database.name)
         file = (folder / database.name).open("rb")
     finally:
-        # The open file is all that is left of it: however the download ends, nothing stays.
+        # The open file keeps the copy alive: however the download ends, nothing stays on disk.
         shutil.rmtree(folder)
     try:
         size = os.fstat(file.fileno()).st_size
@@ -240,7 +240,7 @@ async def show_settings(context: Context) -> Response:
 
 
 def origin_of(name: str, *, is_default: bool) -> str:
-    """Where a setting came from, in the order in which one outweighs the other."""
+    """Where a setting came from, in order of precedence."""
     option = f"--{name.replace('_', '-')}"
     if any(each == option or each.startswith(f"{option}=") for each in sys.argv):
         return "command line"

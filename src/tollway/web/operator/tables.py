@@ -26,16 +26,16 @@ def plain_table(
 
 
 def written_list(text: str) -> list[str]:
-    """What is listed with spaces or commas between, also Chinese ones."""
+    """A list separated by spaces or commas, also Chinese ones."""
     return [each for each in re.split(r"[\s,，、]+", text) if each]
 
 
 async def known_account(context: Context, wanted: str) -> Account:
-    """The account with this id or name; a page that says what to do if there is none."""
+    """The account with this id or name; the error if there is none says what to do."""
     try:
         return await find_account(context.database, wanted)
     except LedgerError:
-        # Its text names a command.
+        # The error's own text names a command.
         raise PageError(
             404,
             "There is no such account",
@@ -45,12 +45,12 @@ async def known_account(context: Context, wanted: str) -> Account:
 
 
 def reason_field(context: Context) -> Field:
-    """Why a person changes a balance."""
+    """The reason for a change of a balance."""
     return Field("note", context.say("Reason"), is_required=True, length_max=NOTE_MAX)
 
 
 def given_reason(context: Context) -> str:
-    """What was typed there; programs need give none."""
+    """The reason from `reason_field`; people must give one, programs need not."""
     try:
         note = checked_note(context.form.get("note", ""))
     except LedgerError as error:
@@ -64,5 +64,5 @@ def given_reason(context: Context) -> str:
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:
-    """Records an act in the trail that is no transaction of its own."""
+    """Records an act in the trail that has no transaction of its own to do so."""
     await note_act(context.database, context.runtime, act, subject, after)

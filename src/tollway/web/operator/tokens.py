@@ -1,4 +1,4 @@
-"""An account's tokens, issued and revoked, which the page of the account lists; and its clients,
+"""Issuing and revoking an account's tokens, which the page of the account lists; and its clients,
 which obtain tokens at /oauth/token."""
 
 from starlette.responses import Response

@@ -16,7 +16,7 @@ from tollway.web.wording import exact_time, grouped, sentence, sentences
 
 TRAIL = "/operator/trail"
 _SHOWN_MAX = 160
-# What is recorded, as the page says it; one that an installed package records is shown as it is.
+# The acts that the page translates; acts of installed packages are shown as they are.
 ACTS = sentences(
     *("account open", "account close", "alert set", "audit run", "backup download"),
     *("carrier add", "carrier connect", "carrier disconnect", "carrier routes"),
@@ -35,7 +35,7 @@ ACTS = sentences(
     *("waybill cancel", "waybill change", "waybill decide", "waybill print"),
 )
 _OF_ACCOUNT = "account "
-# The first word of a subject or of who acted.
+# The first word of a subject or an actor.
 _NOUNS = frozenset(
     sentences(
         *("account", "backup", "carrier", "operation", "operator", "member", "shop", "user"),
@@ -44,7 +44,7 @@ _NOUNS = frozenset(
     )
 )
 _SAID_NAMES = {"source": SAID_SOURCES, "records": SAID_KINDS}
-# The fields of what acts change; another one is shown by its name.
+# The changed fields that the page translates; other fields are shown by name.
 FIELDS = frozenset(
     sentences(
         *("account id", "added", "amount", "area", "below", "bytes", "calls per day"),
@@ -72,7 +72,7 @@ FIELDS = frozenset(
     )
 )
 _TOKEN_KINDS = {"test": sentence("sandbox")}
-# Those whose values are words of the pages.
+# Fields whose values are translated too.
 _SAID_FIELDS = ("kind", "role", "owner_kind", "granted_by", "extended_by")
 
 
@@ -115,7 +115,7 @@ async def show_trail(context: Context) -> Response:
     )
     lead, actions = say("Every act of an operator, never changed."), []
     if of:
-        # Of which only a part is shown, and how to see all of it, or the account itself.
+        # Says whose acts these are, and links to all acts and to the account.
         account_id = of.removeprefix(_OF_ACCOUNT)
         named = await names_of(context.database, [account_id])
         lead = _subject(context, of, named)
@@ -132,7 +132,7 @@ def _subject(context: Context, text: str, names: Mapping[str, str]) -> str:
 
 
 def _named(context: Context, text: str) -> str:
-    """A subject, or who acted, with the kind of thing in the reader's language."""
+    """A subject or actor, with its kind in the reader's language."""
     if text in _NOUNS:
         return context.say(text)
     kind, space, name = text.partition(" ")
@@ -141,7 +141,7 @@ def _named(context: Context, text: str) -> str:
 
 
 def _change(context: Context, act: OperatorAct) -> str:
-    """What an act changed, in few words: not what did not change, is empty, or is its subject."""
+    """What an act changed, briefly: without unchanged or empty fields, and without its subject."""
     was, now = (msgspec.json.decode(each) if each else None for each in (act.before, act.after))
     if not isinstance(now, dict):
         left = was if now is None else now
@@ -173,7 +173,7 @@ def _label(context: Context, name: str) -> str:
 
 
 def _said(context: Context, value: object, name: str = "") -> str:
-    """A value of an act, nested ones flat; nothing for what is empty."""
+    """A value of an act, flattened if it is nested; an empty text if it is empty."""
     if isinstance(value, dict):
         inner = [(_label(context, key), _said(context, each, key)) for key, each in value.items()]
         return context.say("; ").join(f"{label} {said}" for label, said in inner if said)

@@ -1,4 +1,4 @@
-"""One waybill with its label on screen: printed, printed again, cancelled."""
+"""One waybill with its label on screen: printing it, printing it again, cancelling it."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ async def _wanted(context: Context) -> StoredWaybill:
 
 
 async def show_waybill(context: Context) -> Response:
-    """One waybill, or all with its number if the address names no carrier."""
+    """One waybill, or all with this number if the address names no carrier."""
     number = context.query("number")
     if not context.query("carrier"):
         found = await list_by_number(context.database, number)
@@ -63,7 +63,7 @@ async def _waybill_page(context: Context, stored: StoredWaybill) -> Response:
         beside.append(_cancel_form(context, waybill))
     return context.page(
         f"{waybill.wp_code} {waybill.number}",
-        # The inner ones are one below the other: two have no space in half a page.
+        # The inner columns stack: half a page is too narrow for two.
         [Columns([Columns(beside), label])],
         crumbs=[Link(say("Carriers"), PATH)],
     )
@@ -128,7 +128,7 @@ def _cancel_form(context: Context, waybill: Waybill) -> Form:
 
 
 async def show_label(context: Context) -> Response:
-    """The label to look at, which leaves the waybill as it is."""
+    """The label for viewing only: the waybill does not change."""
     return await _drawn(context, await _wanted(context), "png")
 
 
