@@ -37,7 +37,7 @@ COMPANIONS: tuple[Operation, ...] = tuple(
 WITH_COMPANIONS = (*OPERATIONS, *COMPANIONS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
-# Importing a schema file declares its tables; those of the subjects are imported by now.
+# Importing a schema file declares its tables; the subjects have imported theirs by now.
 _COMMON = (carriers, consent, database, identity, intake, ledger, webhooks)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
 

@@ -1,5 +1,5 @@
-"""What the demo data of all subjects has in common: its shops and products, where it goes, and how
-much of it."""
+"""What the demo data of all subjects has in common: its shops and products, its target, and its
+amount."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -21,7 +21,7 @@ DEMO_SEED = 20260101
 # Where the pictures and links of the demo world lead: to pages of the gateway itself.
 PICTURES_PATH = "/demo/pictures"
 COUPON_PATH, BUY_PATH, ITEM_PATH = "/demo/coupon", "/demo/buy", "/demo/item"
-# More than an import: no call waits for a database that is just being made.
+# More than an import commits at once: no call waits for a database that is just being made.
 _CHUNK_RECORDS = 10_000
 
 
@@ -61,8 +61,8 @@ class DemoProduct(NamedTuple):
         return f"{PICTURES_PATH}/{self.id}.png"
 
 
-# The first three are of different shops, so that the small sandbox has some of each. The words are
-# those that buyers search with.
+# The first three belong to different shops, so that the small sandbox has one of each. The words
+# are search terms of buyers.
 _GOODS: tuple[tuple[str, tuple[str, str, str], int, tuple[str, ...], DemoShop], ...] = (
     (
         "加厚纯棉四件套",
@@ -180,16 +180,16 @@ class DemoTarget(msgspec.Struct, frozen=True):
         return SANDBOX_PRODUCTS if self.is_sandbox else len(PRODUCTS)
 
     def first_day(self, days: int, changing_days: int = 0) -> date:
-        """The day to begin with: so many days before today, of which a world that is continued
-        needs those that are new. Records go on changing for `changing_days`."""
+        """The day to begin with: so many days before today, or fewer if a world is continued, which
+        needs only the days since. Records go on changing for `changing_days`."""
         if self.made_days_ago is not None:
             days = min(days, self.made_days_ago + changing_days)
         return self.today - timedelta(days=days)
 
 
 class DemoPart(msgspec.Struct, frozen=True):
-    """One subject's part of the demo world, and how many records it will report as progress. Once
-    `fill` is called, a part may begin to make its records; what it returns stores them."""
+    """One subject's part of the demo world, and how many records it will report as progress. A part
+    may start making its records when `fill` is called; the coroutine it returns stores them."""
 
     fill: Callable[[DemoTarget], Coroutine[Any, Any, None]]
     world_records: Callable[[], int] = lambda: 0
@@ -200,8 +200,8 @@ async def store_all(
 ) -> None:
     """Stores records chunk by chunk, like any load; records that exist stay the same.
 
-    A server stores a chunk while the next one is made. A file is written by a thread of this
-    process, and only one of them runs at a time: taking turns would cost more than it saves.
+    A server stores a chunk while the next one is made. For a file, a thread of this process does
+    the writing, and only one thread runs at a time: overlapping would cost more than it saves.
     """
     stream = iter(records)
     storing: asyncio.Future[int] | None = None
@@ -210,7 +210,7 @@ async def store_all(
             await storing
         storing = asyncio.ensure_future(store_records(database, loader, chunk))
         if database.is_shared:
-            # So that it begins: making a chunk waits for nothing.
+            # Lets the task start: making a chunk never yields to the event loop.
             await asyncio.sleep(0)
         else:
             await storing
@@ -220,7 +220,7 @@ async def store_all(
 
 
 def made_aside(row_type: type[_Row], make: Callable[[], Iterable[_Row]]) -> Iterator[_Row]:
-    """Rows that a second process makes, from now on."""
+    """Rows that a second process makes, starting now."""
     decoder = msgspec.msgpack.Decoder(list[row_type])  # type: ignore[valid-type]
     return _received(SecondProcess(_packed_chunks, make), decoder)
 

@@ -1,9 +1,9 @@
 """Exports: all records of a window as one file of gzip JSON Lines, paid once and then streamed.
 
 Making an export counts its records, takes the price for each started hundred, and answers an id.
-The file is read with that id for a day, as often as needed; nothing is stored for it. The id is
-sealed: it names the account, the window and its end, and fits no other account. What is stored
-after an export was paid must not come with its file, or a file would be a free feed of new records.
+The file can be read with that id for a day, as often as needed; nothing is stored for it. The id is
+sealed: it names the account, the window and its expiry, and works for no other account. Records
+stored after the payment must not be in the file, or it would be a free feed of new records.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Export(msgspec.Struct, frozen=True):
 
 
 class Position(NamedTuple):
-    """Where a record stands in the list: its time, negated, and its id."""
+    """The position of a record in the list: its time, negated, and its id."""
 
     newest_first: int
     id: str
@@ -75,8 +75,8 @@ def priced_export(
     named: dict[str, str],
     cursor: str | None = None,
 ) -> Priced:
-    """The answer for an export of a window, and how often its price is paid; `named` are the other
-    parameters of its file."""
+    """The answer for an export of a window, and how many times its price is charged; `named` are
+    the other parameters of its file."""
     expires_at_s = services.runtime.at_s() + KEPT_S
     sealed = services.vault.sealer.seal(
         msgspec.json.encode(_Sealed([*window], expires_at_s)), _context(call, path)
@@ -98,7 +98,7 @@ def priced_export(
 async def _report(
     services: Services, answer: Export, transaction: Transaction, charge: Charge
 ) -> ActResult:
-    """Has the account's webhooks notified of an export, if it is paid."""
+    """Notifies the account's webhooks of an export, in the transaction that charges for it."""
     made_as = msgspec.structs.asdict(answer)
     del made_as["withholding_money"]
     data = {"request_id": charge.request_id, "operation": charge.operation, **made_as}
@@ -108,7 +108,7 @@ async def _report(
 
 
 def paid_hundreds(records: int) -> int:
-    """How often the price is taken: at least once, as for an empty page."""
+    """How many times the price is charged: at least once, as for an empty page."""
     return max(1, -(-records // RECORDS_PER_PRICE))
 
 
@@ -135,7 +135,7 @@ def _unfit(field: str, problem: Phrase) -> Refusal:
 
 
 def not_an_export() -> Refusal:
-    """For an `export_id` that is none of the account, or not of the shop that is named with it."""
+    """For an `export_id` that is not the account's, or not of the shop that is named with it."""
     return _unfit("export_id", Phrase("it is no export of yours", "不是您的导出"))
 
 
@@ -145,7 +145,7 @@ def not_a_line() -> Refusal:
 
 
 def changed_line() -> Refusal:
-    """For an `after` that may have another place in the list by now: lines would be left out."""
+    """For an `after` whose position in the list may have changed: lines would be left out."""
     return _unfit(
         "after",
         Phrase(
@@ -156,8 +156,8 @@ def changed_line() -> Refusal:
 
 
 def stream_of(read: ReadLines, after: Position | None, lines_max: float = inf) -> Stream:
-    """The lines after a position, packed. Each piece ends with a whole line, so that what has
-    arrived of an answer that breaks off can be read, and the rest asked for."""
+    """The lines after a position, compressed. Each piece ends with a whole line, so that a client
+    can read what arrived before a connection broke, and ask for the rest."""
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         packer, position = zlib.compressobj(6, zlib.DEFLATED, _GZIP_BITS), after

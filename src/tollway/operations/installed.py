@@ -1,7 +1,7 @@
 """The subjects that installed packages bring by the entry point `tollway.operations`.
 
-They are trusted code, but a mistake in one must be found when the gateway starts, and not by its
-callers. So each is checked here, against what the rest of the gateway takes for granted.
+They are trusted code, but a mistake in one must show when the gateway starts, not to its callers.
+So this module checks each against what the rest of the gateway takes for granted.
 """
 
 import re
@@ -25,7 +25,7 @@ ENTRY_POINTS = "tollway.operations"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 # No page of the gateway has such a path, and reverse proxies let it through.
 _PATH = re.compile(r"/papi(/[A-Za-z0-9_-]+)+")
-# What every operation that takes credits reports.
+# The field in which every operation that takes credits reports them.
 _MONEY = "withholding_money"
 # A descriptor is made by code that need not be type-checked.
 _TYPES = {
@@ -75,7 +75,7 @@ def _load(entry_point: EntryPoint) -> Subject:
     if not isinstance(subject, Subject):
         raise SettingsError(f"{entry_point.value} is no tollway.operations.subject.Subject")
     if added := set(metadata.tables) - tables:
-        # It would be in no migration, and missing in every backup and move.
+        # No migration would create it, and every backup and move would miss it.
         raise SettingsError(f"it adds the table {min(added)} to those of Tollway")
     return subject
 
@@ -140,7 +140,7 @@ def _problems_of_request(operation: Operation, others: list[Operation]) -> Itera
 
 
 def _problems_of_text(what: str, text: object, *, may_be_empty: bool = False) -> Iterator[str]:
-    """Of what people read, in one language or in both."""
+    """Checks a text for people, in one language or in both."""
     for each in text if isinstance(text, Phrase) else (text,):
         if not isinstance(each, str):
             yield f"{what} is {text!r} and neither a str nor a Phrase"
@@ -157,7 +157,7 @@ def _problems_of_consent(
     yield from _problems_of_text("what its consent asks", need.asks)
     if need.field not in names:
         yield f"its request has no field {need.field} to name the owner"
-    # An owner reads one sentence for a scope, and it must be true of all that ask for it.
+    # An owner reads one sentence per scope, so it must be true of every operation that asks for it.
     for each in others:
         other = each.consent or need
         is_same = (other.whose, other.scope) == (need.whose, need.scope)

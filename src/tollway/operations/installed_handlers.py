@@ -1,4 +1,4 @@
-"""Handlers of installed packages: what they raise and return is checked before it is charged."""
+"""Handlers of installed packages: checks what they raise and return before the call is charged."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ _json = msgspec.json.Decoder(msgspec.Raw)
 
 
 class HandlerError(Exception):
-    """A handler did what none may do."""
+    """A handler broke a rule for handlers."""
 
 
 def with_checked_handlers(subject: Subject, package: str) -> Subject:
@@ -54,7 +54,7 @@ def _checked_handler(handle: Handler) -> Handler:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Neither the call nor the gateway is being stopped: as any other error of a handler.
+            # Nothing is stopping the call or the gateway: treat it like any other handler error.
             raise HandlerError(f"the handler raised {type(error).__name__}") from error
         _check(result)
         return result

@@ -1,7 +1,7 @@
-"""Making ready records again, from the originals beside them, after a change of what is shown.
+"""Makes ready records again from the originals beside them, after a change in what is shown.
 
-It runs beside the traffic: a few hundred records at a time, each replaced only if it is still the
-one that was read.
+It runs beside the traffic: a few hundred records at a time, each replaced only if it has not
+changed since it was read.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,8 +18,8 @@ _AT_ONCE = 500
 
 
 class ReadyRecords(msgspec.Struct, frozen=True):
-    """A table whose last column, `ready`, is each record as it is answered; `make` makes it from
-    the row, with the other columns that follow from the original."""
+    """A table whose last column, `ready`, is the record as it is answered; `make` computes it from
+    the row, together with the other columns that are derived from the original."""
 
     table: Table
     make: Callable[[Row, Sealer], tuple[object, ...]]
@@ -67,7 +67,7 @@ async def _put(
 
 
 def _queries(records: ReadyRecords) -> tuple[Query, Query, Query]:
-    """The first rows, those after one, and the replacement of one that has not changed."""
+    """The first rows, the rows after a key, and the replacement of a row that has not changed."""
     table = records.table
     key = list(table.primary_key.columns)
     assert [*table.c][: len(key)] == key and [*table.c][-1] is table.c.ready

@@ -28,14 +28,14 @@ from tollway.store.versions import Versions
 
 
 class Counted(NamedTuple):
-    """A payload, and how many records of its owner it has: otherwise they are counted in it."""
+    """A payload, and how many records of its owner it has, so that nothing has to count them."""
 
     data: bytes
     records: int
 
 
 class Priced(NamedTuple):
-    """A payload that costs the price of a call so many times, and what is done with the charge."""
+    """A payload that costs the price of a call so many times, and an act to run with the charge."""
 
     times: int
     data: bytes
@@ -51,10 +51,10 @@ class Stream(NamedTuple):
 
 
 # A handler takes the decoded request and returns the payload, encoded for the envelope.
-# One whose work must commit together with the charge returns an act instead, which returns the
+# If its work must commit together with the charge, it returns an act instead, which returns the
 # payload from within that transaction.
 Result = bytes | Act | Counted | Priced | Stream
-# One that need not wait may return it at once.
+# A handler that never waits may return the result directly.
 Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]
@@ -73,7 +73,7 @@ class Services(msgspec.Struct, frozen=True):
     zone: ZoneInfo
     today: Callable[[], date]
     public_address: str
-    # From the pools; the sandbox has numbers of its own.
+    # Takes them from the pools; the sandbox draws its own.
     take_numbers: TakeNumbers = take_numbers
 
 
@@ -81,8 +81,8 @@ class Retained(msgspec.Struct, frozen=True):
     """Rows that are dropped once they are older than a setting allows.
 
     An embedded database removes them in small pieces. A shared one drops whole months;
-    `forget_month` first removes what counts their rows and returns how many there are, or None
-    while the month has to stay.
+    `forget_month` first removes the counts of a month's rows and returns how many there are, or
+    None while the month has to stay.
     """
 
     kind: str
@@ -94,8 +94,8 @@ class Retained(msgspec.Struct, frozen=True):
 
 
 class Companion(msgspec.Struct, frozen=True):
-    """Another call on the data of an operation, paid as that operation, and its handler. A batch
-    needs none: each of its requests is a call of the operation."""
+    """Another call on the data of an operation, paid like that operation, and its handler. A batch
+    needs no handler: each of its requests is a call of the operation."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler] | None = None
@@ -103,8 +103,7 @@ class Companion(msgspec.Struct, frozen=True):
 
 class Subject(msgspec.Struct, frozen=True):
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    its demo data, and its companions. What is ready of several records together is made again by
-    `remake`."""
+    its demo data, and its companions. `remake` is for ready data that combines several records."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]

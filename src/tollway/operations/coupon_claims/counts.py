@@ -1,7 +1,7 @@
 """How many coupon claims each hour has, stored with the claims.
 
-Totals and pages are taken from these counts, so they change in the same transaction as the claims.
-Their version changes with them, so that old ones are noticed.
+Totals and pages are computed from these counts, so they change in the same transaction as the
+claims. The list's version changes too, so that readers notice cached counts that are out of date.
 """
 
 import secrets
@@ -33,8 +33,8 @@ _COUNT_UP = ManyRows(
         )
     ),
 )
-# Apart from the other statement: an INSERT with a negative count would break the check constraint,
-# even if it ends in an UPDATE.
+# A separate statement: an INSERT with a negative count would violate the check constraint, even if
+# it ends in an UPDATE.
 _COUNT_DOWN = Query(
     lambda: (
         coupon_claim_hour.update()
@@ -88,5 +88,5 @@ async def _give_versions(transaction: Transaction, lists: Iterable[tuple[str, in
 
 
 async def forget_empty(transaction: Transaction, hours: Iterable[Hour]) -> None:
-    """Removes the counts of those hours that have no claim any more."""
+    """Removes the counts of these hours that have no claim left."""
     await transaction.execute_many(_FORGET_EMPTY, sorted(set(hours)))

@@ -1,5 +1,5 @@
-"""Coupon claims, made up. The claims of one day depend on the seed and the day alone, so that a
-world can be continued day by day and still be the same."""
+"""Made-up coupon claims. The claims of a day depend only on the seed and the day, so a world that
+is continued day by day is the same as one made at once."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -39,7 +39,7 @@ _FLASH_COUPON = "SHANGOU_COUPON"
 _HOUR_WEIGHTS = (2, 1, 1, 1, 1, 1, 2, 4, 5, 5, 9, 14, 10, 6, 5, 5, 8, 13, 12, 8, 6, 5, 4, 3)
 
 _VALID_DAYS = (1, 3, 7)
-# What is drawn for one claim, at once.
+# The random numbers of one claim, drawn at once.
 _DRAWS = Struct("<2I3B")
 
 
@@ -122,6 +122,6 @@ async def fill_claims(
     progress: Progress = no_progress,
 ) -> None:
     """Stores coupon claims from a day until now."""
-    # In the order of their listing, so that the database appends each to the ones before.
+    # In the order of their listing, so that the database only appends.
     records = sorted(make_claims(DEMO_SEED, per_day, first, now_s, zone))
     await store_all(database, ClaimLoader(), records, progress)

@@ -137,8 +137,8 @@ def _export_handler(services: Services) -> Handler:
         start_s, end_s = (
             seconds_of(each, services.zone) for each in (request.startTime, request.endTime)
         )
-        # Claims do not say when they were stored. So the window has passed, and the file has no
-        # more lines than are paid.
+        # Claims have no time of storage. So the window may not extend into the future, and the file
+        # has no more lines than are paid for.
         end_s = max(start_s, min(end_s, services.runtime.at_s()))
         window = Window(request.sid, request.type, start_s, end_s)
         records, _ = await pages.read(window, 0, 1)
@@ -149,7 +149,7 @@ def _export_handler(services: Services) -> Handler:
 
 
 def _file_handler(services: Services) -> Handler:
-    # Not a replica: one that is behind would leave out claims that are paid.
+    # Not a replica: one that lags would leave out claims that are paid for.
     database, shown = services.database, CouponClaimsHandler(services.database, services.zone)
     pages = ClaimPages(database)
 
@@ -191,7 +191,7 @@ def _file_handler(services: Services) -> Handler:
 async def _lines_up_to(
     database: Database, pages: ClaimPages, window: Window, last: Position, account_id: str
 ) -> int:
-    """How many lines the file has up to this one."""
+    """How many lines the file has up to and including this one."""
     at_s = -last.newest_first
     newer, _ = await pages.read(window._replace(start_s=min(at_s + 1, window.end_s)), 0, 1)
     ((of_its_second,),) = await database.fetch_long(

@@ -1,7 +1,6 @@
-"""The work of the coupon-claim query: reads one page of claims that are ready, and puts in their
-times.
+"""The work of the coupon-claim query: reads one page of ready claims, and inserts their times.
 
-No answer is cached: a page is read from its rows each time, at the same cost for every page. Any
+No answer is cached: each call reads its page from the rows, at the same cost for every page. Any
 account may ask for any sid.
 """
 
@@ -19,7 +18,7 @@ from tollway.operations.coupon_claims.records import BEFORE_TIME
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 
-# The minutes of a week and some more: a window has at most seven days.
+# A little more than the minutes of a week: a window has at most seven days.
 _MINUTES_MAX = 16_384
 _HOUR_S, _DAY_S = 3600, 86_400
 # The first day of the year 2200: later than any claim, and long before the calendar ends.
@@ -68,8 +67,8 @@ class CouponClaimsHandler:
         return self._until_second(minute) + _SECONDS[second] + claim.ready
 
     def _find_offset(self, first_day: int, last_day: int) -> int | None:
-        """How far the gateway's clock is ahead of UTC in all of these days; None if that changes,
-        which it does between two hours at most once."""
+        """How far the gateway's time zone is ahead of UTC in all of these days; None if that
+        changes. Looking once an hour is enough: it changes at most once between two hours."""
         hours = range(first_day * _DAY_S, last_day * _DAY_S + 1, _HOUR_S)
         offsets = {
             datetime.fromtimestamp(at_s, UTC).astimezone(self._zone).utcoffset() for at_s in hours
@@ -89,5 +88,5 @@ _BEFORE, _AFTER = parts_around(
 
 
 def _answer(call: CallInfo, total: int, *claims: bytes) -> bytes:
-    """The claims come as they are answered, in pieces that belong together."""
+    """The answer around the encoded claims, which may come in several pieces."""
     return b"".join((_BEFORE % total, *claims, _AFTER % call.price))

@@ -1,9 +1,9 @@
 """The stored claims behind an answer: one page of them, and how many there are.
 
-The counts of a list's hours are kept in memory, under the version that they were read with. A page
-is read together with the version: if that is still the same, so are the total and the start of the
-page, and the claims come joined, in one row. A server can find a page without these counts, so of a
-list that changes all the time they are read once a second at most.
+The counts of a list's hours are cached in memory, with the version they were read with. A page is
+read together with the current version: if that is still the same, the total and the start of the
+page are right, and the claims come joined in one row. A server can find a page without these
+counts, so for a list that changes all the time they are read once a second at most.
 """
 
 from collections.abc import Sequence
@@ -44,12 +44,12 @@ from tollway.store.paging import (
 from tollway.store.query import JointQuery, Query
 
 _HOUR_S = 3600
-# How many hours are kept, of all lists together, at 16 bytes each; and what a list counts besides.
+# How many hours are cached for all lists together, at 16 bytes each; and the overhead of a list.
 _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
-# How long after a read of a server's counts they are read again, if they changed meanwhile.
+# How soon a server's counts may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
-# Of how many lists the time of that read is noted.
+# For how many lists the time of that read is remembered.
 _NOTED_MAX = 5_000
 
 _List = tuple[str, int]
@@ -65,7 +65,7 @@ class Window(NamedTuple):
 
 
 class JoinedPage(NamedTuple):
-    """A page, how far the clock of its times is ahead of UTC, and what comes between two claims."""
+    """A page, how far the time zone of its times is ahead of UTC, and the separator of claims."""
 
     offset: int
     size: int
@@ -127,7 +127,7 @@ _of_list = and_(
 _of_every_list = and_(_version.sid == EVERY_LIST[0], _version.claim_type == EVERY_LIST[1])
 _VERSIONS: dict[str, ScalarSelect[Any]] = {
     "sqlite": select(_version.version).where(_of_list).scalar_subquery(),
-    # Only here are the counts of all lists removed at once, with a month.
+    # Only a server removes the counts of all lists at once, with a month.
     "postgresql": select(cast(func.sum(_version.version), BigInteger))
     .where(or_(_of_list, _of_every_list))
     .scalar_subquery(),
@@ -136,7 +136,7 @@ _VERSIONS: dict[str, ScalarSelect[Any]] = {
 
 def _claims(dialect: str) -> Select[Any]:
     """The claims of a page, each with its time before it, all in one piece; and the version."""
-    # No column more than needed: SQLite takes each out of each row.
+    # Only the columns that are needed: SQLite extracts each one from every row.
     needed = (coupon_claim.c.newest_first, coupon_claim.c.ready)
     page = _LISTING.page_rows().with_only_columns(*needed).subquery()
     time_s = bindparam("utc_offset_s", type_=BigInteger) - page.c.newest_first
@@ -182,7 +182,7 @@ class _Known(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """What is asked for to read a page, if the counts that are known hold; of how many in all."""
+    """The parameters to read a page and its total, if the cached counts are still current."""
 
     known: _Known
     total: int
@@ -220,7 +220,7 @@ class ClaimPages:
         return total, [ReadyClaim._make(row) for row in rows]
 
     def read_at_once(self, window: Window, page: JoinedPage) -> tuple[int, bytes] | None:
-        """As `read_joined`, without waiting; None if that has to be tried."""
+        """Like `read_joined`, without waiting; None if the caller has to use that instead."""
         if self._row_at_once is None:
             return None
         start = self._start(window, page)
@@ -229,8 +229,8 @@ class ClaimPages:
         return self._checked(window, start, self._row_at_once(self._joined, start.asked))
 
     async def read_joined(self, window: Window, page: JoinedPage) -> tuple[int, bytes] | None:
-        """The exact total, and the claims of a page in one piece, each after its time; None if they
-        must be read in another way."""
+        """The exact total, and the claims of a page in one piece, each after its time; None if the
+        caller has to use `read` instead."""
         if window.start_s % _HOUR_S or window.end_s % _HOUR_S:
             return None
         found = await self._read_known(window, page)
@@ -239,7 +239,7 @@ class ClaimPages:
         return found
 
     async def _read_known(self, window: Window, page: JoinedPage) -> tuple[int, bytes] | None:
-        """The page by one statement, if the counts that are known hold at that moment."""
+        """The page by one statement, if the cached counts are still current."""
         start = self._start(window, page)
         if start is None:
             return None
@@ -247,8 +247,8 @@ class ClaimPages:
         return self._checked(window, start, row)
 
     def _start(self, window: Window, page: JoinedPage) -> "_Start | None":
-        """Where a page begins, by the counts that are known; None if there is none, or the window
-        cuts an hour in two."""
+        """Where a page begins, by the cached counts; None without such counts or such a page, or if
+        the window cuts an hour in two."""
         sid, claim_type, start_s, end_s = window
         known = self._known.get((sid, claim_type))
         if known is None or start_s % _HOUR_S or end_s % _HOUR_S:
@@ -261,7 +261,7 @@ class ClaimPages:
             return None
         hour, skip = hours.locate(span, offset)
         if self._is_server:
-            # The end of the page, so that it skips the months before it.
+            # Bounds the page at its oldest hour, so that the server skips older months.
             start_s = _HOUR_S * hours.locate(span, min(offset + size, total) - 1)[0]
         asked = {
             "wanted_sid": sid,
@@ -284,7 +284,7 @@ class ClaimPages:
         return start.total, row[0]
 
     async def _learn(self, sid: str, claim_type: int) -> bool:
-        """Reads the counts of a list, unless they are known, or were read just now."""
+        """Caches the counts of a list, unless they are cached or were read just now."""
         key = sid, claim_type
         now_s = monotonic()
         if key in self._known or now_s - self._learnt_s.get(key, -inf) < self._learn_again_s:
@@ -298,7 +298,7 @@ class ClaimPages:
         )
         if not rows:
             return False
-        # Those that were replaced still count: the most is reached sooner, and that is all.
+        # Replaced entries still count, which only means that the limit is reached sooner.
         self._kept += len(rows) + _KEPT_OF_LIST
         if self._kept > _KEPT_MAX:
             self._known.clear()

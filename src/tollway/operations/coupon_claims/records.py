@@ -1,5 +1,5 @@
-"""One coupon claim as it comes in, as it is stored, and ready: as it is answered, but for its time,
-which the gateway's time zone decides."""
+"""One coupon claim as it comes in, as it is stored, and ready: as it is answered, except for its
+time, which depends on the gateway's time zone."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,7 +17,7 @@ DELIVERY, FLASH = 4, 6
 DELIVERY_COUPON = "WAIMAI_COUPON"
 # What a claim begins with in an answer; its time follows.
 BEFORE_TIME = b'{"couponTime":"'
-# What only this claim has, left open.
+# The fields that differ between claims of one coupon, left empty.
 _OWN = b'"couponCode":"","beginTime":"","endTime":""'
 
 
@@ -62,17 +62,17 @@ class ClaimRow(NamedTuple):
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What the claim says, whenever it was said."""
+        """What the claim says, without the time of its update."""
         return self[:-1]
 
     @property
     def hour(self) -> Hour:
-        """The bucket it is counted in."""
+        """The bucket that counts the claim."""
         return self.sid, self.claim_type, -self.newest_first // HOUR_S
 
 
 class UndatedClaim(ClaimRow):
-    """A claim that did not say when it was made: its time is that of its receipt."""
+    """A claim without `updated_at`: the time of its receipt stands in."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ def ready_claim(row: ClaimRow) -> bytes:
 def _around_own(
     sid: str, coupon_name: str, coupon_type: str, money_fen: int, min_use_fen: int, app_key: str
 ) -> tuple[bytes, bytes]:
-    """Of a ready claim what is around its code and times: many claims are of one coupon."""
+    """The parts of a ready claim around its code and times: many claims share one coupon."""
     record = CouponRecord(
         couponTime="",
         money=_yuan(money_fen),
@@ -132,7 +132,7 @@ def _around_own(
         appKey=app_key,
         sid=sid,
     )
-    # Within a text a quotation mark is escaped, so this is found where it belongs.
+    # Quotation marks within texts are escaped, so no text can match.
     before, _, after = encode_data(record).partition(_OWN)
     return before.removeprefix(BEFORE_TIME), after
 

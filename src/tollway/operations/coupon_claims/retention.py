@@ -13,8 +13,8 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import DAY_S, Month
 from tollway.store.query import Query
 
-# The old hours are read first, along their index. Otherwise a planner may read the counts of all
-# hours, because these are in the order of the lists.
+# Materialized, so that the old hours are read first, from their index. Otherwise a planner may read
+# the counts of all hours, because those are in the order of the lists.
 _old_hours = (
     select(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type, coupon_claim_hour.c.claims)
     .where(

@@ -16,7 +16,7 @@ from tollway.store.schema import MONTHS, DividedBy, metadata
 # `newest_first` is the time of the claim in seconds, negated: so the order of the key is the order
 # of listing (newest first, then code), and a page is one run of neighbours in either engine.
 # `updated_ms` is when this version of the claim was made, or else received.
-# `ready` is the claim as it is answered, encoded, but for its time, which depends on a setting.
+# `ready` is the claim as it is answered, encoded, except its time, which depends on a setting.
 coupon_claim = Table(
     "coupon_claim",
     metadata,
@@ -48,14 +48,13 @@ coupon_claim_hour = Table(
     Column("hour", BigInteger, primary_key=True),
     Column("claims", BigInteger, nullable=False),
     CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
-    # Oldest first: what retention drops is found without a scan.
+    # Oldest first: retention finds what it drops without a scan.
     Index("coupon_claim_hour_at", "hour"),
     sqlite_with_rowid=False,
 )
 
-# Another number with every change of a list's counts, in the same transaction, and one for changes
-# of all lists at once. By chance, not by counting: a database that was restored must not have the
-# numbers of before.
+# A new version with every change of a list's counts, in the same transaction, and one row for
+# changes of all lists at once. Random, not counted: a restored database must not reuse versions.
 EVERY_LIST = ("", 0)
 coupon_claim_version = Table(
     "coupon_claim_version",

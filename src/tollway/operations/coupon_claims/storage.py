@@ -1,9 +1,9 @@
 """Storing coupon claims, and removing old ones.
 
-A coupon's code identifies its claim for ever. Of two versions the one updated later stays, and of
-two of the same time the one that came later. A version moves the claim if it has another sid, type
-or time of claim. The counts by hour change in the same transaction, because totals and pages are
-computed from them.
+A coupon's code identifies its claim for ever. Of two versions the one updated later stays; if both
+have the same time, the one that arrived later. A version with another sid, type or claim time moves
+the claim. The counts by hour change in the same transaction, because totals and pages are computed
+from them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,19 +81,19 @@ class ClaimLoader:
 
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
         """Stores the claims that are new or not older than the stored ones; returns how many of
-        them say something else."""
+        them are new or differ."""
         newest = {row.coupon_code: row for row in records}
         if len(newest) < len(records):
             newest = _newest_of(records)
-        # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
-        # Where claims are divided by month, no index tells at once whether one is known.
+        # Most files are all new, or all loaded before. A wrong guess only costs time. If claims are
+        # divided by month, no single index shows whether one exists, so there is no such attempt.
         if self._expects_new and not transaction.is_shared:
             with suppress(KnownRowError):
                 return await _put_new(transaction, sorted(newest.values()))
         await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))
         self._expects_new = not stored
-        # In the order of the key, which halves the engine's work.
+        # In key order, which halves the engine's work.
         later = sorted(_later_among(newest, stored) if stored else newest.values())
         pairs = [(stored.get(row.coupon_code), row) for row in later]
         moves = [(old, row) for old, row in pairs if old is None or old.place != row.place]
@@ -102,8 +102,8 @@ class ClaimLoader:
         if left:
             async with transaction.with_new_plan():
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
-        # Plain inserts: a claim that another transaction inserts at the same moment must be a
-        # conflict, since it would be counted twice.
+        # Plain inserts: if another transaction inserts the same claim concurrently, that must be a
+        # conflict, since the claim would be counted twice.
         await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in come])
         moved = set(come)
         stayed = [(*row, ready_claim(row)) for row in later if row not in moved]
@@ -126,9 +126,9 @@ def _later_among(newest: Mapping[str, ClaimRow], stored: Mapping[str, ClaimRow])
 
 
 def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
-    """Whether a version is to be stored. One that says the same as before is, for its time: another
-    from between the two then comes too late. But a file without times that is loaded again is all
-    claims that say the same, and would be written once more."""
+    """Whether to store a version. An unchanged but later one is stored for its time, so that a
+    version from between the two is then too old. But not without an `updated_at`: a file that is
+    loaded again would be written once more."""
     if old is None:
         return True
     if row.content != old.content:
@@ -137,8 +137,7 @@ def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
 
 
 async def _put_new(transaction: Transaction, claims: Sequence[ClaimRow]) -> int:
-    """Stores claims of which none may be stored yet, which takes less than to look each of them
-    up."""
+    """Stores claims that must all be new, which is faster than looking each of them up."""
     async with transaction.first_part():
         await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in claims])
     await recount(transaction, left=(), come=[row.hour for row in claims])
@@ -146,7 +145,7 @@ async def _put_new(transaction: Transaction, claims: Sequence[ClaimRow]) -> int:
 
 
 async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
-    """One transaction at a time changes a code, so that the stored claims cannot change between
+    """Lets one transaction at a time change a code, so that stored claims cannot change between
     reading and writing."""
     await transaction.lock_names(f"coupon codes {number}" for number in numbers)
 
@@ -154,7 +153,7 @@ async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
 async def remove_old(
     transaction: Transaction, most: int, *, sid: str, claim_type: int, before_s: int
 ) -> int:
-    """Removes some claims of a sid from before a time; returns how many."""
+    """Removes at most so many claims of a sid from before a time; returns how many."""
     await _lock_codes(transaction, range(_LOCKS))
     async with transaction.with_new_plan():
         rows = await transaction.fetch_all(

@@ -1,5 +1,4 @@
-"""Orders that are stored together, arranged for it beforehand: by the process that reads them, if a
-second one does."""
+"""Orders that are stored together, arranged beforehand, in the second process if one reads them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +19,11 @@ _PLACE = [
 
 
 class OrderBatch(msgspec.Struct, array_like=True):
-    """Rows of orders, end to end in one list, which a statement gets slices of.
+    """Rows of orders, end to end in one list, from which a statement gets slices.
 
-    If it is arranged, no order is in it twice, and they are in the order of the key, which halves
-    the engine's work; `owners` are the shops in that order, each with how many orders it has.
-    Otherwise they are as they came: of two versions the first may count.
+    If the batch is arranged, it has no order twice and its rows are in key order, which halves the
+    engine's work; `owners` are the shops in that order, each with its number of orders. Otherwise
+    the rows are as they came, because of equally new versions of an order the first one counts.
     """
 
     values: list[Any]
@@ -38,8 +37,8 @@ class OrderBatch(msgspec.Struct, array_like=True):
             by_owner[row.owner_id].append(row)
         if any(len({row.order_sn for row in its}) < len(its) for its in by_owner.values()):
             return cls(_end_to_end(orders), [], False)
-        # Sorted shop by shop: within one, most files go by time already, and that is turned round
-        # at once.
+        # Sorted shop by shop: within a shop, most files are already in order of time, and sorting
+        # only reverses that run.
         owners = sorted(by_owner)
         rows = chain.from_iterable(sorted(by_owner[owner]) for owner in owners)
         return cls(_end_to_end(rows), [(each, len(by_owner[each])) for each in owners], True)
@@ -60,7 +59,7 @@ class OrderBatch(msgspec.Struct, array_like=True):
         self.rows.set_column(_CHANGE_NO, numbers)
 
     def places(self) -> Iterator[tuple[str, list[Place]]]:
-        """The places of each shop's orders, by which they are counted."""
+        """The fields of each shop's orders that decide where they are counted."""
         places = zip(*map(self.rows.column, _PLACE), strict=True)
         return ((owner, list(islice(places, orders))) for owner, orders in self.owners)
 

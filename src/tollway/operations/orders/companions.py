@@ -94,7 +94,7 @@ ORDERS_CHANGED = _companion(
 )
 
 _of_owner = shop_order.c.owner_id == bindparam("owner")
-# A join with a list of keys, and not `IN`, as when orders are stored.
+# A join with a list of keys, not `IN`, for the same reason as in `storage.py`.
 _asked = (
     values(column("order_sn", String))
     .data([(bindparam(f"sn_{n}"),) for n in range(NUMBERS_MAX)])
@@ -148,7 +148,7 @@ def _by_number_handler(services: Services) -> Handler:
 
 
 def cursor_of(owner_id: str, change_no: int) -> str:
-    """Where to go on after a change. It names its shop, so that it is taken for no other."""
+    """Where to go on after a change. It names its shop, so that no other shop accepts it."""
     return f"{change_no:x}-{_mark(owner_id)}"
 
 

@@ -1,7 +1,7 @@
-"""How many orders each hour and day has, of each facet, stored with the orders.
+"""How many orders of each facet every hour and day has, stored with the orders.
 
-Totals and pages are taken from these counts, so they change in the same transaction as the orders.
-The shop's version changes with them, so that old ones are noticed.
+Totals and pages are computed from these counts, so they change in the same transaction as the
+orders. The shop's version changes too, so that readers notice cached counts that are out of date.
 """
 
 import secrets
@@ -76,12 +76,12 @@ _FORGET_EMPTY = Query(
     lambda: order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
 )
 
-# Written out, and not parameters: otherwise the planner does not use the partial index.
+# Literals, not parameters: otherwise the planner does not use the partial index.
 _OF_DAYS = f"{ALL_BY_DAY} AND bucket >= :first_day AND bucket < :end_day"
 _TOTAL_TEXT = f"SELECT sum(orders) FROM order_count WHERE {_OF_DAYS}"  # noqa: S608
-# The key begins with the owner and the facet. So those that have such days are found first: the
-# owners by the index of days, and their facets one after the other. The counts of each are then a
-# range of the key, and those of all other days are not read.
+# The key begins with the owner and the facet. So the query first finds the owners that have such
+# days, by the index of days, and then their facets one by one. The counts of each are then a range
+# of the key, and those of all other days are not read.
 _FORGET_TEXT = f"""
 WITH RECURSIVE its_owner (owner_id, facet) AS MATERIALIZED (
     SELECT DISTINCT owner_id, facet FROM order_count WHERE {_OF_DAYS}
@@ -110,13 +110,13 @@ _DAYS_TOTAL, _FORGET_DAYS = Query(lambda: text(_TOTAL_TEXT)), Query(lambda: text
 
 def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
-    # Mostly sorted by their owner: then hours alone are counted, which takes half the time.
+    # Orders are mostly sorted by owner, so only hours are left to count, in half the time.
     by_owner = groupby(orders, attrgetter("owner_id"))
     return counted_places((owner, list(map(_place_of, its))) for owner, its in by_owner)
 
 
 def counted_places(shops: Iterable[tuple[str, Sequence[Place]]]) -> Counter[Bucket]:
-    """The same of the places of shops' orders."""
+    """The same, given the places of each shop's orders."""
     hours: Counter[tuple[str, str, int]] = Counter()
     for owner, places in shops:
         of_all = Counter([-newest_first // HOUR_MS for newest_first, _, _ in places])
@@ -140,8 +140,8 @@ def counted_places(shops: Iterable[tuple[str, Sequence[Place]]]) -> Counter[Buck
 async def recount(
     transaction: Transaction, counts: Counter[Bucket], moved: Iterable[str] = ()
 ) -> None:
-    """Changes the counts, and the versions of the owners whose counts change or, with the same
-    counts, the order of whose lists."""
+    """Changes the counts, and the versions of the owners whose counts change, and of those in
+    `moved`, whose lists change only their order."""
     # A fixed lock order prevents deadlocks.
     ordered = sorted(counts.items())
     more = [(*bucket, count) for bucket, count in ordered if count > 0]

@@ -53,13 +53,13 @@ from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
-# Fields of ready orders, with what is each order's own left open.
+# Fields of ready orders, without what differs from order to order.
 _NAME, _PHONE, _AMOUNT = '"receiver_name":"%s**"', '"receiver_phone":"%s****%s"', b'"pay_amount":'
 
 
 class _Parts(NamedTuple):
-    """What orders of one kind have in common: of the ready order what is between the number and the
-    times, then before and after the amount; and the remark and the tags of the row."""
+    """What orders of one kind have in common: the parts of the ready order between the number and
+    the times, and before and after the amount; and the remark and the tags of the row."""
 
     middle: bytes
     before: bytes
@@ -70,27 +70,27 @@ class _Parts(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """All of a day's rows that is the same on every day with the same draws: a column of values
-    each, which the rows are put together from at once."""
+    """What a day's rows have in common with every other day of the same draws: a tuple of values
+    per column, from which the rows are assembled in one go."""
 
     time_ms: tuple[int, ...]
     ship_ms: tuple[int, ...]
-    # Of the order's number what follows its day.
+    # The part of the order's number after its day.
     number_end: tuple[str, ...]
     number_bytes: tuple[bytes, ...]
     to_seal: tuple[bytes, ...]
-    # The ready order: before the number, up to the times, and after them.
+    # The parts of the ready order: before the number, up to the times, and after them.
     head: tuple[bytes, ...]
     middle: tuple[bytes, ...]
     end: tuple[bytes, ...]
-    # Columns of the table that follow each other.
+    # Adjacent columns of the table.
     before_ship: tuple[tuple[object, ...], ...]
     after_ship: tuple[tuple[object, ...], ...]
 
 
 class RowMaker:
-    """Makes the rows of made-up orders, part by part: most orders differ in a few fields alone, and
-    to mask, encode and seal each by itself would take as long as all the rest."""
+    """Makes the rows of made-up orders from shared parts: most orders differ in only a few fields,
+    and masking, encoding and sealing each separately would take as long as all the rest."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
@@ -213,8 +213,8 @@ _ANY = Query(lambda: select(shop_order.c.owner_id).limit(1))
 
 
 class _FirstOrders(OrderLoader):
-    """Where no order is stored yet: these are made once each, numbered, and in the order of the
-    key."""
+    """For a database without orders: these have no duplicates, and come numbered and in key
+    order."""
 
     async def store(self, transaction: Transaction, records: Iterable[OrderRow]) -> int:
         rows = list(records)
@@ -277,7 +277,7 @@ def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
         target.database,
         target.sealer,
         per_year=per_year,
-        # What was sold lately is shipped or received as days pass.
+        # Recent orders are shipped or received as days pass.
         first=target.first_day(days, changing_days=RECEIVED_DAYS),
         now_s=target.now_s,
         zone=target.zone,
@@ -309,7 +309,7 @@ def fill_orders(
     in_second_process: bool = False,
 ) -> Coroutine[Any, Any, None]:
     """Stores the orders from a day until now, and updates those that are stored already. A second
-    process begins to make them now."""
+    process, if asked for, starts making them now."""
     make = partial(_make_rows, sealer, per_year, first, now_s, zone, products, site)
     rows = made_aside(OrderRow, make) if in_second_process else make()
     return _store(database, sealer, rows, progress)
@@ -328,7 +328,7 @@ async def _store(
 
 
 async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:
-    """The gateway that shows the pictures of orders is at another address now."""
+    """Changes the links to pictures, because the gateway that serves them has a new address."""
 
     async def work(transaction: Transaction) -> None:
         await transaction.allow_long_statements()

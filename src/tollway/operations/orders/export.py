@@ -101,7 +101,8 @@ _LINES = Query(
             shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
             _place
             > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
-            # What was stored later is not paid. A sum, so that the index of changes is not chosen.
+            # What was stored later is not paid for. A sum, so that the planner does not choose the
+            # index of changes.
             shop_order.c.change_no + 0 <= bindparam("last_change", type_=BigInteger),
         )
         .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
@@ -124,7 +125,7 @@ def _export_handler(services: Services) -> Handler:
             min(max(milliseconds_of(each, zone), 0), 2**53)
             for each in (request.start_time, request.end_time)
         )
-        # Before the count: what changes from here on comes after this cursor, not with the file.
+        # Read before the count: what changes later comes after this cursor, not with the file.
         change = await services.database.fetch_one(_LAST_CHANGE, owner=owner_id)
         change_no = change[0] if change else 0
         records, _ = await pages.read(Filter(owner_id, start_ms, end_ms, None, None), 0, 1)
@@ -142,7 +143,7 @@ def _export_handler(services: Services) -> Handler:
 
 
 def _file_handler(services: Services) -> Handler:
-    # Not a replica: one that is behind the cursor would leave out orders that the cursor skips.
+    # Not a replica: if it lags behind the cursor, the file would lack orders that the cursor skips.
     database = services.database
 
     async def handle(request: OrdersFileRequest, call: CallInfo) -> Stream:

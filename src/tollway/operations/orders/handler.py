@@ -1,4 +1,4 @@
-"""The work of the paged order query: reads one page of orders that are ready, and joins them."""
+"""The work of the paged order query: reads one page of ready orders, and joins them."""
 
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
@@ -69,7 +69,7 @@ class OrdersHandler:
         )
 
     def _milliseconds(self, moment: int | datetime) -> int:
-        # No order is outside of these bounds, and the engines' integers are bounded.
+        # No order is outside these bounds, and the engines' integers are limited.
         return min(max(milliseconds_of(moment, self._zone), 0), _FOREVER_MS)
 
 

@@ -1,8 +1,8 @@
 """Known positions within the hours of a busy shop, so that a page skips few orders.
 
-The counts say in which hour a page begins, and how many orders of that hour come before it. These
-would have to be read, and a busy hour has many. So the ends of pages that were read are kept, as
-long as the counts are: the next page, and the same page again, begin there.
+The counts say in which hour a page begins, and how many orders of that hour come before it. Those
+would have to be read, and a busy hour has many. So the ends of pages that were read are cached
+together with the counts: the next page, and the same page again, begin there.
 """
 
 from array import array
@@ -14,8 +14,8 @@ SKIPPED_MAX = 32
 
 
 class Start(NamedTuple):
-    """Where a page begins: in an hour that comes after a negated time, after so many of the orders
-    that the hour has; of how many in all."""
+    """Where a page begins: in the hour after the negated time `after`, which has `in_hour` orders,
+    `skip` of them before the page. `total` is the number of all orders."""
 
     total: int
     after: int
@@ -24,7 +24,7 @@ class Start(NamedTuple):
 
 
 class KnownPositions:
-    """Of some positions in an hour: after which negated time the order at that position comes."""
+    """Some positions in an hour, each with the negated time after which its order comes."""
 
     def __init__(self, after: int) -> None:
         self._positions = array("q", [0])
@@ -36,7 +36,7 @@ class KnownPositions:
         return self._afters[found], position - self._positions[found]
 
     def add(self, position: int, after: int) -> None:
-        """Says that exactly so many orders of the hour come up to a time."""
+        """Records that exactly `position` orders of the hour come up to a time."""
         found = bisect_right(self._positions, position)
         self._positions.insert(found, position)
         self._afters.insert(found, after)

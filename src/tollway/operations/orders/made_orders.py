@@ -1,7 +1,7 @@
-"""Made-up orders of three shops, as they are drawn. A day's orders depend on the seed, the shop and
-the day alone, so that a world can be continued; as days pass, an order is shipped and then
-received. Draws repeat after four weeks, at other seconds: to draw each day for itself would take
-most of the time that a demo world takes."""
+"""Made-up orders of three shops, drawn at random. A day's orders depend only on the seed, the shop
+and the day, so that a world can be continued; as days pass, an order is shipped and then received.
+Draws repeat every four weeks, at other seconds: drawing each day separately would take most of the
+time to make a demo world."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
@@ -19,9 +19,9 @@ from tollway.operations.orders.records import OrderRecord, Receiver, packed
 # The shares of the shops in all orders, in per cent.
 _SHARES = (60, 30, 10)
 YEAR_DAYS = 365
-# After so many days an order is shipped, and then received; from then on it stays as it is.
+# After how many days an order is shipped, and then received; from then on it does not change.
 SHIPPED_DAYS, RECEIVED_DAYS = 2, 8
-# A shop promises to ship so many days after the confirmation, and later what is not made yet.
+# Within how many days of the confirmation a shop promises to ship; later for pre-sales.
 SHIP_DAYS, SHIP_DAYS_PRE_SALE = 2, (7, 10, 15)
 
 DAY_MS = 86_400_000
@@ -46,11 +46,11 @@ _HOURS_MS = [hour * _HOUR_MS for hour in _HOURS]
 # Buyers come back: a power of two, because a draw is divided by it.
 _BUYERS = 4096
 _SEASON_DAYS = 28
-# Each day is shifted by so much more than the day before, and never into the next one: so many
-# milliseconds at the end of every hour have no draw.
+# Each day is shifted by `_SHIFT_MS` more than the day before, but never into the next day: the last
+# `_LATEST_SHIFT_MS` of every hour have no draw.
 _SHIFT_MS, _LATEST_SHIFT_MS = 7_919, 120_000
-# What is drawn for one order, and for one buyer, at once: a draw for each number would take longer
-# than all the rest.
+# The random numbers of one order, and of one buyer, drawn at once: drawing each number separately
+# would take longer than all the rest.
 _DRAWS = Struct("<I3H6B")
 _BUYER_DRAWS = Struct("<2I5B")
 
@@ -67,7 +67,7 @@ class Buyer(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What was drawn for one order, whichever day it is of."""
+    """What was drawn for one order, whatever its day."""
 
     time_ms: int
     number_end: str
@@ -82,8 +82,8 @@ class Draw(NamedTuple):
 
 
 class MadeDay(NamedTuple):
-    """The orders of a shop on one day, the newest first: of its draws those from `first` to `end`.
-    Days with the same `draws_key` have the same draws."""
+    """The orders of a shop on one day, the newest first: its draws from `first` to `end`. Days with
+    the same `draws_key` have the same draws."""
 
     owner_id: str
     begins_ms: int
@@ -149,7 +149,7 @@ class MadeOrder(NamedTuple):
 
 
 class _Buyers(dict[int, Buyer]):
-    """Those who have ordered so far; the same in every world."""
+    """The buyers who have ordered so far; the same in every world."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -181,8 +181,8 @@ def make_days(
     products: int = len(PRODUCTS),
     site: str = "",
 ) -> Iterator[MadeDay]:
-    """The orders of all shops from a day until now, as they stand now. Shop by shop and the newest
-    day first, as they are listed: so the database appends each to the ones before."""
+    """The orders of all shops from a day until now, in their current state. Shop by shop and the
+    newest day first, in the order of listing, so that the database only appends."""
     today = datetime.fromtimestamp(now_s, zone).date()
     for shop, share in zip(SHOPS, _SHARES, strict=True):
         goods = [
@@ -213,9 +213,9 @@ def _day(
     day = date.fromordinal(number)
     of_season, draws = season
     begins_ms = day_start_s(day, zone) * 1000 + number * _SHIFT_MS % _LATEST_SHIFT_MS
-    # So that any 365 days in a row have exactly as many as were asked for.
+    # Any 365 days in a row then have exactly `per_year` orders.
     end = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
-    # The newest first: of today, those that are still to come.
+    # Draws are in order of time, the newest first, so today begins with those still to come.
     coming = 0 if age else sum(begins_ms + each.time_ms > now_s * 1000 for each in draws)
     status, changed_days = _progress(age)
     return MadeDay(
@@ -234,7 +234,7 @@ def _day(
 def _draws(
     chance: Random, count: int, goods: Sequence[tuple[DemoProduct, str]], buyers: "_Buyers"
 ) -> list[Draw]:
-    """So many orders of a day, the newest first."""
+    """The draws of a day, the newest first."""
     drawn_times = unpack(f"<{count}I", chance.randbytes(4 * count))
     within_hour = _HOUR_MS - _LATEST_SHIFT_MS
     times = sorted((_HOURS_MS[n % 24] + n // 24 % within_hour for n in drawn_times), reverse=True)

@@ -1,8 +1,8 @@
-"""What of a receiver may be seen: enough to tell two apart, too little to reach either.
+"""What may be shown of a receiver: enough to tell two apart, too little to reach either.
 
-Each function decides what may be shown and hides all else, so what was not thought of is hidden.
-Each looks at a bounded part of its text, or passes over it once: the author of an address must not
-be able to slow a page down.
+Each function decides what to show and hides everything else, so the unforeseen is hidden. Each
+looks at a bounded part of its text, or passes over it once: the author of an address must not be
+able to slow a page down.
 """
 
 import re
@@ -14,7 +14,7 @@ _HIDDEN = "***"
 _HIDDEN_DIGITS = "****"
 
 # -- Addresses ------------------------------------------------------------------------------------
-# No more than this is looked at, and names of places only at the beginning of it.
+# No more than this is examined, and names of places only at its beginning.
 _ADDRESS_MAX = 96
 _PLACES_MAX = 48
 _DESIGNATORS_MAX = 6
@@ -23,7 +23,7 @@ _NAME_MAX = 8
 _LATIN_NAME_MAX = 24
 _NAME_AFTER_NUMERAL_MAX = 3
 
-# A numeral stays in a name (文三路, 三里屯), and nowhere else.
+# Numerals are shown in a name (文三路, 三里屯), and nowhere else.
 _NUMERALS = frozenset(
     "一二三四五六七八九十百千万萬亿億兆零两兩俩倆仨幺半廿卄廾卅卌弌弍弎弐壱亖"
     "壹贰貳貮叁参參叄肆伍陆陸柒漆捌玖拾什佰陌仟阡㐅㒃㠪㭍"
@@ -34,7 +34,7 @@ _ROADS = frozenset("路街道巷村镇鎮乡鄉屯环環场場")
 _ROAD_LINKS = frozenset("大广廣东東南西北中支")
 # What follows the number or letter of a house, a building, a floor, a room.
 _COUNTED = frozenset("号號栋棟幢单單室楼樓层層座户戶弄期组組队隊社房门門排梯区區院厂廠杠之")
-# What ends the name of a place only after this character.
+# What ends the name of a place only after the character given here.
 _PAIRED_ENDS = {"场": "广", "場": "廣", "厦": "大", "廈": "大", "同": "胡"}
 
 _KINDS = (
@@ -73,20 +73,20 @@ _DESIGNATOR = re.compile("([号號栋棟幢室楼樓层層弄座户戶期]|[单�
 
 
 _ZEROS_ALONE = bytes.maketrans(b"123456789", b"000000000")
-# Records have none in their texts; what has one is masked alone.
+# Texts of records have none; if one does, each address is masked separately.
 _SEPARATOR = "\0"
 
 
 def masked_address(address: str) -> str:
-    """The areas, the road and the estate it begins with, and an outline of the rest."""
+    """The areas, road and estate that an address begins with, and an outline of the rest."""
     return _masked_address(_with_zeros_alone(address))
 
 
 def masked_addresses(addresses: Sequence[str]) -> list[str]:
-    """The same of many, in a fifth of the time for each.
+    """The same for many, in a fifth of the time for each.
 
-    Which digits an address has decides nothing: so most of those on one road are alike, and
-    computed once for all of an import.
+    The values of an address's digits make no difference: so most addresses on one road are alike,
+    and computed once for a whole import.
     """
     alike = _with_zeros_alone(_SEPARATOR.join(addresses)).split(_SEPARATOR.encode())
     if len(alike) != len(addresses):
@@ -95,7 +95,7 @@ def masked_addresses(addresses: Sequence[str]) -> list[str]:
 
 
 def _with_zeros_alone(text: str) -> bytes:
-    """The text with each of its digits 0 to 9 as a zero."""
+    """The text with every digit 0 to 9 replaced by a zero."""
     return text.encode(errors="surrogatepass").translate(_ZEROS_ALONE)
 
 
@@ -108,14 +108,14 @@ def _masked_address(encoded: bytes) -> str:
 
 
 def _outline(detail: str) -> str:
-    """`***号***幢***室` of `478号3幢1201室`."""
+    """`***号***幢***室` for `478号3幢1201室`."""
     pieces = _DESIGNATOR.split(detail, _DESIGNATORS_MAX)
     pieces[::2] = [_HIDDEN if text.strip() else "" for text in pieces[::2]]
     return "".join(pieces) if pieces[0] else _HIDDEN + "".join(pieces)
 
 
 def _places_end(text: str) -> int:
-    """Where the names of areas, roads and estates end that the text begins with."""
+    """Where the names of areas, roads and estates at the beginning of the text end."""
     end = begin = resume = 0
     limit = _NAME_MAX
     for position, char in enumerate(text):
@@ -150,7 +150,7 @@ def _places_end(text: str) -> int:
 
 
 def _after_numeral(text: str, position: int) -> int:
-    """The position after numerals that are part of a name; for other ones the end of the text."""
+    """The position after numerals that are part of a name; the end of the text for others."""
     after = position + 1
     following = text[after : after + 1]
     if following not in _NUMERALS:
@@ -173,7 +173,8 @@ def _is_between_words(text: str, position: int) -> bool:
 
 
 def _latin_word(text: str, position: int) -> tuple[int, bool]:
-    """The position after a word of a name, and if the name ends so; the same one if it is none."""
+    """The position after a word of a name, and whether it ends the name; the given position if it
+    is no such word."""
     after = position
     while after < len(text) and _is_latin(text[after]):
         after += 1
@@ -187,15 +188,15 @@ def _latin_word(text: str, position: int) -> tuple[int, bool]:
 
 # -- Names and phones -----------------------------------------------------------------------------
 _PHONE_MAX = 64
-# Of a shorter number nothing is shown, so that four digits are always hidden.
+# Nothing is shown of a shorter number, so that four digits are always hidden.
 _SHOWN_FROM = 8
 _MASKED_PHONE = re.compile(r"\+?+[0-9]{0,3}+\*{4}[0-9]{0,4}+")
 _PHONE = re.compile(r"\+?+[0-9][0-9\s()（）.\-‐-―－_]*+")
 _DIGITS = re.compile(r"[0-9]++")
-# Numerals when a number is spoken (洞 is 0, 拐 is 7, 勾 is 9). Most have a value in the Unicode of
-# Python 3.13 and later only: they are hidden alike by all.
+# Numerals in spoken numbers (洞 is 0, 拐 is 7, 勾 is 9). Most have a Unicode value only in Python
+# 3.13 and later: listed here, so that every version hides them.
 _SPOKEN = frozenset("洞拐勾钩鈎皕秭两俩倆")
-# Has a value there too, but is a part of 北京 and 南京.
+# Has a Unicode value too, but is part of 北京 and 南京.
 _CAPITAL = "京"
 
 
@@ -228,7 +229,7 @@ def masked_phone(phone: str) -> str:
     if digits < _SHOWN_FROM:
         return _HIDDEN_DIGITS
     first, last = (3, 4) if digits >= 11 else (2, 2)
-    # Of a form that is not known, digits that follow are its own or those of an extension.
+    # If the form is unknown, further digits may belong to the number or to an extension.
     is_alone = len(phone) <= _PHONE_MAX and len(number) == len("".join(_DIGITS.findall(text)))
     is_whole = is_alone or (is_known and len(number) >= shortest)
     tail = number[-last:] if is_whole and len(number) <= longest else ""
@@ -236,7 +237,8 @@ def masked_phone(phone: str) -> str:
 
 
 def _form(number: str, *, is_foreign: bool) -> tuple[int, int, bool]:
-    """How many digits a number has at least and at most that begins so, and if that is certain."""
+    """How many digits a number with this beginning has at least and at most, and whether that is
+    certain."""
     exit_code = 2 if number.startswith("00") else 0
     national = number[exit_code:].removeprefix("86")
     if national[:1] == "1" and "3" <= national[1:2] <= "9":
@@ -248,7 +250,7 @@ def _form(number: str, *, is_foreign: bool) -> tuple[int, int, bool]:
 
 
 def _with_plain_digits(text: str) -> str:
-    """The text with the digits of all scripts as 0 to 9; empty if it has other numerals."""
+    """The text with digits of any script as 0 to 9; empty if it has other numerals."""
     if text.isascii():
         return text
     plain = []
@@ -284,17 +286,17 @@ _NUMBER = (
     # Rare scripts and characters, whole: their numbers are scattered among their letters.
     r"\U00010000-\U0001efff\U00020000-\U0002ffff"
 )
-# What is written between the digits of one number: blanks, dashes, brackets, marks that are not
-# seen, and the words for an extension.
+# What may stand between the digits of one number: blanks, dashes, brackets, invisible marks, and
+# the words for an extension.
 _BETWEEN = (
     r"\t-\r \x85\xa0\xad\u0300-\u036f\u1680\u2000-\u2015\u2028-\u202f\u205f-\u2069\u20e3\u2212"
     r"\u3000\ufe0e\ufe0f\ufeff\-－_.·•/\\|~～+＋*()（）\[\]【】转轉分机"
 )
-# Possessive, so that it never goes back: a number that is too short costs a look at six digits.
+# Possessive, so that it never backtracks: a number that is too short costs a look at six digits.
 _LONG_NUMBER = re.compile(f"[{_NUMBER}](?:[{_BETWEEN}]{{0,8}}+[{_NUMBER}]){{6,}}+")
 
-# A mobile number in the groups in which it is spoken, with anything between them: commas are no
-# part of a long number, because lists of short ones have them.
+# A mobile number in its spoken groups, with anything between them, commas too: a long number may
+# not contain commas, because lists of short numbers do.
 _DIGIT = "0-9０-９"
 _MOBILE = re.compile(
     f"(?<![{_DIGIT}])[1１][3-9３-９][{_DIGIT}](?:[^{_DIGIT}]{{1,2}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"

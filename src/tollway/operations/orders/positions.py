@@ -1,12 +1,12 @@
-"""Where a page of orders begins: the counts of a shop's days, kept in memory while they hold.
+"""Where a page of orders begins: a cache of the counts of a shop's days.
 
 Every change of a shop's orders gives the shop another version, in the same transaction. A page is
-read together with the version, in one transaction, so counts that were read under that version are
-still right. The total is then a difference of two running sums, and the day in which the page
-begins is found by bisection. If all is known, the page and the version are one statement.
+read together with the version, in one transaction, so counts cached under that version are still
+right. The total is then a difference of two running sums, and bisection finds the day in which the
+page begins. If everything needed is cached, one statement reads the page and the version.
 
-Of a server the counts are read after a call, since it can find a page without them; and of a shop
-that changes all the time, once a second at most.
+From a server the counts are read after a call, since it can find a page without them; and for a
+shop that changes all the time, once a second at most.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -40,16 +40,16 @@ from tollway.store.database import Database, Row
 from tollway.store.paging import RunningCounts
 from tollway.store.query import Query, Steps
 
-# How much is kept of all shops, in units of 16 bytes: a day takes one, what is around the days of a
-# shop some more, and so do the hours of a day, about.
+# The size of the cache for all shops, in units of 16 bytes: a day takes one; the overheads of a
+# shop, of the hours of a day and of each hour are estimates.
 _KEPT_MAX = 2_000_000
 _KEPT_OF_SHOP = 64
 _KEPT_OF_DAY, _KEPT_OF_HOUR = 10, 8
-# The days of a shop whose hours are kept.
+# For how many days of a shop the hours are cached.
 _HOURS_OF_DAYS_MAX = 400
-# How long after a read of a shop's days they are read again, if they changed meanwhile.
+# How soon a shop's days may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
-# The days whose hours are read from a server at once.
+# How many days' hours are read from a server at once.
 _LEARNT_DAYS = 32
 # Later than any order.
 _NOWHERE = 1
@@ -77,7 +77,7 @@ _counts = (
 _DAYS = Query(lambda: _counts.where(_of_days))
 _HOURS = Query(lambda: _counts.where(*_of_hours))
 
-# Three are too many: a shop may have loaded all its orders with the same time.
+# Stops at three: a shop may have loaded all its orders with the same time.
 _AT_TIMES = Query(
     lambda: select(func.count()).select_from(
         select(shop_order.c.newest_first)
@@ -92,8 +92,7 @@ _AT_TIMES = Query(
 
 
 def _counts_beside(*asked: ColumnElement[bool]) -> Select[Any]:
-    """The same counts, beside the version that they have at that moment; it is there without any,
-    too."""
+    """The same counts, each beside their current version, which comes even if there are none."""
     version = VERSION_SHARED.subquery("its_version")
     return (
         select(*version.c, order_count.c.bucket, order_count.c.orders)
@@ -133,20 +132,20 @@ class DayCounts(RunningCounts):
     def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
         super().__init__(days)
         self.version = version
-        # The window of whole days that was asked for last, as most of a shop's pages are of one:
-        # where its days are, and how many orders they have.
+        # The last window of whole days, since most pages of a shop ask for the same one: where its
+        # days are, and how many orders they have.
         self.window: tuple[int, int] | None = None
         self.span = (0, 0)
         self.in_window = 0
-        # Of the days that were asked for.
+        # The hours of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
-        # What hours were kept that are not counted yet.
+        # The size of cached hours that the cache's total does not include yet.
         self.uncounted = 0
-        # Of the busy hours in which pages began or ended, by the time that an hour comes after.
+        # For the busy hours in which pages began or ended, by the time after which an hour comes.
         self.marks: dict[int, KnownPositions] = {}
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
-        # The one that was read longest ago goes, and not all: a reader may go through more days.
+        # Drops only the oldest entry, not all: a reader may go through more days than fit.
         self.hours.pop(day, None)
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             del self.hours[next(iter(self.hours))]
@@ -154,8 +153,8 @@ class DayCounts(RunningCounts):
         self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours)
 
     async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
-        """Reads the hours of a day, and of its neighbours, from a server; False if they are of
-        another version."""
+        """Reads the hours of a day and its neighbours from a server; False if they have another
+        version."""
         first_day = asked["first_bucket"] // DAY_HOURS // _LEARNT_DAYS * _LEARNT_DAYS
         days = range(first_day, first_day + _LEARNT_DAYS)
         bounds = {"first_bucket": days.start * DAY_HOURS, "last_bucket": days.stop * DAY_HOURS}
@@ -172,8 +171,8 @@ class DayCounts(RunningCounts):
 
 
 class Guess(NamedTuple):
-    """Where a page begins if the shop still has a version. It is read from a time on, after so many
-    orders: those of its hour, or of the nearest mark."""
+    """Where a page begins if the shop still has the cached version: after the time `after`, which
+    is that of its hour or of the nearest mark, and `skip` further orders."""
 
     known: DayCounts
     start: Start
@@ -189,8 +188,8 @@ class Guess(NamedTuple):
         return self.known.locate(self.span, min(offset + size, self.start.total) - 1)[0]
 
     def is_to_mark(self, size: int) -> bool:
-        """Whether the next reader would skip many orders of the hour to where the page begins or
-        ends. Past the end of the hour, positions are those of the next one."""
+        """Whether the next reader would skip many orders of the hour to reach the beginning or end
+        of this page. Past the end of the hour, positions belong to the next one."""
         if self.skip > SKIPPED_MAX:
             return True
         end = self.start.skip + size
@@ -201,14 +200,14 @@ class Guess(NamedTuple):
 
 
 def _guess(known: DayCounts, start: Start, span: tuple[int, int] | None = None) -> Guess:
-    """From the nearest mark in the hour, if it has any."""
+    """Starts from the nearest mark in the hour, if it has any."""
     marks = known.marks.get(start.after)
     after, skip = (start.after, start.skip) if marks is None else marks.nearest(start.skip)
     return Guess(known, start, after, skip, span)
 
 
 class Positions:
-    """The counts that are known, by shop and facet, of one database."""
+    """The cached counts of one database, by shop and facet."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], DayCounts] = {}
@@ -216,7 +215,7 @@ class Positions:
         self._kept = 0
 
     def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
-        """Where a page of whole days begins; None if not all of it is known, or there is no such
+        """Where a page of whole days begins; None if the cache lacks something, or there is no such
         page."""
         known = self._known.get((wanted.owner_id, facet))
         if known is None or wanted.start_ms % DAY_MS or wanted.end_ms % DAY_MS:
@@ -246,16 +245,15 @@ class Positions:
         except StopIteration as end:
             start: Start = end.value
             return None if start.after == _NOWHERE else _guess(known, start)
-        return None  # It asks for hours.
+        return None  # The search needs hours that are not cached.
 
     async def mark(
         self, database: Database, owner_id: str, guess: Guess, bounds: tuple[int, int], size: int
     ) -> None:
-        """Keeps where a page began and ended that is to be marked, given the times of its first and
-        last order."""
+        """Marks where a page began and ended, given the times of its first and last order."""
         _, hour_after, position, in_hour = guess.start
         first, last = bounds
-        # Several orders of one time may be on either side of a page's end.
+        # Orders of the same time may be on both sides of a page's end.
         found = await database.fetch_one(_AT_TIMES, owner=owner_id, first=first, last=last)
         if found is None or found[0] != (1 if first == last else 2):
             return
@@ -268,7 +266,7 @@ class Positions:
         self._forget_if_many(guess.known)
 
     def forget(self, owner_id: str, facet: str) -> None:
-        """Drops counts that do not hold any more."""
+        """Drops counts that are out of date."""
         self._known.pop((owner_id, facet), None)
 
     async def learn(self, database: Database, values: Mapping[str, Any]) -> None:
@@ -286,15 +284,15 @@ class Positions:
         with suppress(StopIteration):
             _, asked = next(search)
             while await known.learn_hours(database, asked):
-                # It finds them now, and asks for others or ends.
+                # The search finds those now, and asks for others or ends.
                 search = _search(known, values, {})
                 _, asked = next(search)
             self.forget(*key)
         self._forget_if_many(known)
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
-        """The total in a row of its own, then the row of the page. `parts` counts the orders of
-        the hours that the newest and the oldest end of the window cut in two."""
+        """Returns a row with the total, then the row of the page. `parts` counts the orders in the
+        hours that the newest and the oldest end of the window cut in two."""
         known = yield from self._current(values)
         cut = {}
         for name, query in parts.items():
@@ -321,7 +319,7 @@ class Positions:
         return known
 
     def _forget_if_many(self, known: DayCounts) -> None:
-        # Those that were replaced still count: it is reached sooner, and that is all.
+        # Replaced entries still count, which only means that the limit is reached sooner.
         self._kept += 1 + known.uncounted
         known.uncounted = 0
         if self._kept > _KEPT_MAX:
@@ -346,7 +344,7 @@ def _is_cut(values: Mapping[str, Any], end: str) -> bool:
 def _search(
     known: DayCounts, values: Mapping[str, Any], cut: Mapping[str, _Hour]
 ) -> Generator[Any, Any, Start]:
-    """Where a page begins; asks for the hours of days that are not known yet."""
+    """Where a page begins; asks for hours that are not cached yet."""
     span = known.between(values["first_day"], values["last_day"])
     newer = [cut["newest"]] if "newest" in cut else []
     newer += yield from _hours(known, values, values["newer_first"], values["newer_last"])
@@ -387,8 +385,8 @@ def _hours(
 
 
 def _locate(hours: Iterable[_Hour], offset: int) -> tuple[int, int, int]:
-    """After which time the hour of the order at an offset comes, how many of its orders are before
-    that one, and how many it has."""
+    """For the order at an offset: the time after which its hour comes, how many orders of the hour
+    are before it, and how many the hour has."""
     for after, orders in hours:
         if offset < orders:
             return after, offset, orders

@@ -68,10 +68,10 @@ _BETWEEN = bindparam("between", type_=LargeBinary)
 
 
 def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
-    """The orders of one page, given the query for all keys in question.
+    """The orders of one page, given the query for its keys.
 
-    The keys first, from an index alone; then the orders by their keys. For a query of both at once,
-    an engine may rather scan all orders of the shop for a rare tag.
+    It finds the keys first, from an index alone; then the orders by their keys. If both were one
+    query, an engine might scan all orders of the shop for a rare tag.
     """
     found = keys.cte("keys")
     return select(*_READY).join_from(found, shop_order, _has_key(found)).order_by(*_KEY)
@@ -111,8 +111,8 @@ def _asked(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
 def _found(
     with_tag: bool, with_name: bool, after: ColumnElement[int], skip: ColumnElement[int]
 ) -> Select[Any]:
-    """What a page has: of orders with a tag the keys, since only these are in the index; all others
-    lie in the order of listing themselves."""
+    """The rows of a page. With a filter by tag only the keys, since its index has nothing else; the
+    orders themselves are stored in the order of listing."""
     return (
         select(*(_KEY if with_tag or with_name else _READY))
         .where(
@@ -163,8 +163,8 @@ def _part(name: str, with_tag: bool, with_name: bool) -> Query:
 
 def _guessed(tagged: tuple[bool, bool], dialect: str) -> JointQuery:
     """The orders of a page in one piece, and beside it the shop's version. A row for each order
-    would cost more than the order: in an embedded database the thread that reads lets others run
-    each time, and a server sends each."""
+    would cost more than the order: with an embedded database, the reading thread lets others run
+    between rows, and a server sends each row."""
     return JointQuery(lambda: _embedded_page(*tagged) if dialect == "sqlite" else _page(*tagged))
 
 
@@ -175,12 +175,12 @@ def _page(with_tag: bool, with_name: bool) -> Select[Any]:
 
 
 def _embedded_page(with_tag: bool, with_name: bool, *, with_times: bool = False) -> Select[Any]:
-    """SQLite takes the orders in the order in which it finds them, so they need no sorting. With
-    the times of the first and the last order it takes a tenth longer."""
+    """SQLite joins the orders as it finds them, so they need no sorting. With the times of the
+    first and the last order the query takes a tenth longer."""
     is_keyed = with_tag or with_name
     found = _found(with_tag, with_name, bindparam("after"), bindparam("skip"))
     if not is_keyed and not with_times:
-        # It would take the keys out of each row, too.
+        # SQLite would also extract the keys from every row.
         found = found.with_only_columns(shop_order.c.ready)
     page = found.subquery("page")
     joined = func.group_concat((shop_order if is_keyed else page).c.ready, _BETWEEN)
@@ -188,7 +188,7 @@ def _embedded_page(with_tag: bool, with_name: bool, *, with_times: bool = False)
     if with_times:
         times = (func.min(page.c.newest_first), func.max(page.c.newest_first))
     row = select(cast(joined, LargeBinary), VERSION.scalar_subquery(), *times)
-    # An outer join, though no order is missing: it always begins with the keys.
+    # No order is missing, but an outer join always begins with the keys.
     return row.outerjoin_from(page, shop_order, _has_key(page)) if is_keyed else row
 
 
@@ -199,7 +199,7 @@ _GUESSED = {
     dialect: {tagged: _guessed(tagged, dialect) for tagged in _LISTINGS}
     for dialect in ("sqlite", "postgresql")
 }
-# Of an embedded database, with the times of the first and the last order.
+# For an embedded database, with the times of the first and the last order.
 _TIMED = {
     tagged: RecordQuery(partial(_embedded_page, *tagged, with_times=True)) for tagged in _LISTINGS
 }
@@ -222,8 +222,8 @@ class OrderPages:
     def read_at_once(
         self, wanted: Filter, offset: int, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
-        """A page of whole days without waiting, as most are; None if it must be read by `read`: not
-        all of it is known, or it is to be marked, or it has to be waited for."""
+        """A page of whole days, as most are, without waiting. None if the caller has to use `read`:
+        the cache lacks something, the page is to be marked, or the database has to wait."""
         if self._row_at_once is None:
             return None
         guess = self._positions.guess_days(wanted, facet_of(wanted.tag, wanted.tag_name), offset)
@@ -236,8 +236,8 @@ class OrderPages:
     async def read(
         self, wanted: Filter, offset: int, size: int, between: bytes = b","
     ) -> tuple[int, Sequence[bytes]]:
-        """The exact total, and the ready orders of a page: one by one, or as one piece, joined with
-        what comes between two of them."""
+        """The exact total, and the ready orders of a page: one by one, or in one piece, joined by
+        `between`."""
         facet = facet_of(wanted.tag, wanted.tag_name)
         guess = self._positions.guess_days(wanted, facet, offset)
         values = {} if guess else {**_values(wanted, facet), "offset": offset}
@@ -255,7 +255,7 @@ class OrderPages:
             # All in one piece, beside the version.
             return total, [row[0] for row in rows]
         if rows and not is_cut(values):
-            # It only makes later pages cheaper: this one is read, whatever becomes of it.
+            # This only makes later pages cheaper, so a failure does not matter.
             with suppress(StoreError):
                 await self._positions.learn(self._database, values)
         return total, [row[-1] for row in rows]
@@ -263,10 +263,10 @@ class OrderPages:
     async def _read_guessed(
         self, wanted: Filter, guess: Guess, offset: int, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
-        """The page by one statement, if the counts that are known hold at that moment."""
+        """The page by one statement, if the cached counts are still current."""
         tagged = _tagged(wanted)
         is_to_mark = self._is_embedded and guess.is_to_mark(size)
-        # The end of the page, so that a server skips the months before it.
+        # Bounds the page at its oldest day, so that a server skips older months.
         oldest_ms = max(wanted.start_ms, guess.last_day(offset, size) * DAY_MS)
         row = await self._database.fetch_one(
             (_TIMED if is_to_mark else self._guessed)[tagged],
@@ -294,7 +294,7 @@ def _asked_for(
 
 
 def _checked(guess: Guess, row: Row | None) -> tuple[int, Sequence[bytes]] | None:
-    """The total, and the page in one piece, if the counts that are known held at that moment."""
+    """The total, and the page in one piece, if the cached counts were still current."""
     if row is None or row[0] is None or row[1] != guess.known.version:
         return None
     return guess.start.total, [row[0]]
@@ -329,7 +329,7 @@ def _with_remark(is_searched: ColumnElement[bool] | TextClause) -> Select[Any]:
         shop_order.c.owner_id == bindparam("owner"),
         shop_order.c.newest_first > bindparam("after"),
         shop_order.c.newest_first <= bindparam("up_to"),
-        # Exact in both engines: LIKE would need escaping, and means another case in each of them.
+        # Exact in both engines: LIKE would need escaping, and treats case differently in each.
         func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
         # PostgreSQL cannot infer the type of a parameter that is only compared with NULL.
         or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
@@ -346,7 +346,7 @@ def _search(found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     return beside(count.scalar_subquery(), by_key(keys), KEY)
 
 
-# Where short and long remarks have indexes of their own, each is searched by its own.
+# On PostgreSQL, short and long remarks have separate indexes, so each is searched separately.
 _SEARCHES = {
     "sqlite": Query(lambda: _search(_with_remark(shop_order.c.remark.is_not(None)))),
     "postgresql": Query(
@@ -360,7 +360,7 @@ _SEARCHES = {
 async def search_page(
     database: Database, account_id: str, wanted: Filter, part: str, offset: int, size: int
 ) -> tuple[int, Sequence[bytes]]:
-    """The exact total of orders whose remark contains a part, and those of a page."""
+    """The exact total of the orders whose remark contains `part`, and one page of them."""
     values: dict[str, object] = {
         "owner": wanted.owner_id,
         "after": -wanted.end_ms,

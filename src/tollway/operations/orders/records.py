@@ -1,7 +1,7 @@
 """One order as it comes in, and as it is stored: checked, sealed where it is personal, and ready.
 
 Ready means as it is answered: masked and encoded once, when the order is stored. A ready order is
-its entry in the answer up to the price, which is each call's own; it holds nothing that the answer
+its entry in the answer up to the price, which depends on the call; it holds nothing that the answer
 does not show.
 """
 
@@ -33,7 +33,7 @@ from tollway.operations.orders.masking import (
 from tollway.operations.orders.operation import OrderEntry
 from tollway.store.sealing import Sealer
 
-# Where the price of an entry is whose price is 0.
+# The position of the price in an entry whose price is 0.
 _PRICE_AT = -len(b"0}")
 assert OrderEntry.__struct_fields__[-1] == "withholding_money"
 
@@ -92,12 +92,12 @@ class OrderRow(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """What is personal in an order."""
+    """The personal data in an order."""
 
     name: str
     phone: str
     address: str
-    # As it was written; the column of this name has what may be shown and searched.
+    # As it was written; the column `remark` has what may be shown and searched.
     remark: str | None = None
 
 
@@ -112,7 +112,7 @@ _check_json = JsonCheck(OrderRecord)
 
 
 def good_records(lines: Sequence[bytes]) -> list[OrderRecord | None]:
-    """The record that each line of JSON is, if it is certain to be good."""
+    """The record in each line of JSON, or None where it is not certainly good."""
     records = _check_json(lines)
     times = [max(each.updated_at, each.confirm_time) for each in records if each is not None]
     if not is_ahead(max(times, default=0) / 1000):
@@ -177,7 +177,7 @@ def _row(record: OrderRecord, sealed: bytes, address: str) -> OrderRow:
 
 
 def receiver_of(record: OrderRecord) -> tuple[str, str, str, str | None]:
-    """What is sealed of a record: a `Receiver`, as a plain tuple, which is made in less time."""
+    """The part of a record to seal: a `Receiver`, but as a plain tuple, which is faster to make."""
     return (
         record.receiver_name,
         record.receiver_phone,
@@ -187,7 +187,7 @@ def receiver_of(record: OrderRecord) -> tuple[str, str, str, str | None]:
 
 
 def shown_remark(record: OrderRecord) -> str | None:
-    """The remark without what is masked, which a search must not find either."""
+    """The remark, masked: a search must not find what is hidden either."""
     return masked_remark(record.remark) if record.remark else None
 
 
@@ -202,7 +202,7 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None, address:
     name, phone = record.receiver_name, record.receiver_phone
     address = address if record.receiver_address else ""
     tag = record.remark_tag
-    # Without their names, which would take twice as long; in the order of the fields.
+    # Positional, in the order of the fields: keyword arguments would take twice as long.
     entry = OrderEntry(
         masked_name(name) if name else "",
         masked_phone(phone) if phone else "",
@@ -230,7 +230,7 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None, address:
 
 
 def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
-    """The record that was stored so."""
+    """The record from which a row was made."""
     receiver = open_receiver(sealer, row.owner_id, row.order_sn, row.sealed)
     return OrderRecord(
         owner_id=row.owner_id,
@@ -258,13 +258,13 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
 
 
 def erased_order(row: OrderRow, sealer: Sealer) -> OrderRow:
-    """The order without anything of its receiver, nor the remark; all else stays."""
+    """The order without its receiver and its remark; all else stays."""
     left = row._replace(province="", city="", town="", remark=None, sealed=b"")
     return left._replace(ready=ready_order(record_of(left, sealer)))
 
 
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
-    """The receiver of an order, whose fields are empty once it is erased."""
+    """The receiver of an order; its fields are empty once it is erased."""
     return (
         NO_RECEIVER
         if not sealed
@@ -273,5 +273,5 @@ def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -
 
 
 def receiver_context(owner_id: str, order_sn: str) -> bytes:
-    """What the seal is bound to. No id has a NUL, so no two orders have the same."""
+    """What the seal is bound to. Ids contain no NUL, so it differs for any two orders."""
     return f"{owner_id}\0{order_sn}".encode()

@@ -13,12 +13,12 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
 from tollway.store.query import Query
 
-# The old days are read first, along their index. Otherwise a planner may read the counts of all
-# days, because these are in the order of the owners.
+# Materialized, so that the old days are read first, from their index. Otherwise a planner may read
+# the counts of all days, because those are in the order of the owners.
 _old_days = (
     select(order_count.c.owner_id, order_count.c.orders)
     .where(
-        # Written out, and not a parameter: otherwise the planner does not use the partial index.
+        # A literal, not a parameter: otherwise the planner does not use the partial index.
         literal_column(ALL_BY_DAY),
         order_count.c.bucket < bindparam("before_day", type_=BigInteger),
     )

@@ -15,17 +15,17 @@ from sqlalchemy import (
 
 from tollway.store.schema import MONTHS, WHERE_ON_SERVER, DividedBy, metadata, partial_index
 
-# PostgreSQL takes 2,704 bytes into an entry of an index, so long remarks are left out there. Such
-# an index answers a query only if that says the same.
+# An index entry of PostgreSQL holds at most 2,704 bytes, so long remarks are left out there. The
+# planner uses such an index only if the query states the same condition.
 SHORT_REMARK = "length(remark) <= 250"
 LONG_REMARK = "length(remark) > 250"
 
 # `newest_first` is the confirm time in milliseconds, negated: so the order of the key is the order
 # of listing (newest first, then order number), and a page is one run of neighbours in either
-# engine. `change_no` is larger than that of every change of the shop's orders before, so a caller
+# engine. `change_no` is larger than that of every earlier change of the shop's orders, so a caller
 # that reads in its order misses none. `sealed` holds the receiver's name, phone and detailed
-# address, and the remark as it was written, and is empty once they are erased; `remark` is what of
-# it may be shown, and what is searched. `ready` is the order as it is answered, masked and encoded,
+# address, and the remark as it was written, and is empty once they are erased; `remark` is the part
+# of it that may be shown and searched. `ready` is the order as it is answered, masked and encoded,
 # up to the price of the call.
 shop_order = Table(
     "shop_order",
@@ -81,7 +81,7 @@ shop_order = Table(
         "order_sn",
         where="remark_tag_name IS NOT NULL",
     ),
-    # A search in remarks reads this index alone, and skips orders without a remark.
+    # A search in remarks reads only this index, and skips orders without a remark.
     partial_index(
         "shop_order_remark",
         "owner_id",
@@ -121,7 +121,7 @@ order_count = Table(
     Column("bucket", BigInteger, primary_key=True),
     Column("orders", BigInteger, nullable=False),
     CheckConstraint("orders >= 0", name="order_count_orders"),
-    # The days of all orders, oldest first: what retention drops is found without a scan.
+    # The days of all orders, oldest first: retention finds what it drops without a scan.
     partial_index(
         "order_count_day",
         "bucket",
@@ -131,9 +131,8 @@ order_count = Table(
     sqlite_with_rowid=False,
 )
 
-# Another number with every change of a shop's counts, in the same transaction, and one for changes
-# of all shops at once. By chance, not by counting: a database that was restored must not have the
-# numbers of before.
+# A new version with every change of a shop's counts, in the same transaction, and one row for
+# changes of all shops at once. Random, not counted: a restored database must not reuse versions.
 order_version = Table(
     "order_version",
     metadata,
@@ -161,7 +160,7 @@ ALL = ""
 
 
 def facet_of(tag: int | None, tag_name: str | None) -> str:
-    """The facet that is listed when this tag, this name, both or neither are asked for."""
+    """The facet that a query with this tag, this name, both or neither lists."""
     if tag is None:
         return ALL if tag_name is None else f"n:{tag_name}"
     return f"t:{tag}" if tag_name is None else f"tn:{tag}:{tag_name}"
@@ -169,7 +168,7 @@ def facet_of(tag: int | None, tag_name: str | None) -> str:
 
 @lru_cache(maxsize=1024)
 def facets_of(tag: int | None, tag_name: str | None) -> frozenset[str]:
-    """Every facet that an order with this tag and name belongs to. A shop has few names of tags, so
-    they are put together once."""
+    """Every facet that an order with this tag and name belongs to. Cached, since a shop has few tag
+    names."""
     facets = (ALL, facet_of(tag, None), facet_of(None, tag_name), facet_of(tag, tag_name))
     return frozenset(facets)

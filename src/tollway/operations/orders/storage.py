@@ -48,7 +48,7 @@ _owner_of = attrgetter("owner_id")
 
 
 class StoredOrder(NamedTuple):
-    """What the loader must know of an order that is stored already."""
+    """What the loader needs to know about a stored order."""
 
     owner_id: str
     order_sn: str
@@ -58,8 +58,7 @@ class StoredOrder(NamedTuple):
     remark_tag_name: str | None
 
 
-# A join with a list of keys, and not `IN`: with a long list, SQLite would rather scan all orders of
-# the owner.
+# A join with a list of keys, not `IN`: with a long list, SQLite would scan all orders of the owner.
 _found = [shop_order.c[name] for name in StoredOrder._fields]
 _asked = (
     values(column("owner_id", String), column("order_sn", String))
@@ -158,15 +157,15 @@ class OrderLoader:
         return [None if each is None else next(rows) for each in records]
 
     def check(self, values: dict[str, object], _received_s: int) -> OrderRow:
-        # Sealed here and not when stored, so that no other writer waits for it.
+        # Sealed here, not within the transaction, so that no other writer waits for it.
         return row_of(checked_record(values), self._sealer)
 
     async def store(self, transaction: Transaction, records: Iterable[OrderRow]) -> int:
         """Stores the orders that are new or newer than the stored ones; returns how many."""
         batch = _arranged(records)
         await _lock_owners(transaction, [owner for owner, _ in batch.owners])
-        # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
-        # Where orders are divided by month, no index tells at once whether one is known.
+        # Most files are all new, or all loaded before. A wrong guess only costs time. If orders are
+        # divided by month, no single index shows whether one exists, so there is no such attempt.
         if self._expects_new and not transaction.is_shared:
             with suppress(KnownRowError):
                 return await _put_new(transaction, batch)
@@ -192,7 +191,7 @@ def _newest_of(records: Iterable[OrderRow]) -> dict[Key, OrderRow]:
 
 
 async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
-    """One transaction at a time changes an owner's orders, so that the stored orders cannot change
+    """Lets one transaction at a time change an owner's orders, so that stored orders cannot change
     between reading and writing."""
     await transaction.lock_names(f"orders of {owner}" for owner in owners)
 
@@ -203,17 +202,17 @@ _LAST_CHANGE = Query(
 
 
 async def last_change_of(transaction: Transaction, owner_id: str) -> int:
-    """The number of an owner's last change; no other follows until the transaction ends."""
+    """The number of an owner's last change; locks out further changes until the commit."""
     await _lock_owners(transaction, [owner_id])
     found = await transaction.fetch_one(_LAST_CHANGE, owner=owner_id)
     return found[0] if found else 0
 
 
 async def _insert(transaction: Transaction, batch: OrderBatch) -> None:
-    """Inserts orders with their change numbers, in the order of commits: a shop is locked by now.
+    """Inserts orders with their change numbers, in the order of commits: the shops are locked.
 
-    They go by the clock too, so that a restored database gives no number again that a caller has
-    seen, and a cursor from before the restore still comes before what is stored after it.
+    The numbers also follow the clock, so that a restored database never reuses a number that a
+    caller has seen, and a cursor from before the restore still precedes what is stored after it.
     """
     last: list[tuple[str, int]] = []
     numbers: list[int] = []
@@ -228,8 +227,8 @@ async def _insert(transaction: Transaction, batch: OrderBatch) -> None:
 
 
 async def _put_new(transaction: Transaction, batch: OrderBatch) -> int:
-    """Stores orders of which none may be stored yet. Looking each of them up first would take
-    longer, and, where the engine maps the file, read ever more of it into memory."""
+    """Stores orders that must all be new. Looking each of them up first would take longer, and, if
+    the engine maps the file, read ever more of it into memory."""
     async with transaction.first_part():
         await _insert(transaction, batch)
     await recount(transaction, counted_places(batch.places()))
@@ -237,7 +236,8 @@ async def _put_new(transaction: Transaction, batch: OrderBatch) -> int:
 
 
 async def remove_old(transaction: Transaction, most: int, *, owner_id: str, before_ms: int) -> int:
-    """Removes some orders of an owner that were confirmed before a time; returns how many."""
+    """Removes at most so many orders of an owner that were confirmed before a time; returns how
+    many."""
     await _lock_owners(transaction, [owner_id])
     async with transaction.with_new_plan():
         removed = await transaction.fetch_all(
@@ -273,8 +273,7 @@ async def _put_newer(
 
 
 def _moved(coming: Iterable[OrderRow], stored: Mapping[Key, StoredOrder]) -> set[str]:
-    """The owners of orders that have another place in a list than they had, perhaps within the same
-    hour."""
+    """The owners of orders whose position in a list changes, perhaps within the same hour."""
     moved = set()
     for row in coming:
         old = stored.get((row.owner_id, row.order_sn))

@@ -1,5 +1,5 @@
-"""Products and their figures, made up. Each product's day depends on the seed and the day alone, so
-that a world can be continued day by day and still be the same."""
+"""Made-up products and their figures. Each product's day depends only on the seed and the day, so a
+world that is continued day by day is the same as one made at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
@@ -53,7 +53,7 @@ _SOURCES = (
 )
 _SOURCE_NAMES = tuple(name for name, _ in _SOURCES)
 _SOURCE_WEIGHTS = tuple(weight for _, weight in _SOURCES)
-# How often a visitor used each of a product's words; of five the last is the rarest.
+# How often visitors use each of a product's five words; the last is the rarest.
 _WORD_WEIGHTS = (10, 6, 4, 2, 1)
 # How many parts a day has: its sources, and for each word a keyword and a search term.
 _DAY_PARTS = len(_SOURCES) + 2 * len(_WORD_WEIGHTS)
@@ -66,7 +66,7 @@ def product_ids(count: int) -> list[str]:
 
 
 def record_count(products: int, days: int) -> int:
-    """How many records `products` products and their figures of `days` days are."""
+    """How many records `products` products with figures of `days` days have."""
     return products * (1 + days * (1 + _DAY_PARTS))
 
 
@@ -86,8 +86,8 @@ def make_figures(
 
 
 def _day(seed: int, position: int, sold: DemoProduct, day: date, part: float) -> list[FigureRow]:
-    """Made for the whole day, source by source, of which a part is over. The totals are sums, so
-    that all of it adds up at any time. In the order of the key, so that the database appends."""
+    """The figures of a day, source by source, for the part of it that is over. The totals are sums,
+    so that everything adds up at any time. In key order, so that the database only appends."""
     chance = Random(f"{seed}:{sold.id}:{day}")  # noqa: S311 - made-up figures, not secrets
     key = (sold.id, day_number(day))
     visitors = int(chance.gauss(900, 150) * (1.3 if day.weekday() >= 5 else 1.0)) + 40 * position
@@ -146,7 +146,7 @@ def _searches(sold: DemoProduct) -> tuple[str, ...]:
 
 @cache
 def _spreads(seed: int, weights: tuple[int, ...]) -> list[list[float]]:
-    """As many spreads as a byte can choose from: the share of each part, around its weight."""
+    """Spreads for a random byte to choose from: the share of each part, around its weight."""
     chance = Random(f"{seed}:{weights}")  # noqa: S311 - made-up figures, not secrets
     spreads = []
     for _ in range(256):
@@ -157,7 +157,7 @@ def _spreads(seed: int, weights: tuple[int, ...]) -> list[list[float]]:
 
 
 def _split(spread: Sequence[float], total: int, part: float) -> list[int]:
-    """Shares of a total, each as far as the day has come."""
+    """Shares of a total, each for the part of the day that is over."""
     shares = [int(total * share) for share in spread]
     shares[0] += total - sum(shares)
     return shares if part == 1.0 else [int(share * part) for share in shares]
@@ -171,8 +171,8 @@ _ANY = Query(
 
 
 class _FirstFigures(FigureLoader):
-    """Where no product or figure is stored yet: these are made once each, and day by day, so that
-    none is looked for, and a day's parts need not be counted."""
+    """For a database without products and figures: these have no duplicates and come day by day, so
+    no row is looked up, and a day's parts need not be counted."""
 
     async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
         for table in (product, product_day, product_figure):
@@ -184,7 +184,7 @@ class _FirstFigures(FigureLoader):
             (*day, *ready_parts(parts)) for day, parts in days.items() if len(parts) == _DAY_PARTS
         ]
         await transaction.insert_rows(product_day_parts, made)
-        # Of a day that begins in one transaction and ends in the next, each makes what there is.
+        # A day may begin in one transaction and end in the next: each makes what is stored so far.
         cut = [day for day, parts in days.items() if len(parts) < _DAY_PARTS]
         await remake_parts(transaction, cut)
         return len(records)

@@ -1,7 +1,7 @@
-"""The work of product analysis: checks the date, reads the figures, joins what is encoded.
+"""The work of product analysis: checks the date, reads the figures, joins the encoded parts.
 
-An answer for a past day stays the same until figures are loaded, so the last answers are cached,
-and the days that were read. Both go when the version of the figures changes.
+An answer for a past day stays the same until figures are loaded, so recent answers are cached, and
+so are the days that were read. A new version of the figures clears both caches.
 """
 
 from collections.abc import Awaitable, Callable
@@ -66,7 +66,7 @@ class ProductAnalysisHandler:
 def _analysis(
     request: ProductAnalysisRequest, days: range, figures: Figures, kept: "_Answers"
 ) -> bytes:
-    """The answer, which is kept."""
+    """Makes the answer, and caches it."""
     asked = figures.days.figures.get(days[-1])
     if asked is None:
         raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
@@ -101,13 +101,13 @@ def _template(product_id: str, facts: ProductFacts, live: DayFigures | None = No
     )
 
 
-# What it is made from are its arguments, so it stays true when figures change. Not for today, whose
+# It depends only on its arguments, so it stays valid when figures change. Not used for today, whose
 # figures change with every load.
 _kept_template = lru_cache(_TEMPLATES_MAX)(_template)
 
 
 class _Answers:
-    """The answers of one version of the figures, and of one day, and the figures themselves."""
+    """A cache of the answers for one version of the figures and one day, and of the figures."""
 
     def __init__(self, version: int, today: date) -> None:
         self.version = version

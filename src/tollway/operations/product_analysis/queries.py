@@ -1,8 +1,8 @@
-"""The stored figures behind an answer, read by one statement: on a server each statement is a round
-trip.
+"""The stored figures behind an answer, read by one statement, because each is a round trip on a
+server.
 
-What was read of a product is kept in memory, encoded, as long as no figures are loaded: its name
-and its days. Then only the parts of the asked day are read, and days that are missing in a series.
+What was read of a product, its name and its days, is cached in encoded form until figures are
+loaded. Then only the parts of the requested day are read, and the days that a series still lacks.
 """
 
 from collections.abc import Sequence
@@ -50,12 +50,12 @@ class Figures(NamedTuple):
     """What is stored behind one answer."""
 
     product: ProductFacts
-    # Of all days of the series, and maybe of more.
+    # All days of the series, and perhaps more.
     days: KnownDays
     parts: Row
 
 
-# The rows of all tables in columns that hold each of them: the kind of row, texts, bytes, numbers.
+# Rows of all tables in common columns: the kind of row, then texts, bytes and numbers.
 _PRODUCT, _DAY, _PARTS, _VERSION = "product", "day", "parts", "version"
 _DAY_COLUMNS = ("day", *DayFigures._fields)
 _TEXTS = slice(1, 1 + len(ProductFacts.__struct_fields__))
@@ -96,7 +96,7 @@ _FIGURES = JointQuery(
         _rows(_VERSION, numbers=[version.c.figures]),
     )
 )
-# The parts alone, beside the version that all the rest must be of.
+# Only the parts, beside the version that everything cached must have.
 _PARTS_ALONE = JointQuery(
     lambda: select(version.c.figures, *_part_columns).join_from(
         version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
@@ -104,7 +104,7 @@ _PARTS_ALONE = JointQuery(
 )
 
 
-# How many days of all products are kept before all are dropped, at about 300 bytes each.
+# How many days of all products are cached before all are dropped, at about 300 bytes each.
 _KEPT_MAX = 50_000
 
 
@@ -118,7 +118,7 @@ class _Product(NamedTuple):
 
 
 class KnownFigures:
-    """The products that were read in one version of the figures."""
+    """A cache of the products that were read in one version of the figures."""
 
     def __init__(self, figures_version: int) -> None:
         self.version = figures_version
@@ -128,8 +128,8 @@ class KnownFigures:
     async def read(
         self, database: Database, product_id: str, last: date, wanted: range
     ) -> Figures | None:
-        """The figures of a product: of the days of a series, and of the parts of its last day.
-        None if there is no such product."""
+        """The figures of a product for the days of a series, and the parts of its last day. None if
+        there is no such product."""
         on_day = day_number(last)
         known = self._products.get(product_id)
         if known is not None and known.has(wanted):
@@ -139,7 +139,7 @@ class KnownFigures:
                 return figures
         days = range(0) if known is None else known.days.days
         found = await _read(database, product_id, days_to_read(days, wanted), on_day)
-        # Figures that were loaded meanwhile are not those of the version.
+        # Figures that were loaded meanwhile have another version.
         if found.figures is not None and found.version == self.version:
             self._keep(product_id, found.figures)
         return found.figures
@@ -147,7 +147,7 @@ class KnownFigures:
     def read_at_once(
         self, database: Database, product_id: str, last: date, wanted: range
     ) -> Figures | None:
-        """The same without waiting; None if they must be read by `read`."""
+        """The same without waiting; None if the caller has to use `read`."""
         known, row_at_once = self._products.get(product_id), database.row_at_once
         if known is None or row_at_once is None or not known.has(wanted):
             return None
@@ -155,14 +155,14 @@ class KnownFigures:
         return self._with_parts(known, row_at_once(_PARTS_ALONE, asked))
 
     def _with_parts(self, known: _Product, row: Row | None) -> Figures | None:
-        """What is known and the parts that were read; None if these are of another version."""
+        """The cached figures with the parts that were read; None if those have another version."""
         assert row is not None
         if row[0] != self.version:
             return None
         return Figures(known.facts, known.days, _NO_PARTS if row[1] is None else row[1:])
 
     def _keep(self, product_id: str, figures: Figures) -> None:
-        # Those that were replaced still count: the most is reached sooner, and that is all.
+        # Replaced entries still count, which only means that the limit is reached sooner.
         self._kept += len(figures.days.days)
         if self._kept > _KEPT_MAX:
             self._products, self._kept = {}, len(figures.days.days)
@@ -175,7 +175,7 @@ class _Read(NamedTuple):
 
 
 async def _read(database: Database, product_id: str, days: range, on_day: int) -> _Read:
-    """What is stored of a product, its days, and the parts of one day, at one moment."""
+    """A product, its days, and the parts of one day, from one snapshot."""
     first, last = (day_number(date.fromordinal(day)) for day in (days[0], days[-1]))
     rows = await database.fetch_all(
         _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day

@@ -1,5 +1,4 @@
-"""The parts of a product's day as they are answered: encoded when they are stored, and not with
-every call."""
+"""The parts of a product's day as they are answered: encoded once, when they are stored."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -43,7 +42,7 @@ _NO_DAY: ProductDay = ("", 0)
 _of_day, _by_name, _by_visitors = itemgetter(0, 1), itemgetter(3), itemgetter(4)
 _asked = (
     values(column("product_id", String), column("day", Integer))
-    # A server takes parameters in such a list for texts.
+    # A server takes parameters in a VALUES list for texts, hence the cast.
     .data(
         [
             (bindparam(f"product_{n}"), cast(bindparam(f"day_{n}"), Integer))
@@ -80,8 +79,8 @@ _REMOVE = Query(
 
 
 async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
-    """Makes what is answered of the days of these figures, which are stored by now. A day that has
-    others besides is read again."""
+    """Makes the ready parts of the days of these figures, which are stored already. If a day has
+    further figures, it is read back."""
     coming: defaultdict[ProductDay, list[Row]] = defaultdict(list)
     for row in figures:
         coming[row[:2]].append(row)
@@ -93,13 +92,13 @@ async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
 
 
 async def remake_parts(transaction: Transaction, days: Collection[ProductDay]) -> int:
-    """Makes what is answered of these days from what is stored; returns how many changed."""
+    """Makes the ready parts of these days from the stored figures; returns how many changed."""
     return await transaction.put_rows(upserts(product_day_parts), await _made(transaction, days))
 
 
 async def remake_all(database: Database) -> Remade:
-    """Makes the parts of all days again that are not what they would be now, and removes those of
-    days without figures."""
+    """Makes the ready parts of all days again, stores those that differ, and removes those of days
+    without figures."""
     result, last = Remade(), _NO_DAY
     while rows := await database.fetch_long(_NEXT_DAYS, last_product=last[0], last_day=last[1]):
         days: list[ProductDay] = [row[:2] for row in rows]
@@ -116,7 +115,7 @@ async def remake_all(database: Database) -> Remade:
 
 
 async def _remake(days: Collection[ProductDay], transaction: Transaction) -> int:
-    # As in a load, before the figures are read: one that is not finished yet is waited for.
+    # Before the figures are read, as in a load: this waits for a load that is still running.
     await figures_changed(transaction)
     return await remake_parts(transaction, days)
 
@@ -132,7 +131,7 @@ async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
 
 
 async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> list[Row]:
-    """The rows of these days, those of one day together."""
+    """The rows of these days, grouped by day."""
     found: list[Row] = []
     waiting = iter(days)
     while asked := list(islice(waiting, _ASKED_AT_ONCE)):
@@ -149,7 +148,7 @@ def ready_parts(parts: Iterable[Row]) -> Row:
     sources: list[TrafficEntry] = []
     keywords: list[KeywordEntry] = []
     searches: list[SearchEntry] = []
-    # The busiest first; the name only to make the order certain.
+    # The busiest first; sorting by name only makes the order deterministic.
     ordered = sorted(sorted(parts, key=_by_name), key=_by_visitors, reverse=True)
     # One loop, since a load may have hundreds of thousands of parts.
     for _, _, kind, name, visitors, buyers, pieces, views in ordered:
@@ -164,5 +163,5 @@ def ready_parts(parts: Iterable[Row]) -> Row:
 
 
 def rate(buyers: int, visitors: int) -> float:
-    """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
+    """Buyers per hundred visitors, two decimals; in integers, so that halves round up exactly."""
     return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0

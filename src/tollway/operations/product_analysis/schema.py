@@ -1,5 +1,5 @@
-"""The tables of product analysis: products, their days, the parts of a day, and those as they are
-answered."""
+"""The tables of product analysis: products, their days, the parts of a day, and those parts as they
+are answered."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
 
@@ -47,8 +47,8 @@ product_figure = Table(
     sqlite_with_rowid=False,
 )
 
-# The same parts as they are answered: three encoded lists, made in the transaction that changes one
-# of the parts.
+# The same parts as they are answered: three encoded lists, made in every transaction that changes a
+# part.
 product_day_parts = Table(
     "product_day_parts",
     metadata,

@@ -1,7 +1,7 @@
-"""The days of a product as they are answered, kept in memory.
+"""A cache of the days of a product as they are answered.
 
-They are neighbours, each figure of all days one piece of bytes: so the part of it that a series
-shows is a slice, whatever the series.
+The days are contiguous, and each figure is one bytes object for all of them: so whatever a series
+shows is a slice.
 """
 
 from array import array
@@ -15,9 +15,9 @@ from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.ready import rate
 
 SERIES_DAYS = 30
-# How many days more than those of a series are read at once, at most.
+# How many days are read at once beyond those of a series, at most.
 _MORE_MAX = 366
-# How many days of a product are known at most: all of them are made again when more are read.
+# How many days of a product are cached at most: reading more makes all of them again.
 KNOWN_DAYS_MAX = 4 * 366
 
 
@@ -39,7 +39,7 @@ def _labels(days: range) -> bytes:
 
 
 class DayFigures(NamedTuple):
-    """The figures of a day as they are stored; the last three are answered of today only."""
+    """The figures of a day as they are stored; the last three are answered for today only."""
 
     visitors: int
     buyers: int
@@ -79,7 +79,7 @@ class KnownDays:
         self._visitors = _Joined([b"%d" % each.visitors if each else b"0" for each in found])
 
     def series(self, days: range) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-        """What the lists of a DailySeries have between their brackets, in its order."""
+        """The contents of the lists of a DailySeries, without brackets, in its order."""
         first, end = days.start - self.days.start, days.stop - self.days.start
         return (
             self._rates.between(first, end),
@@ -91,11 +91,11 @@ class KnownDays:
 
 
 def days_to_read(known: range, wanted: range) -> range:
-    """The days to read if those that are wanted are not all known.
+    """The days to read if not all wanted days are cached.
 
-    A product that is asked for day by day will be asked for the next day too: so if some are known,
-    as many days more are read as there are known ones, on the side that is not known. One that is
-    asked for ever further back begins again with the days that are wanted.
+    Callers that ask for a product day by day will ask for the next day too: so if the wanted days
+    adjoin cached ones, as many days are read ahead as are cached, on the missing side. When the
+    cache would grow too large, it starts again with only the wanted days.
     """
     if not known or known.stop < wanted.start or wanted.stop < known.start:
         return wanted

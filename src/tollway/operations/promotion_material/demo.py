@@ -1,4 +1,4 @@
-"""Promotion material, made up: the same for one seed and day."""
+"""Made-up promotion material: the same for the same seed and day."""
 
 from collections.abc import Iterator
 from random import Random
@@ -45,13 +45,13 @@ def make_materials(
     seed: int, per_promotion: int, now_s: float, products: int, site: str
 ) -> Iterator[MaterialRecord]:
     """So many materials on display today for every known id, and two more that are not."""
-    # A day back, so that it has begun in every time zone.
+    # Yesterday, so that it has begun in every time zone.
     begun_ms = (int(now_s) // 86_400 - 1) * _DAY_MS
     for promotion_id, kind, word in _KINDS:
         for number in range(per_promotion):
             start_ms = begun_ms - (1 + number % 7) * _DAY_MS
             yield _material(seed, promotion_id, kind, word, number, start_ms, products, site)
-        # One that is over and one that is still to come: neither may ever be listed.
+        # One that is over and one that is still to come: neither may be listed.
         for number, days in ((per_promotion, -400), (per_promotion + 1, 200)):
             start_ms = begun_ms + days * _DAY_MS
             yield _material(seed, promotion_id, kind, word, number, start_ms, products, site)

@@ -1,11 +1,11 @@
 """The work of promotion material: finds what is on display and puts the caller's slot in the links.
 
-Of an embedded database the material is kept in memory as it is answered: it tells of every change
-before the next call. A page is then joined, and nothing read. What is kept was read after its
-version was, so it is never older than that. The next change raises the version, and the next call
-that sees it reads it again.
+With an embedded database, which reports every change before the next call, the material is cached
+as it is answered: a page is then joined without a read. Cached material was read after its version,
+so it is never older than that. The next change raises the version, and the next call reads the
+material again.
 
-A server tells of a change a moment later, so there each page is read.
+A server reports a change a moment later, so there each call reads its page.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,9 +29,9 @@ from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 from tollway.store.versions import Versions
 
-# Of all promotion ids together; when it is reached, all of it goes.
+# For all promotion ids together; when it is reached, the whole cache is cleared.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
-# What an entry takes besides its bytes, about.
+# The approximate overhead of an entry.
 _ENTRY_BYTES = 200
 _END_OF_TIME_MS = 2**63
 
@@ -43,7 +43,7 @@ class _Promotion:
         self.since_ms = since_ms
         self.bytes = _ENTRY_BYTES + sum(len(each.ready) + _ENTRY_BYTES for each in materials)
         self._materials = materials
-        # Between these moments none begins or ends.
+        # Between these moments no display begins or ends.
         self._from_ms = self._until_ms = since_ms
         self._on_display: list[bytes] = []
 
@@ -62,11 +62,11 @@ class _Promotion:
 
 
 class KnownMaterial:
-    """The promotion ids that were asked for in one version of the material."""
+    """A cache of the promotion ids that were asked for in one version of the material."""
 
     def __init__(self, version: int) -> None:
         self.version = version
-        # None for one with more than is kept of any.
+        # None for a promotion id with too much material to cache.
         self._promotions: dict[int, _Promotion | None] = {}
         self._bytes = 0
 
@@ -75,7 +75,7 @@ class KnownMaterial:
     ) -> bytes:
         """One page of what is on display now, as `read_page` reads it."""
         known = self._promotions.get(promotion_id)
-        # What had ended when it was read is missing: it is no answer if the clock was set back.
+        # The cache lacks what had ended when it was read, so it is no use if the clock went back.
         if (known is None and promotion_id not in self._promotions) or (
             known is not None and now_ms < known.since_ms
         ):
@@ -122,7 +122,7 @@ class PromotionMaterialHandler:
         page, size = request.page_num, request.page_size
         if database.row_at_once is None:
             return await read_page(database, wanted, now_ms, page=page, size=size)
-        # They were read when the headers came; the body may have taken seconds more.
+        # The versions were read when the headers came; the body may have taken seconds more.
         if not self._versions.is_fresh():
             await self._versions.refresh()
         if self._known.version != self._versions.material:

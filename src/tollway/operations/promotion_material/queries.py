@@ -23,7 +23,7 @@ _page = (
     .subquery()
 )
 _between = bindparam("between", b",", type_=LargeBinary)
-# All in one piece: a row for each would cost more than the material.
+# All in one piece: a row for each material would cost more than the material.
 _PAGES: dict[str, Query] = {
     "sqlite": Query(lambda: select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
     "postgresql": JointQuery(lambda: select(func.string_agg(_page.c.ready, _between))),
@@ -71,8 +71,8 @@ class StoredMaterial(NamedTuple):
 async def read_promotion(
     database: Database, promotion_id: int, now_ms: int
 ) -> list[StoredMaterial] | None:
-    """All materials of a promotion id that have not ended, the newest first; None if they are too
-    many to be read with every change."""
+    """All materials of a promotion id that have not ended, the newest first; None if there are too
+    many to read again after every change."""
     size = await database.fetch_one(_SIZE, wanted=promotion_id, now_ms=now_ms)
     assert size is not None
     count, all_bytes = size

@@ -1,6 +1,6 @@
 """A promotion material as it is answered: encoded once, when it is stored.
 
-Its links carry the slot of each caller. A NUL marks where it goes, which JSON never has.
+Its links carry the slot of each caller. A NUL, which JSON never contains, marks where it goes.
 """
 
 import os
@@ -18,7 +18,7 @@ from tollway.operations.promotion_material.operation import (
 from tollway.operations.promotion_material.records import MaterialRecord
 
 _MARK = b"\0"
-# Stands for the mark while a record is encoded. It is made by chance, so that no text has it.
+# Stands for the mark while a record is encoded. Random, so that no text contains it.
 _SLOT = os.urandom(16).hex()
 
 

@@ -2,7 +2,7 @@
 
 Benefits and recommended items are JSON inside their record: they are only ever read and replaced
 with it. One row is one material, and a page is one read. `ready` is the material as it is answered,
-encoded, with a NUL where a link has the caller's slot.
+encoded, with a NUL in place of the caller's slot in links.
 """
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table

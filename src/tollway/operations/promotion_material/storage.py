@@ -61,7 +61,7 @@ _items = msgspec.json.Decoder(list[ItemRecord])
 
 
 def record_of(row: Row) -> MaterialRecord:
-    """The record that was stored so."""
+    """The record from which a row was made."""
     values = dict(zip(promotion_material.c.keys(), row, strict=True))
     del values["ready"]
     values["benefits"] = _benefits.decode(values["benefits"])

@@ -14,8 +14,8 @@ WAYBILLS_MAX = 100
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """A list of requests of another operation, each of which is decoded by itself: one that is
-    wrong spoils no other."""
+    """A list of requests of another operation, each decoded separately: a wrong one does not fail
+    the others."""
 
     of: type[msgspec.Struct]
     most: int

@@ -61,8 +61,8 @@ async def fill(target: DemoTarget) -> None:
 
 
 async def fill_carriers(database: Database, *, numbers: int, has_districts: bool = False) -> None:
-    """Adds the carriers, each with so many numbers; those that exist stay. Their routing tables are
-    by district or by city."""
+    """Adds the carriers, each with so many numbers; existing ones stay. Their routing tables are by
+    district or by city."""
     for position, each in enumerate(_CARRIERS):
         kind = AreaKind.EXCEPT if each.not_served else AreaKind.ALL
         area = ServiceArea(kind, each.not_served)
@@ -112,8 +112,8 @@ def _routes(position: int, *, has_districts: bool) -> Iterator[Route]:
 
 
 async def sandbox_numbers(_: Transaction, wanted: Sequence[Wanted]) -> list[Taken]:
-    """Numbers for test waybills. They are drawn at random: no account can use up another's, and
-    none shows how many there are."""
+    """Numbers for test waybills. They are random: no account can use up another's, and none reveals
+    how many were issued."""
     return [None if wp_code == WP_CODE_OUT_OF_NUMBERS else _drawn() for wp_code, _ in wanted]
 
 

@@ -1,9 +1,9 @@
 """The work of waybill issuing: finds the waybill of an order, or has one issued.
 
-With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
-exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
-the others find its waybill. The waybills of a batch are issued together, by a few statements for
-all of them; what is unlike the others is left to be done alone. A remote carrier is asked between
+With a pool of this gateway everything happens in the transaction that charges. So a number is taken
+exactly when its waybill is stored and paid, and of many equal concurrent requests the first issues
+the waybill and the others find it. The waybills of a batch are issued together, by a few statements
+for all of them; special cases are left to be issued one by one. A remote carrier is asked between
 two commits (`remote_issue.py`).
 """
 
@@ -45,7 +45,7 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
 
-# As many as a message stays readable with.
+# With more, the message would not be readable.
 _CARRIERS_NAMED_MAX = 20
 _NO_NUMBERS = Phrase(
     "The carrier's waybill numbers are used up: choose another carrier, or ask the operator for "
@@ -65,7 +65,7 @@ _FIND = Query(
 
 
 class ShopCodes:
-    """Knows each shop's code."""
+    """Looks up each shop's code."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -97,10 +97,10 @@ class _Chosen(NamedTuple):
 
 
 class _CarriersRead(NamedTuple):
-    """The carriers that were read in one transaction: the waybills of a batch have few.
+    """A cache of the carriers read in one transaction: the waybills of a batch have few.
 
-    It holds the transaction, even after its end, until the next one issues a waybill: otherwise a
-    new one could have the address of the old one, and be taken for it.
+    It keeps a reference to the transaction even after its end, until the next one issues a waybill:
+    otherwise a new transaction could get the address of the old one, and be taken for it.
     """
 
     transaction: Transaction
@@ -125,8 +125,8 @@ class WaybillHandler:
         self._runtime = runtime
         self._take_numbers = take_numbers
         self._maker = WaybillMaker(vault, runtime, public_address)
-        # Carriers that were last seen to give their numbers themselves: their waybills cannot be
-        # issued together.
+        # Carriers that issued their own numbers when last read: their waybills cannot be issued
+        # together.
         self._remote: set[str] = set()
         self._read: _CarriersRead | None = None
 
@@ -226,7 +226,7 @@ class WaybillHandler:
         return ActResult(issued(stored.waybill, print_data), is_paid=True)
 
     def _once_more(self, asked: _Asked) -> ActResult:
-        """Asks for a number again after the commit: what was passed over by then stays so."""
+        """Asks again after the commit, which keeps the passed-over numbers marked as taken."""
 
         async def next_act() -> Act:
             return self._act(asked.request, asked.call)
@@ -236,7 +236,7 @@ class WaybillHandler:
     async def _issue_together(
         self, transaction: Transaction, charges: Sequence[Charge]
     ) -> list[ActResult | None]:
-        """Issues what is new and can be issued; the rest is left, and has its answer alone."""
+        """Issues the new waybills that it can; the others get None and are answered one by one."""
         results: list[ActResult | None] = [None] * len(charges)
         chosen = await self._issuable(transaction, charges)
         if not chosen:
@@ -262,14 +262,14 @@ class WaybillHandler:
         return results
 
     async def _issuable(self, transaction: Transaction, charges: Sequence[Charge]) -> list[_Chosen]:
-        """Those whose key is free, and whose carrier has a pool and serves the place."""
+        """The charges whose key is free, and whose carrier has a pool and serves the place."""
         first: dict[WaybillKey, tuple[int, _Asked]] = {}
         for position, charge in enumerate(charges):
             assert isinstance(charge.act, JointAct)
             asked: _Asked = charge.act.asked
             first.setdefault(asked.key, (position, asked))
         taken = await keys_in_force(transaction, list(first)) if first else set()
-        # What was issued is answered again whatever became of its carrier.
+        # Only for free keys: an issued waybill is answered again, whatever became of its carrier.
         carriers = {
             wp_code: await self._find_carrier(transaction, wp_code)
             for wp_code in dict.fromkeys([key.wp_code for key in first if key not in taken])

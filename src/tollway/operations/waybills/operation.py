@@ -139,7 +139,7 @@ def check_request(request: WaybillRequest, _: ZoneInfo) -> None:
 
 
 def check_place(request: msgspec.Struct, party: str) -> None:
-    """Refuses the address of a party that is in no province, city or district."""
+    """Refuses an address whose province, city or district does not exist."""
     found = _place(request, party)
     if found.wrong is not None:
         level, within = _LEVELS[found.wrong]
@@ -156,7 +156,7 @@ def check_place(request: msgspec.Struct, party: str) -> None:
 def doubtful_fields(
     request: msgspec.Struct, parties: Iterable[str] = ("receiver", "sender")
 ) -> list[str]:
-    """The parts of addresses that are in no list, and may exist all the same."""
+    """The parts of addresses that are in no list but may exist all the same."""
     return [f"{party}_{part}" for party in parties for part in _place(request, party).doubtful]
 
 
@@ -171,7 +171,7 @@ def _place(request: msgspec.Struct, party: str) -> Finding:
 
 WAYBILLS = Operation(
     name="waybills",
-    # One that was refused has an error.
+    # A refused waybill has an error message, and is not counted.
     count_records=records_with('"errorMsg":null'),
     title="Waybill issuing",
     method="POST",

@@ -1,7 +1,7 @@
 """Having a remote carrier issue a waybill: hold, ask, then capture or release.
 
-The carrier is asked once. Without an answer the waybill stays pending and its price held, until
-reconciliation has looked it up at the carrier.
+The gateway asks the carrier once. Without an answer the waybill stays pending and its price held,
+until reconciliation has looked it up at the carrier.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ logger = logging.getLogger("tollway.carriers")
 _NOT_SENT = "The carrier could not be reached."
 _DECLINED = "The carrier refused."
 _POLL_S = 0.1
-# What is left of a deadline must be worth a question.
+# With less time left before the deadline, a look-up is not worth it.
 _QUESTION_MIN_S = 0.02
 
 _Answer = Issued | Declined | ConnectorError
@@ -68,7 +68,7 @@ class RemoteIssuer:
     ) -> ActResult:
         """Holds the price; the carrier is asked once that is committed."""
         if self._remotes.is_refusing(carrier.wp_code):
-            # Known beforehand, so nothing need be held and given back.
+            # Checked first, so that nothing is held only to be released.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
         try:
             connector = self._remotes.connector(carrier, opened)
@@ -100,7 +100,7 @@ class RemoteIssuer:
             under_way.set_result(answer)
         finally:
             del self._under_way[object_id]
-            # Calls that wait for it then ask the carrier themselves.
+            # Without a result, calls that wait for it look the waybill up themselves.
             under_way.cancel()
         if isinstance(answer, OutcomeUnknownError):
             raise _silent(stored)
@@ -111,7 +111,7 @@ class RemoteIssuer:
     ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
         if time.monotonic() - began_s > link.settle_after_s - deadline_s:
-            # It was delayed here for so long that it could be given up while the carrier works.
+            # After such a delay, reconciliation could give it up while the carrier still works.
             return NotSentError("The message is too old to be sent.")
         order = order_of(stored, self._vault)
         ends_at_s = time.monotonic() + deadline_s
@@ -136,7 +136,7 @@ class RemoteIssuer:
         if isinstance(answer, Issued):
             return await self._close_issued(stored, answer, transaction, charge, at_ms)
         if isinstance(answer, Declined):
-            # Not in the carrier's words, which may quote the receiver: the caller has those.
+            # Not the carrier's words, which may quote the receiver: only the caller gets those.
             await end_refused(transaction, stored, _DECLINED, at_ms)
             return refused(stored.waybill.order_sn, answer.said(language))
         await end_refused(transaction, stored, _NOT_SENT, at_ms)
@@ -151,7 +151,7 @@ class RemoteIssuer:
         at_ms: int,
     ) -> ActResult:
         await end_issued(transaction, stored, answer, self._vault, at_ms)
-        # Read back: reconciliation may have been faster, which is fine.
+        # Read back, because reconciliation may have been faster, which is fine.
         found = await find_in_force(transaction, stored.waybill.key)
         if found is None or (found.waybill.object_id, found.waybill.number) != (
             stored.waybill.object_id,
@@ -171,7 +171,7 @@ class RemoteIssuer:
         )
 
     async def join(self, stored: StoredWaybill, again: Act, language: str) -> Act:
-        """Waits for a waybill that another request has begun; `again` then looks once more."""
+        """Waits for a waybill that another request has begun; then `again` looks for it again."""
         under_way = self._under_way.get(stored.waybill.object_id)
         if under_way is not None:
             await asyncio.wait([under_way])
@@ -195,7 +195,7 @@ class RemoteIssuer:
         """Whether the call that asked, here or on another node, commits the answer in time."""
         age_s = await self._reconciler.age_s(stored)
         deadline_s = await self._reconciler.deadline_s(stored)
-        # No longer than that, whatever the clocks say; a new waybill may be dated a second ahead.
+        # Bounded, whatever the clocks say; a new waybill may be dated a second ahead.
         ends_at_s = time.monotonic() + min(deadline_s - age_s, deadline_s + 1)
         while not await self._reconciler.is_settled(stored):
             if time.monotonic() >= ends_at_s:

@@ -1,5 +1,5 @@
-"""A waybill made of its request: what is stored of it, its label and its fingerprints;
-and the answers to a request."""
+"""Makes a waybill from its request: the stored row, the label and the fingerprints; and the answers
+to a request."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -31,7 +31,7 @@ from tollway.operations.waybills.operation import (
     refused_waybill,
 )
 
-# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
+# Fields that identify the waybill or check the shop, and are not printed on it.
 _NOT_PRINTED = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 _FINGERPRINTED = tuple(
     name for name in WaybillRequest.__struct_fields__ if name not in _NOT_PRINTED
@@ -59,7 +59,7 @@ class WaybillMaker:
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
 
     def from_pool(self, numbered: Sequence[Numbered]) -> list[tuple[StoredWaybill, str]]:
-        """Waybills with numbers of this gateway's, each with its print data."""
+        """Waybills with numbers from this gateway's pools, each with its print data."""
         vault, at_s = self._vault, self._runtime.at_s()
         ids = self._runtime.new_ordered_ids("wb_", len(numbered))
         waybills, contexts, printed = [], [], []
@@ -85,7 +85,7 @@ class WaybillMaker:
         carrier: Carrier,
         routing: RoutingInfo,
     ) -> StoredWaybill:
-        """A waybill whose number its carrier is to be asked for."""
+        """A waybill whose number the carrier has yet to issue."""
         (object_id,) = self._runtime.new_ordered_ids("wb_", 1)
         at_s = self._runtime.at_s()
         waybill = _waybill(object_id, request, key, charge, "pending", None, at_s)
@@ -155,7 +155,7 @@ def label_of(
     number: str = "",
     issued_at_s: int = 0,
 ) -> Label:
-    """The label; as long as the waybill is not issued, without number and time."""
+    """The label; until the waybill is issued, without number and time."""
     sender, recipient = addresses_of(request)
     parcel = Parcel(request.goods_name, request.weight_g, request.parentWaybillCode)
     return Label(
@@ -171,7 +171,7 @@ def label_of(
 
 
 def issued(waybill: Waybill, print_data: str) -> bytes:
-    """The answer for an issued waybill; the gateway sends the same for a repetition, with 0."""
+    """The answer for an issued waybill; a repetition gets the same, with `withholding_money` 0."""
     result = WaybillResult(
         orderSn=waybill.order_sn,
         objectId=waybill.object_id,
