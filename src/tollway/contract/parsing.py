@@ -342,7 +342,7 @@ _NOT_PLAIN = Phrase(
     "its Content-Type is neither JSON nor a form, and it is neither by itself",
     "Content-Type 不是 JSON 或表单，内容也不是",
 )
-# What is excluded from a name and a value ends them, so this is linear.
+# Matches in linear time: a name or a value cannot contain the character that ends it.
 _PLAIN_FORM = re.compile(rb"[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*(&[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*)*&?")
 _PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
 

@@ -203,7 +203,7 @@ def _chart(context: Context, hours: Sequence[Row], now_s: int) -> Chart:
 
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
-    # Two whole days: reading 24 hours by the hour would take ten times as many rows.
+    # Yesterday and today by the day: 24 hours by the hour would be ten times as many rows.
     yesterday = datetime.fromtimestamp(now_s, context.web.zone).date() - timedelta(days=1)
     found = await context.services.read_cache.get(
         "top accounts", lambda: top_accounts(context.database, yesterday, _TOP)
