@@ -23,14 +23,14 @@ _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
-    """The records of a file; its name says how it is written. Errors call it by `name`, if it was
-    uploaded under another."""
+    """The records of a file, in the format that its name says. Errors call it `name`, for a file
+    that was uploaded under another name."""
     shown = name or path.name
     suffixes = [suffix.lower() for suffix in path.suffixes]
     is_packed = suffixes[-1:] == [".gz"]
     kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
     if kind == ".xlsx" and not is_packed:
-        # Imported here: every command would pay for loading the library.
+        # Imported here, because otherwise every command would load the library.
         from tollway.intake.spreadsheets import read_spreadsheet  # noqa: PLC0415
 
         yield from read_spreadsheet(path, name)
@@ -54,7 +54,7 @@ def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
 
 
 def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
-    """Numbered lines, and whether each is whole: of one that is too long there is the beginning."""
+    """Numbered lines, and whether each is complete: an overlong one is cut off."""
     number = 0
     while raw := content.readline(_LINE_MAX + 1):
         number += 1
@@ -69,7 +69,7 @@ def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
 def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     at_byte = 0
     for number, raw, is_whole in _lines(content):
-        # Asked for now and then only: on every line it would cost a tenth of the reading.
+        # Only now and then: on every line it would take a tenth of the reading time.
         if number % _TELL_LINES == 0:
             at_byte = file.tell()
         if not is_whole:
@@ -94,7 +94,7 @@ def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
 
 
 class _CsvLines(Iterator[str]):
-    """The lines of a file for the CSV reader, and those that it took for the record at hand."""
+    """The lines of a file for the CSV reader, and those that it took for the current record."""
 
     def __init__(self, content: BinaryIO) -> None:
         self._lines = _lines(content)
@@ -110,8 +110,8 @@ class _CsvLines(Iterator[str]):
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
-    """CSV with a header line. An empty cell is a value that was not given, and a line of them is no
-    record: spreadsheets save empty rows so."""
+    """CSV with a header line. An empty cell is a missing value, and a line of empty cells is no
+    record: spreadsheets save empty rows that way."""
     lines = _CsvLines(content)
     first, header = next(lines, ""), 1
     said = _SAID_DELIMITER.fullmatch(first)
@@ -120,7 +120,7 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
     delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
     columns = Columns(_cells(first, delimiter) or [])
-    # Otherwise a quote that is never closed would take records after it into its own cell, unseen.
+    # Strict: otherwise an unclosed quote would silently take the records after it into its cell.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         lines.taken.clear()
@@ -135,7 +135,7 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             continue
         together = lines.taken
         if cells is None or (len(together) > 1 and columns.problem(cells)):
-            # A quote that is never closed takes the lines after it along: each is read alone.
+            # An unclosed quote takes the lines after it along, so each line is read separately.
             alone = [(each, _cells(each, delimiter)) for each in together]
         else:
             alone = [("".join(together), cells)]
@@ -145,13 +145,13 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
-    """The cells of one line; None if it is not CSV, such as with a quote that is not closed."""
+    """The cells of one line; None if it is not CSV, for example because of an unclosed quote."""
     rows = csv.reader([line, ""], delimiter=delimiter)
     try:
         cells = _trimmed(next(rows))
     except csv.Error:
         return None
-    # The reader goes on to the line after it only within quotes.
+    # The reader goes on to the next line only within quotes.
     return cells if rows.line_num == 1 else None
 
 
@@ -160,7 +160,7 @@ def _trimmed(cells: list[str]) -> list[str]:
     return list(map(str.strip, cells))
 
 
-# Reads the records of a file that may be packed; the second argument is the file itself.
+# Reads the records of a file that may be compressed; the second argument is the file itself.
 _READERS: dict[str, Callable[[BinaryIO, BinaryIO], Iterator[RawRecord]]] = {
     ".csv": _csv,
     ".jsonl": _json_lines,

@@ -1,7 +1,7 @@
 """Records as JSON: one object, or an array of them, with no digit lost.
 
-A decoder written in C reads valid records. A lenient one reads what the first refuses: so that a
-record is rejected for the field that is wrong, and the records beside it in an array are stored.
+A decoder written in C reads valid records. A lenient one reads what the first refuses, so that a
+record is rejected for the field that is wrong, and its neighbours in an array are stored.
 """
 
 import json
@@ -29,7 +29,7 @@ class ArrayError(ValueError):
 
 
 class JsonNumber:
-    """A number that no field takes, by its text: with an exponent, too many decimals, or NaN."""
+    """The text of a number that no field accepts: with an exponent, too many decimals, or NaN."""
 
     __slots__ = ("text",)
 
@@ -50,10 +50,10 @@ _DIGITS_MAX = 400
 
 def json_number(text: str) -> Decimal | int | JsonNumber:
     """A number that has a point or an exponent."""
-    # The point is the third character from the end, or the second: no exponent is so short.
+    # The point must be the third or second character from the end: no exponent is that short.
     if len(text) > _LENGTH_MAX or text.find(".") < len(text) - 3:
         return JsonNumber(text)
-    # Some programs write every whole number so.
+    # Some programs write every whole number with .0.
     return int(text[:-2]) if text.endswith(".0") else Decimal(text)
 
 
@@ -70,7 +70,7 @@ _lenient = json.JSONDecoder(
 def read_json(raw: bytes) -> object:
     """One JSON value; raises NotJsonError.
 
-    A text in it can have half of a surrogate pair, which also stands for a byte that is not UTF-8.
+    Its texts may contain half of a surrogate pair, which also stands for a byte that is not UTF-8.
     """
     try:
         return _decoder.decode(raw)
@@ -95,7 +95,7 @@ _raw_item = msgspec.json.Decoder(msgspec.Raw)
 
 
 def is_one_value(raw: bytes) -> bool:
-    """Whether this is one JSON value, and not one on each line."""
+    """Whether this is a single JSON value, not one per line."""
     try:
         _raw_item.decode(raw)
     except (ValueError, RecursionError):
@@ -110,7 +110,7 @@ def is_one_value(raw: bytes) -> bool:
 
 
 def items_of(raw: bytes) -> Iterator[bytes]:
-    """The items of an array; raises ArrayError, if need be after some of them."""
+    """The items of an array; may raise ArrayError after some of them."""
     try:
         items = _raw_items.decode(raw)
     except (ValueError, RecursionError):
@@ -119,7 +119,7 @@ def items_of(raw: bytes) -> Iterator[bytes]:
 
 
 _space = re.compile(r"[ \t\n\r]*")
-# It finds where a value ends, whatever stands in its texts.
+# Finds where a value ends, whatever its texts contain.
 _scanner = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
 
 
@@ -143,7 +143,7 @@ def split_array(pieces: Iterator[str]) -> Iterator[Item]:
 
 
 class _PieceReader:
-    """Reads text in pieces, and keeps only the last ones in memory."""
+    """Reads text in pieces, and keeps only what is not yet consumed in memory."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = pieces
@@ -167,7 +167,7 @@ class _PieceReader:
         return character
 
     def item(self) -> Item:
-        """The next value. It is whole only if what follows it is there too: a number may go on."""
+        """The next value. It is complete only if something follows it: a number may go on."""
         self.peek()
         while True:
             end = self._end_of_value()

@@ -1,7 +1,7 @@
 """Loading many records: checked one by one, stored chunk by chunk, each chunk in one commit.
 
-Memory stays flat however long the file is. Stopping half-way loses nothing: the same file can be
-loaded again, and what is stored already does not change.
+Memory use stays flat however long the file is. Stopping half-way loses nothing: the same file can
+be loaded again, which is idempotent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ from tollway.store.sealing import Sealer
 CHUNK_RECORDS = 2000
 # Records are kept whole until their chunk is done, and can be large.
 _CHUNK_BYTES = 8 * 1024 * 1024
-# What is made of so many records stays near the processor until they are done.
+# The data of so many records stays in the processor's cache.
 _CHECKED_AT_ONCE = 200
-# Each owner is one lock in the transaction; a server with the usual settings has 64 for each.
+# Each owner takes a lock in the transaction; by default, a server has space for 64 per connection.
 _OWNERS_AT_ONCE = 64
 
 
@@ -40,19 +40,19 @@ class Loader(Protocol):
 
     @property
     def check_lines(self) -> Callable[[Sequence[bytes]], Sequence[Any]] | None:
-        """The typed records that many texts of JSON are, in less time than one by one; None for
-        each that is not certain to be good, which `check` decides on."""
+        """The typed records of many JSON texts, in less time than one by one; None for each that is
+        not certainly good, for `check` to decide."""
 
     def check(self, values: dict[str, object], received_s: int) -> Any:
-        """The typed record; raises ValueError, of `record_problems`, with what is wrong. Of two
-        versions that do not say themselves when they were made, the one received later counts."""
+        """The typed record; raises a ValueError from `record_problems` that says what is wrong. Of
+        two versions without a time of their own, the one received later counts."""
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; returns how many rows changed."""
 
 
 class Batch(Protocol):
-    """Checked records, arranged for `store` as far as it goes without a database."""
+    """Checked records, arranged for `store` as far as possible without a database."""
 
     @classmethod
     def of(cls, records: Sequence[Any]) -> Self: ...
@@ -65,8 +65,8 @@ class Batch(Protocol):
 class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
 
-    `record_types` are the records that a file can have, whose fields are its columns. `batch_type`
-    is what the records of a chunk are sent as, where a large file is read in a second process.
+    `record_types` are the records that a file can have, whose fields are its columns. If a second
+    process reads a large file, it sends the records of a chunk as a `batch_type`.
     """
 
     name: str
@@ -100,8 +100,8 @@ class LoadResult(msgspec.Struct):
 
 
 class CheckedChunk(msgspec.Struct):
-    """Records that were read and checked together: the good ones, perhaps as a batch, those set
-    aside, and how far into the file they reach."""
+    """Records that were read and checked together: the good ones, perhaps as a batch, the rejected
+    ones, and how far into the file they reach."""
 
     good: Any
     rejects: list[Reject]
@@ -119,7 +119,7 @@ async def load(
     set_aside: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
 ) -> LoadResult:
-    """Stores every good record; `progress` hears the result so far and the byte reached."""
+    """Stores every good record; calls `progress` with the result so far and the byte reached."""
     result = LoadResult()
     for chunk in chunks:
         result.read += chunk.read
@@ -139,8 +139,8 @@ def checked_chunks(
     chunk_records: int = CHUNK_RECORDS,
     text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
-    """Checks records, and gives many together; `text_of` writes down a bad one."""
-    # One time for all: within a file the order of its records counts.
+    """Checks records, and yields them in chunks; `text_of` gives the text of a rejected one."""
+    # The same time for all: within a file, the order of its records decides.
     received_s = int(time())
     checked, size = CheckedChunk([], []), 0
     for some in _together(records, min(_CHECKED_AT_ONCE, chunk_records)):
@@ -186,10 +186,10 @@ def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecor
 
 
 def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
-    # Those of a file are all JSON, or none is.
+    # The records of a file are all JSON, or none is.
     if loader.check_lines is None or not isinstance(some[0].source, bytes):
         return [None] * len(some)
-    # Of one that was read already, as no record, there is nothing to check.
+    # A line that was found to be no record has nothing to check.
     return loader.check_lines([b"" if raw.read else cast(bytes, raw.source) for raw in some])
 
 
@@ -202,8 +202,8 @@ def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
 async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:
     """Stores checked records; returns how many rows changed.
 
-    In one transaction; but records of many owners on a shared database in several, because all
-    its transactions share one table of locks, and fail when it is full.
+    In one transaction; but in several for many owners on a shared database, because all its
+    transactions share one lock table, and fail when it is full.
     """
     if loader.months is not None:
         await loader.months.make_for(database, records)

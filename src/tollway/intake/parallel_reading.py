@@ -1,8 +1,7 @@
-"""Reading a large file in a process of its own.
+"""Reading a large file in a second process.
 
-Reading, checking and sealing a record takes as long as storing it. On two cores at
-once, that loads a file in about half the time. For a small file, starting the process would take
-longer than it saves.
+Reading, checking and sealing a record takes as long as storing it. On two cores, a second process
+loads a file in about half the time. For a small file, starting it would take longer than it saves.
 """
 
 from collections.abc import Iterator
@@ -39,8 +38,8 @@ def file_chunks(
 ) -> Iterator[CheckedChunk]:
     """The records of a file, checked; a large file is read in a second process.
 
-    That process is made now, and begins to read when the first records are asked for. So this is
-    cheapest before a database is opened, which starts threads.
+    That process starts now, and reads once the first records are asked for. Call this before
+    opening a database, which starts threads: then the process can be forked, which is cheaper.
     """
     is_large = path.is_file() and path.stat().st_size >= _LARGE_BYTES
     if kind.batch_type is None or not is_large:
@@ -50,14 +49,14 @@ def file_chunks(
 
 
 def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[CheckedChunk]:
-    """Looks at the key file, or makes it, only when the first records are asked for: by then the
-    database has been asked whether it is the right one."""
+    """Reads or makes the key file only when the first records are asked for: by then it has been
+    checked against the database."""
     loader = kind.make_loader(open_sealer(database_url, key_file) if kind.is_sealed else None)
     yield from checked_chunks(loader, read_records(path), kind.chunk_records)
 
 
 def _received(reader: SecondProcess, batch_type: type[Batch], name: str) -> Iterator[CheckedChunk]:
-    """The next chunk comes and is decoded in a thread, while the one before it is stored."""
+    """A thread receives and decodes the next chunk while the one before is stored."""
     pieces = reader.pieces()
     batches = msgspec.msgpack.Decoder(batch_type)
 

@@ -26,26 +26,26 @@ from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 from tollway.webhooks.signature import Claimed, SignatureError, read_claim, signing_key
 
-# Records per commit: the calls that are charged meanwhile wait for one of these at most.
+# Records per commit: calls that are charged meanwhile wait for one such commit at most.
 _CHUNK_RECORDS = 1000
 # One push is stored at a time; the queue is fair between sources.
 _STORED_AT_ONCE = 1
 # Until its signature is verified, a push may come from a stranger.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
-# A signature can be verified only when the whole body has arrived. So few large bodies are held in
-# memory at once, and slow or unsigned ones never delay small pushes.
+# A signature can be verified only when the whole body has arrived. So only a few large bodies are
+# in memory at once, and slow or unsigned ones never delay small pushes.
 _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
-# The same for whatever is wrong, so that guessing reveals nothing; so it names all that can be.
+# The same text for every cause, so that guessing reveals nothing; it names all that can be wrong.
 _NOT_SIGNED = (
     "The push is not signed by a known source just now: check webhook-source, the secret, that "
     "webhook-id, webhook-timestamp and the body are signed as they are sent, and your clock."
 )
-# What the metrics and the log call the kind of a push to a path that takes none: never the path,
-# which could be anything.
+# The kind in metrics and logs for a push to an unknown path: never the path itself, which could be
+# anything.
 _UNKNOWN = "unknown"
 # What the metrics call each status.
 _OUTCOMES = {
@@ -64,8 +64,8 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class _PushFacts:
-    """The source of a push, if it is a known one, whether there was no time to look it up, and how
-    many of its records were stored, unchanged and rejected."""
+    """The source of a push if it is known, whether the look-up timed out, and how many records were
+    stored, unchanged and rejected."""
 
     source: str | None = None
     is_not_looked_up: bool = False
@@ -79,7 +79,7 @@ class PushLimits:
         self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
-        # When each source was last noted as heard from.
+        # When a push of each source was last noted.
         self.noted_at_s: dict[str, float] = {}
 
 
@@ -103,8 +103,8 @@ class Pushes:
                 request.headers.get("webhook-signature", ""),
                 time(),
             )
-            # A push that is sent once more, or arrives late, is no newer than when it was signed;
-            # and a sender gains nothing by a clock that is ahead.
+            # A push that is repeated or late counts as of its signature; and a sender gains nothing
+            # by a clock that is ahead.
             signed_s = min(int(claimed.timestamp), int(time()))
             known = await self._find(request, source, facts)
             if not known.keys:
@@ -140,7 +140,7 @@ class Pushes:
             raise
 
     async def _note(self, source: str) -> None:
-        """Notes that a source has pushed, now and then: one that falls silent is found by it."""
+        """Notes now and then that a source has pushed, so that one that falls silent shows."""
         now_s, noted_at_s = time(), self.limits.noted_at_s
         if now_s - noted_at_s.get(source, 0.0) < _NOTED_EVERY_S:
             return
@@ -165,7 +165,7 @@ class Pushes:
         self, request: Request, claimed: Claimed, signed_s: int, known: KnownSource
     ) -> tuple[bytes, Pushed]:
         body = await self._body(request)
-        # Beside the event loop: a large push takes as long as hundreds of calls.
+        # Not on the event loop: a large push takes as long as hundreds of calls.
         return await asyncio.to_thread(self._read, claimed, signed_s, known, body)
 
     async def _body(self, request: Request) -> bytes:
@@ -186,10 +186,10 @@ class Pushes:
         return key, read_push(self.loader, body, signed_s, check)
 
     async def _store(self, source: str, key: bytes, pushed: Pushed, signed_s: int) -> int:
-        """Stores a push; how many of its records were new or newer.
+        """Stores a push; returns how many of its records were new or newer.
 
-        In several commits if it is large: should the last of them fail, nothing is acknowledged,
-        and pushing all of it again stores what is missing.
+        A large one takes several commits: if one of them fails, nothing is acknowledged, and
+        pushing all of it again stores what is missing.
         """
         if pushed.rejected:
             rejects = await asyncio.to_thread(self._sealed, source, key, pushed, signed_s)
@@ -232,7 +232,7 @@ async def _recorded(
         "tollway.push",
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
-        # Without a signature, also the name of a source says nothing.
+        # Without a valid signature, the name of a source proves nothing either.
         is_strange=response.status_code in (401, 404) or facts.is_not_looked_up,
         kind=kind,
         source=facts.source,
@@ -263,12 +263,12 @@ def push_routes(
         pushes = Pushes(kind, loader, database, sealer, settings, limits)
         answer = partial(_recorded, kind.name, pushes, metrics, log)
         yield Route(path, answer, methods=["POST"])
-        # Of any other method, which is no push.
+        # Any other method is no push.
         yield Route(path, _error(405, "Send a POST.", {"Allow": "POST"}))
 
     pushed = [kind for kind in kinds if kind.is_pushed]
     known = " or ".join(sorted(f"/push/{kind.name}" for kind in pushed))
-    # The envelope of an unknown path has status 200, which a sender takes for an acknowledgement.
+    # Not the envelope for unknown paths: its status 200 would look like an acknowledgement.
     missing = _error(404, f"Nothing is pushed to this path: send to {known}.")
 
     async def refuse(_request: Request, _facts: _PushFacts) -> Response:

@@ -10,7 +10,7 @@ from tollway.intake.record_problems import read_object
 
 # Rejected records are kept, and a body may have a million of them.
 _REJECTED_MAX = 1000
-# So many are in the answer; the operator sees them all.
+# How many problems the answer shows; the operator sees them all.
 _PROBLEMS_SHOWN = 10
 
 
@@ -18,12 +18,12 @@ Values = Mapping[str, object]
 
 
 class MalformedError(Exception):
-    """Nothing of the body is taken; the text says why to the sender."""
+    """The body is refused as a whole; the text tells the sender why."""
 
 
 class Pushed(NamedTuple):
-    """The records of a body: those to store, and the rejected ones with their reasons; of the first
-    of these also where in the body they are, for the sender."""
+    """The records of a body: those to store, and the rejected ones with their reasons; `problems`
+    tells the sender where in the body the first rejected ones are."""
 
     good: list[Any]
     rejected: list[tuple[bytes, str]]

@@ -22,10 +22,10 @@ class IntakeError(SentenceError):
 
 
 class RawRecord(msgspec.Struct, gc=False):
-    """One record as it stands in the file; `at_byte` tells progress.
+    """One record as it stands in the file; `at_byte` shows progress.
 
-    What is `read` of it is its values, or why it has none. JSON is read when it is asked for: most
-    of it is checked without.
+    `read` has its values, or why it has none. JSON is parsed only on demand: most of it is checked
+    without.
     """
 
     line: int
@@ -42,7 +42,7 @@ class RawRecord(msgspec.Struct, gc=False):
         return self._reading()[1]
 
     def all_values(self) -> dict[str, object]:
-        """The values, where no cell may be lost; raises ValueError."""
+        """The values; raises ValueError if there are none, or a cell is lost."""
         if self.values is None:
             raise ValueError(self.problem)
         for name, value in self.values.items():
@@ -59,7 +59,7 @@ class RawRecord(msgspec.Struct, gc=False):
         return self.read
 
     def text(self) -> str:
-        """The record as it was written; what is not UTF-8 is shown by its bytes' numbers."""
+        """The record as it was written; bytes that are not UTF-8 are escaped."""
         return self._as_bytes().decode(errors="backslashreplace").rstrip("\r\n")
 
     def _as_bytes(self) -> bytes:

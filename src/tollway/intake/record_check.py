@@ -1,4 +1,4 @@
-"""The one check of all records. The decisions are msgspec's, in C: a file has millions of them."""
+"""The one check of all records. msgspec decides, in C, because a file has millions of records."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from tollway.intake.record_problems import (
     text_problem,
 )
 
-# A NUL is never written as it is.
+# JSON never has a NUL unescaped.
 _NUL = b"\\u0000"
 _DAY_S = 86_400
 _FIRST_DAY = date(2000, 1, 1)
@@ -57,7 +57,7 @@ class RecordCheck(Generic[R]):
         """The typed record; raises RecordError."""
         try:
             record = msgspec.convert(values, self._type, strict=False)
-        # What is too large for a decimal is an ArithmeticError.
+        # A number that is too large for a decimal raises ArithmeticError.
         except (ValueError, ArithmeticError, RecursionError):
             if plain := self._with_plain_dates(values) or self._with_trimmed_ids(values):
                 return self(plain)
@@ -84,7 +84,8 @@ class RecordCheck(Generic[R]):
         return record
 
     def _with_trimmed_ids(self, values: dict[str, object]) -> dict[str, object] | None:
-        """The record with its ids trimmed, if that changes any: spaces count for no length."""
+        """The values with trimmed ids, whose spaces do not count as length; None if that changes
+        nothing."""
         trimmed = {
             name: text.strip()
             for name in self._ids
@@ -93,8 +94,8 @@ class RecordCheck(Generic[R]):
         return {**values, **trimmed} if trimmed else None
 
     def _with_plain_dates(self, values: dict[str, object]) -> dict[str, object] | None:
-        """The values with dates as 2026-01-31 that are written as 2026/1/31, as Excel saves them;
-        None if there are none such."""
+        """The values with dates like 2026/1/31, as Excel saves them, rewritten as 2026-01-31; None
+        if there are none."""
         plain: dict[str, object] = {}
         for name in self._dates:
             sent = values.get(name)
@@ -110,8 +111,8 @@ _AMOUNTS_KEPT = 4096
 
 @lru_cache(maxsize=_AMOUNTS_KEPT)
 def _amount(text: str) -> object:
-    """An amount by its text, as `read_json` reads it: what it is worth does not tell if it had an
-    exponent. None if it is not certain to be good."""
+    """An amount from its text, as `read_json` reads it: its value does not show whether it had an
+    exponent. None if it is not certainly good."""
     number = json_number(text)
     if isinstance(number, JsonNumber) or not is_amount(number, Decimal(number)):
         return None
@@ -119,10 +120,10 @@ def _amount(text: str) -> object:
 
 
 class JsonCheck(Generic[R]):
-    """The same check of records as JSON, many at once, in a quarter of the time.
+    """The same check for many JSON records at once, in a quarter of the time.
 
-    It answers for a record that is as it should be: every field known, in its own type and range.
-    For any other it has None, and `RecordCheck` decides.
+    It accepts a record only if every field is known and in its proper type and range. For any other
+    it returns None, and `RecordCheck` decides.
     """
 
     def __init__(self, record_type: type[R]) -> None:
@@ -142,7 +143,7 @@ class JsonCheck(Generic[R]):
         self._decoder = msgspec.json.Decoder(cast(type[R], exact), float_hook=_amount)
 
     def __call__(self, lines: Sequence[bytes]) -> list[R | None]:
-        """Looks at all records together, which takes less time, and at each where one is odd."""
+        """Checks all records together, which takes less time, and each one only if some are odd."""
         records = self._decoded(lines)
         good = [each for each in records if each is not None]
         ids = list(filter(None, chain.from_iterable(map(self._ids, good))))
@@ -162,7 +163,7 @@ class JsonCheck(Generic[R]):
         records: list[R | None] = []
         decoding = map(self._decoder.decode, lines)
         while len(records) < len(lines):
-            # Up to one that cannot be decoded; it goes on after that.
+            # Stops at a line that cannot be decoded, and goes on after it.
             try:
                 records.extend(decoding)
             except (ValueError, RecursionError):
@@ -185,7 +186,7 @@ class JsonCheck(Generic[R]):
 
 
 def _has_nul(raw: bytes) -> bool:
-    # Most records have no backslash, for which one character is looked for.
+    # Most records have no backslash, and one character is faster to search for.
     return b"\\" in raw and _NUL in raw
 
 
@@ -195,14 +196,14 @@ def is_ahead(at_s: float) -> bool:
 
 
 def check_not_ahead(field: str, at_s: float) -> None:
-    """Refuses the time of what has happened if it is more than a day ahead: it would outlast every
+    """Refuses the time of an event if it is more than a day ahead: the record would outlast every
     later version."""
     if is_ahead(at_s):
         raise RecordError(field, "it is more than a day ahead", "the time at which it happened")
 
 
 def check_day(field: str, day: date) -> None:
-    """The same for a date. In some time zone it is tomorrow already."""
+    """The same for a date. One more day is allowed: in some time zone it is tomorrow already."""
     if day < _FIRST_DAY:
         raise RecordError(field, "it is before the year 2000", "the date on which it happened")
     if day > datetime.fromtimestamp(time(), UTC).date() + timedelta(days=2):

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-# Spaces around an id are no part of it, as in a request: no call could name it otherwise.
+# Spaces around an id are not part of it, as in a request: otherwise no call could name it.
 ID_MAX = 64
-# An id is of one line, or logs and files that have it would be misread.
+# An id is a single line: otherwise logs and files that contain it would be misread.
 ONE_LINE = "one_line"
 Id = Annotated[str, Meta(min_length=1, max_length=ID_MAX, extra={ONE_LINE: True})]
 IdOrEmpty = Annotated[str, Meta(max_length=ID_MAX, extra={ONE_LINE: True})]
-# What is trimmed as an id is, and may be of several lines: two phones, for example.
+# Trimmed like an id, but may have several lines: two phones, for example.
 ShortText = Annotated[str, Meta(min_length=1, max_length=ID_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Text = Annotated[str, Meta(max_length=2000)]
@@ -35,7 +35,7 @@ Seconds = Annotated[
     Meta(ge=0, lt=_END_S, description="a time in seconds, before the year 2200, as 1768406400"),
 ]
 _MILLISECONDS = "a time in milliseconds, before the year 2200, as 1768406400000"
-# Less is a time in seconds, and would be taken for one long ago.
+# A smaller number is a time in seconds, and would be taken for one long ago.
 Milliseconds = Annotated[int, Meta(ge=10**11, lt=_END_S * 1000, description=_MILLISECONDS)]
 # Where a small number stands for "always".
 MillisecondsOrZero = Annotated[int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS)]
@@ -50,15 +50,15 @@ Yuan = Annotated[
 
 
 def is_amount(sent: object, yuan: Decimal) -> bool:
-    """Whether an amount is a plain decimal, by how it was sent and by what it is worth. Numbers of
-    JSON are plain, or no field takes them."""
+    """Whether an amount is a plain decimal within bounds, by its spelling and its value. JSON
+    numbers are plain already: fields accept no others."""
     if isinstance(sent, (str, float)) and not _PLAIN_DECIMAL.fullmatch(str(sent)):
         return False
     return yuan.is_finite() and 0 <= yuan <= _YUAN_MAX
 
 
 def has_exponent(sent: object) -> bool:
-    """Whether a number is a text as 1.76841E+12: spreadsheets save a long one so, rounded."""
+    """Whether a number is a text like 1.76841E+12: spreadsheets save long numbers so, rounded."""
     return isinstance(sent, str) and ("E" in sent or "e" in sent)
 
 

@@ -1,7 +1,7 @@
 """Why a record is rejected, in our own words: the field, the problem, and what to send.
 
-Nothing that a record says is repeated, but for numbers: a record can have personal data, and the
-reason for which it was rejected is kept in plain text.
+A reason quotes nothing of a record except numbers: a record can have personal data, and the reason
+is stored in plain text.
 """
 
 import re
@@ -29,8 +29,8 @@ class RecordError(ValueError):
 
 
 class LostCell:
-    """A cell of a spreadsheet whose value is lost; no field takes it, and other columns do not
-    matter."""
+    """A cell of a spreadsheet whose value is lost; no field accepts it, and in columns that are no
+    field it does not matter."""
 
     __slots__ = ("problem", "text")
 
@@ -43,7 +43,7 @@ class LostCell:
 
 
 class LostCellError(RecordError):
-    """A field of a record is such a cell."""
+    """A field of a record is a lost cell."""
 
     def __init__(self, field: str, cell: LostCell) -> None:
         ValueError.__init__(self, f"{field}: {cell.problem}")
@@ -153,7 +153,7 @@ def is_id(info: inspect.Type) -> bool:
 
 
 def core_of(info: inspect.Type) -> inspect.Type:
-    """The type that a field takes besides null, without its metadata."""
+    """The type that a field accepts besides null, without its metadata."""
     if isinstance(info, inspect.Metadata):
         return core_of(info.type)
     return core_of(_not_null(info)) if isinstance(info, inspect.UnionType) else info
@@ -203,7 +203,7 @@ def _described(value: object, core: inspect.Type) -> str:
     return _number_described(value.text if isinstance(value, JsonNumber) else str(value), core)
 
 
-# A text that is none of what a field takes.
+# What is wrong with a text that a field does not accept.
 _OTHER_TEXTS: dict[type[inspect.Type], str] = {
     inspect.StrType: "it has another form",
     inspect.LiteralType: "it is none of these",

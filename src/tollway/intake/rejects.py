@@ -1,7 +1,7 @@
 """Rejected records of pushes: kept with their reason until they are replayed.
 
-They are sealed, since a rejected record can have personal data too. A record's id follows from its
-kind and content, so that one pushed twice is kept once.
+They are sealed, since a rejected record can have personal data too. A record's id is derived from
+its kind and content, so that a record pushed twice is kept once.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ UPLOAD = "uploaded file"
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record that was set aside, and why."""
+    """A record that was rejected, and why."""
 
     id: str
     source: str
@@ -40,7 +40,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class OpenedReject(msgspec.Struct, frozen=True):
-    """A rejected record with what it says."""
+    """A rejected record with its content."""
 
     rejected: Rejected
     record: str
@@ -88,8 +88,8 @@ _FORGET = Query(lambda: rejected_record.delete().where(rejected_record.c.id == b
 def sealed_reject(
     sealer: Sealer, key: bytes, source: str, kind: str, record: bytes, reason: str, at_s: int
 ) -> dict[str, object]:
-    """A rejected record as it is kept. Its id is made with the source's key: without it, the
-    content of a sealed record cannot be guessed by trying."""
+    """A rejected record as it is stored. Its id is an HMAC with the source's key: without that key,
+    the content of a sealed record cannot be guessed by brute force."""
     # No kind has a line break in its name.
     named = kind.encode() + b"\n" + record
     record_id = hmac.digest(key, named, hashlib.sha256).hex()[:24]
@@ -117,7 +117,7 @@ async def list_rejected(reader: Reader) -> list[Rejected]:
 async def rejects_page(
     reader: Reader, after_source: str, after_id: str, most: int
 ) -> list[Rejected]:
-    """By source and id, after one of them."""
+    """Rejected records in the order of source and id, after a given one."""
     rows = await reader.fetch_all(_PAGE, after_source=after_source, after_id=after_id, most=most)
     return [Rejected(*row) for row in rows]
 
@@ -140,7 +140,7 @@ async def mend_reject(
     record: str,
     runtime: Runtime,
 ) -> str:
-    """Stores a rejected record as it is written now. What is still wrong with it; empty if it is
+    """Stores a corrected record; returns what is still wrong with it, or nothing if it is
     stored."""
     opened = (await open_reject(database, sealer, record_id)).rejected
     kind = kinds[opened.kind]
@@ -197,8 +197,8 @@ async def _check(
     of: Rejected,
     record: bytes,
 ) -> Any:
-    """The typed record; raises ValueError. Refuses what its source may not push; an operator's own
-    file may have any."""
+    """The typed record; raises ValueError. Refuses what its source may not push; an uploaded file
+    may have any record."""
     values = read_object(record)
     if of.source != UPLOAD:
         known = await find_source(database, sealer, of.source)
@@ -216,7 +216,7 @@ async def replay(
             raise _no_reject(only_id)
         wanted = [only_id]
     stored = unchanged = rejected = 0
-    # One of each kind: it knows which months it has made.
+    # One loader per kind, because it remembers which months it has created.
     loaders = {name: kind.make_loader(sealer) for name, kind in kinds.items()}
     for record_id in wanted:
         row = await database.fetch_one(_WHOLE, wanted=record_id)

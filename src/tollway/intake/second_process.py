@@ -1,4 +1,4 @@
-"""Records that a second process makes ready, while this one stores those before them."""
+"""Records that a second process prepares, while this one stores those before them."""
 
 import gc
 import multiprocessing
@@ -11,16 +11,16 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import TypeVarTuple
 
-# So many new objects are searched for garbage at once: several chunks of rows.
+# How many new objects trigger a garbage collection: several chunks of rows.
 _SEARCHED_AT_ONCE = 50_000
 _BEGIN, _END = b"begin", b""
 _Arguments = TypeVarTuple("_Arguments")
 
 
 class SecondProcess:
-    """Begins at once. One that is held begins when its first piece is asked for: so it can be made
-    before the first process opens anything. What it makes is read piece by piece, and it can be one
-    piece ahead: what lies between the two holds less than the next one."""
+    """A process that makes pieces of bytes. It begins at once, or, with `is_held`, when the first
+    piece is asked for: so it can be forked before this process opens anything. It is at most one
+    piece ahead, because the pipe holds less than a piece."""
 
     def __init__(
         self,
@@ -28,8 +28,8 @@ class SecondProcess:
         *arguments: *_Arguments,
         is_held: bool = False,
     ) -> None:
-        # A fork has all modules loaded, which otherwise takes half a second. But it would leave
-        # threads half behind, and keep open what is open.
+        # A fork has all modules loaded, which otherwise takes half a second. But it would break
+        # running threads, and inherit open files.
         is_forked = is_held and sys.platform == "linux" and threading.active_count() == 1
         context: ForkContext | SpawnContext = (
             multiprocessing.get_context("fork")
@@ -38,7 +38,8 @@ class SecondProcess:
         )
         self._is_held = is_held
         self._ours, its = context.Pipe()
-        # A fork has both ends, and must close this one: otherwise it would not see it closed here.
+        # A fork inherits both ends of the pipe, and must close this one: otherwise it would not
+        # notice when this process closes it.
         not_its = self._ours if is_forked else None
         self._process = context.Process(
             target=_send, args=(its, not_its, is_held, make, arguments), daemon=True
@@ -64,11 +65,11 @@ class SecondProcess:
         try:
             return self._ours.recv_bytes()
         except OSError:
-            # It ended within a piece.
+            # The process ended within a piece.
             raise EOFError from None
 
     def _begin(self) -> None:
-        # If it has ended already, that is noticed where its first piece is missing.
+        # If the process has ended already, its first piece will be missing, and that is reported.
         with suppress(BrokenPipeError):
             self._ours.send_bytes(_BEGIN)
 
@@ -83,8 +84,8 @@ def _send(
     """Runs in the second process."""
     if not_its is not None:
         not_its.close()
-    # A terminal sends Ctrl+C to both. The first one ends this one, by closing its end of the pipe:
-    # if this one ended by itself, the first would report that as a failure.
+    # A terminal sends Ctrl+C to both processes. The first one ends this one by closing its end of
+    # the pipe: if this one ended by itself, the first would report a failure.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _spare_garbage_collector()
     try:
@@ -98,7 +99,7 @@ def _send(
 
 
 def _spare_garbage_collector() -> None:
-    """Exempts the imported modules, and lets rows pass, none of which is part of a cycle: to search
-    them for garbage again and again would take a tenth of the time."""
+    """Exempts imported modules from garbage collection, and collects less often: rows are never
+    part of a cycle, and scanning them again and again would take a tenth of the time."""
     gc.freeze()
     gc.set_threshold(_SEARCHED_AT_ONCE)

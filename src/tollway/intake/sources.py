@@ -1,8 +1,8 @@
 """Who may push: sources by name, each with one or two secrets that its pushes are signed with.
 
-A secret is shown once, when it is made. It must be known to check a signature, so it is kept, but
-sealed. Rotating makes a new one; the one before it goes on being accepted until the next rotation.
-A source speaks for the shops and channels that it was added with: nothing else is taken from it.
+A secret is shown once, when it is made. Checking a signature needs it, so it is stored, but sealed.
+Rotating makes a new secret; the previous one stays valid until the next rotation. A source speaks
+for the shops and channels that it was given: the gateway accepts nothing else from it.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class SourceSecret(msgspec.Struct, frozen=True):
-    """A source with the secret that was made for it just now."""
+    """A source with the secret that was just made for it."""
 
     source: Source
     secret: str
@@ -140,8 +140,8 @@ async def rotate_secret(
     *,
     is_expected: Callable[[Source], bool] = lambda _: True,
 ) -> SourceSecret:
-    """Makes a new secret, unless the source is not as expected: a form that is sent twice would
-    otherwise end the secret that the source still uses."""
+    """Makes a new secret, unless the source is not as expected: otherwise a form that is sent twice
+    would invalidate the secret that the source still uses."""
     secret = new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
@@ -181,8 +181,8 @@ _UNKNOWN = KnownSource([], SpeaksFor())
 
 
 async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
-    """A source; without keys if it is unknown. What cannot be one's name is not asked for: a
-    database may not even take it."""
+    """A source; without keys if it is unknown. A name that no source can have is not looked up: a
+    database may not even accept it."""
     row = await reader.fetch_one(_FIND, wanted=name) if _can_be_name(name) else None
     if row is None:
         return _UNKNOWN
@@ -209,7 +209,7 @@ def _encoded(speaks_for: SpeaksFor) -> str:
 
 
 def _checked(speaks_for: SpeaksFor) -> SpeaksFor:
-    """With trimmed names, as those of records are compared."""
+    """Checks and trims the names; those in records are trimmed too before they are compared."""
     shops, channels = (
         tuple(each.strip() for each in names) for names in (speaks_for.shop, speaks_for.channel)
     )

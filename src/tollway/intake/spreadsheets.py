@@ -2,9 +2,9 @@
 
 Cells are read as the texts that a CSV file would have, so that one check serves both.
 
-A small file can unpack to any size, and what it says of its own sizes is not believed. Texts and
-styles are kept in memory, and share one limit; of the sheet one row is in memory at a time, and
-each has its own.
+A small file can unpack to any size, so the sizes that it states are not trusted. Texts and styles
+are kept in memory, and share one limit; of the sheet only one row is in memory at a time, and each
+row has its own limit.
 """
 
 import csv
@@ -28,26 +28,26 @@ from openpyxl.xml.functions import fromstring, iterparse
 from tollway.intake.raw_records import Columns, IntakeError, RawRecord
 from tollway.intake.record_problems import LostCell
 
-# More digits than this were rounded when the number was typed.
+# A number with more digits was rounded when it was typed.
 _EXACT_BELOW = 10**15
 _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"}
-# XML has no way to write most control characters: a carriage return is _x000D_.
+# XML cannot contain most control characters, so a carriage return is written as _x000D_.
 _ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
-# Formats that Chinese versions of Excel have built in, as 2026年1月31日: the file does not say what
-# they look like, and all of them are dates or times.
+# Formats built into Chinese versions of Excel, such as 2026年1月31日: the file does not define
+# them, and all of them are dates or times.
 _CHINESE_DATES = {*range(27, 37), *range(50, 59)}
 _MAIN = f"{{{SHEET_MAIN_NS}}}"
 _ROWS_TAG = f"{_MAIN}sheetData"
-# All that is read before the first row: texts take up to ten times as much in memory.
+# For all that is read before the first row: in memory, texts take up to ten times as much.
 _TEXTS_MAX_BYTES = 32 * 1024 * 1024
 # A row with all its cells, as XML; also what a sheet may have before its first row.
 _ROW_MAX_BYTES = 2 * 1024 * 1024
 _SHEET_MAX_BYTES = 2 * 1024 * 1024 * 1024
-# What a sheet can have: rows may be left out of the file, and are counted all the same.
+# The most that a sheet can have: rows may be left out of the file, but count all the same.
 _ROWS_MAX = 1_048_576
 _CELLS_MAX = 50_000_000
 _PIECE_BYTES = 65_536
-# Entities of its own can make a text a hundred times as long as it is; no spreadsheet has any.
+# Custom entities can blow a text up a hundredfold; no real spreadsheet has any.
 _ENTITY = b"<!ENTITY"
 
 
@@ -74,7 +74,8 @@ def _without_end(cells: list[object], least: int) -> list[object]:
 
 
 def _rows(path: Path, name: str) -> Iterator[list[object]]:
-    """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
+    """The rows of the first sheet. Whatever the library raises for a broken file becomes one
+    error."""
     shown = name or path.name
     try:
         with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
@@ -103,14 +104,14 @@ class Parts(ZipFile):
         self._cells = 0
 
     def open(self, name: str | ZipInfo, *_: Any, **__: Any) -> IO[bytes]:
-        # Of others, which no spreadsheet has, one piece can unpack to any size.
+        # With other methods, which no spreadsheet uses, one piece can unpack to any size.
         part = name if isinstance(name, ZipInfo) else self.getinfo(name)
         if part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise ValueError("a part is packed in another way")
         return cast("IO[bytes]", _Part(super().open(part), self))
 
     def begin_row(self, cells: int = 0) -> None:
-        """What follows is a row; the one before had so many cells."""
+        """Starts the limits of the next row; the previous one had so many cells."""
         self._left = _ROW_MAX_BYTES
         self._rows += 1
         self._cells += cells
@@ -118,7 +119,7 @@ class Parts(ZipFile):
             raise self._too_large()
 
     def count(self, number: int) -> None:
-        """So many bytes were unpacked."""
+        """Counts unpacked bytes against the limits."""
         self._left -= number
         if self._rows:
             self._sheet_left -= number
@@ -139,7 +140,7 @@ class Parts(ZipFile):
 
 
 class _Part(io.RawIOBase):
-    """A part, unpacked in small pieces: in one piece it would be in memory before it is counted."""
+    """A part, unpacked in small pieces: otherwise all of it would be in memory before it counts."""
 
     def __init__(self, packed: IO[bytes], parts: Parts) -> None:
         super().__init__()
@@ -179,8 +180,8 @@ class _Part(io.RawIOBase):
 
 
 def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
-    """The rows of the first sheet, and of all else only what they need: the library refuses filters
-    and styles as some programs write them. What a sheet says of its own size may be wrong."""
+    """Reads the rows of the first sheet, and nothing else but what they need: the library refuses
+    filters and styles that some programs write. The size that a sheet states may be wrong."""
     with _quiet():
         reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
@@ -207,7 +208,7 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
         )
         for _, element in iterparse(source):
             if element.tag == _ROWS_TAG:
-                # What follows, such as links and merged cells, may be as large as it likes.
+                # What follows, such as links and merged cells, is not read, however large.
                 return
             if element.tag != ROW_TAG:
                 continue
@@ -224,13 +225,13 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
 
 
 def _placed(cells: list[dict[str, Any]]) -> list[object]:
-    """The values of a row by their columns, of which some may be left out of the file."""
+    """The values of a row in their columns, some of which may be left out of the file."""
     values: dict[int, object] = {cell["column"]: cell["value"] for cell in cells}
     return [values.get(column) for column in range(1, max(values, default=0) + 1)]
 
 
 class _DateStyles(NamedTuple):
-    """The numbers of the styles of dates and times, and those of lengths of time among them."""
+    """The numbers of the styles for dates and times, and of those for durations."""
 
     dates: set[int]
     durations: set[int]
@@ -257,7 +258,7 @@ def _date_styles(parts: Parts) -> _DateStyles:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of what is not read, and of dates that are none, which are errors then."""
+    """Suppresses warnings about what is not read, and about invalid dates, which become errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -282,7 +283,7 @@ def _text(cell: object) -> str:
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):
-        # As many digits as a spreadsheet shows: the last ones of 157.09999999999999 are made up.
+        # As many digits as a spreadsheet shows: the last ones of 157.09999999999999 are noise.
         return f"{cell:.15g}"
     if isinstance(cell, datetime) and cell.time() == time():
         return cell.date().isoformat()

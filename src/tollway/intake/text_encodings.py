@@ -15,7 +15,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-# One in so many of the non-ASCII characters may be undecodable.
+# At most one in so many non-ASCII characters may be undecodable.
 _UNDECODABLE_ONE_IN = 10
 
 
