@@ -1,8 +1,8 @@
-"""The links to carriers that give their numbers themselves.
+"""The links to carriers that issue their own numbers.
 
-The secret of a link must be known to sign messages, so it is kept, but sealed. The seal is bound to
-the address and the protocol as well: a link that was altered in the database does not open, and no
-message of this gateway is ever signed for another address than the operator named.
+Signing messages needs the secret of a link, so it is stored, but sealed. The seal is bound to the
+address and the protocol as well: a link that was altered in the database does not open, so this
+gateway never signs a message for another address than the operator named.
 """
 
 import ipaddress
@@ -42,8 +42,8 @@ _SECRET_MAX = 256
 class CarrierLink(msgspec.Struct, frozen=True):
     """How to reach a carrier, without the secret.
 
-    `provider_id` and `to_code` are what the carrier knows this gateway and itself by. `deadline_ms`
-    is how long a message may take; `settle_after_s` how old one must be before the carrier's "I do
+    `provider_id` and `to_code` identify this gateway and the carrier in messages. `deadline_ms` is
+    how long a message may take; `settle_after_s` is how old one must be before the carrier's "I do
     not know it" counts.
     """
 
@@ -55,7 +55,7 @@ class CarrierLink(msgspec.Struct, frozen=True):
     settle_after_s: int
     changed_at_s: int
     protocol: str = SIGNED_FORM
-    # The label's template at the carrier, where its protocol asks for one.
+    # The label's template at the carrier, if its protocol needs one.
     template_url: str = ""
 
 
@@ -74,8 +74,8 @@ _FIND = Query(
         carrier_link.c.wp_code == bindparam("wanted")
     )
 )
-# While a waybill begins, its carrier's link may get another secret. To give it another destination,
-# or to remove it, others wait.
+# While a waybill begins, its carrier's link may get a new secret; a change of its destination, or
+# its removal, waits for this lock.
 _KEEP = Query(
     lambda: (
         select(*_PLAIN, carrier_link.c.sealed_secret)
@@ -199,7 +199,7 @@ async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarri
 async def keep_link(
     transaction: Transaction, sealer: Sealer, wp_code: str
 ) -> OpenedCarrierLink | None:
-    """The link, which keeps its destination until the transaction ends."""
+    """The link, locked so that it keeps its destination until the transaction ends."""
     row = await transaction.fetch_one(_KEEP, wanted=wp_code)
     return None if row is None else _opened(row, sealer)
 
@@ -226,7 +226,7 @@ async def list_links(reader: Reader) -> list[CarrierLink]:
 
 
 async def _lock_unless_pending(transaction: Transaction, wp_code: str) -> None:
-    # Before the lock too: while waybills keep beginning, it is hardly ever free.
+    # Before the lock too: on a busy carrier, the lock is hardly ever free.
     await _refuse_while_pending(transaction, wp_code)
     await transaction.fetch_one(_LOCK, wanted=wp_code)
     await _refuse_while_pending(transaction, wp_code)
@@ -255,7 +255,7 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
 
 
 def _destination(link: CarrierLink) -> tuple[str, ...]:
-    """Where messages go, how, and in whose name: another destination does not know of them."""
+    """Where messages go, how, and in whose name: another destination would not know them."""
     return (link.protocol, link.url, link.provider_id, link.to_code)
 
 

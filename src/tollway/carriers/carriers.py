@@ -51,7 +51,7 @@ class ServiceArea(msgspec.Struct, frozen=True):
 
 
 def _key(province: str) -> str:
-    """One and the same for 广东 and 广东省, 新疆 and 新疆维吾尔自治区.
+    """The same for 广东 and 广东省, and for 新疆 and 新疆维吾尔自治区.
 
     The first two characters differ for all provinces; names in other scripts are compared whole.
     """
@@ -127,12 +127,12 @@ async def add_carrier(
 
 
 async def lock_carrier(transaction: Transaction, wp_code: str) -> None:
-    """One operator at a time changes a carrier, so that what the trail has as before is so."""
+    """Lets one operator at a time change a carrier, so that `before` in the trail is right."""
     await transaction.lock_names([f"carrier {wp_code}"])
 
 
 def _check_provinces(area: ServiceArea) -> None:
-    """A misspelled province would be compared with every parcel, and never found."""
+    """Refuses a misspelled province, which would never match any parcel."""
     known = {_key(each) for each in listed_provinces()}
     for each in area.provinces:
         if _key(each) not in known:

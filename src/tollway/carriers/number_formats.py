@@ -1,6 +1,6 @@
 """What a carrier's numbers look like: a regular expression, or the UPU's S10 with its check digit.
 
-Carriers do not publish their formats; these are as seen in the field. They are the defaults for an
+Carriers do not publish their formats; these come from observation. They are the defaults for an
 operator who adds a carrier without a format.
 """
 

@@ -29,7 +29,7 @@ from tollway.store.database import Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
-# Written out, and not a parameter: otherwise the planner does not use the partial index.
+# A literal, not a parameter: otherwise the planner does not use the partial index.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
 _CARRIERS = Query(lambda: select(waybill.c.wp_code).where(_is_pending).distinct())
 _position = (waybill.c.asked_at_s, waybill.c.object_id)
@@ -151,7 +151,7 @@ async def carriers_pending(reader: Reader) -> list[str]:
 
 
 class Position(NamedTuple):
-    """Where a waybill is among those that wait for a carrier, the oldest first."""
+    """The position of a waybill among those that wait for a carrier, the oldest first."""
 
     asked_at_s: int
     object_id: str
@@ -164,7 +164,7 @@ class Position(NamedTuple):
 async def list_pending(
     reader: Reader, wp_code: str, last: Position | None, most: int
 ) -> Sequence[StoredWaybill]:
-    """The waybills that wait for a carrier, from the one after `last` on, then from the oldest."""
+    """The waybills that wait for a carrier: those after `last`, then again from the oldest."""
     rows: list[Row] = []
     if last is not None:
         after = {"last_at_s": last.asked_at_s, "last_id": last.object_id}
@@ -180,8 +180,8 @@ async def list_pending(
 
 
 async def pending_of_order(reader: Reader, order_sn: str) -> Sequence[StoredWaybill]:
-    """The waybills of an order that wait for their carriers, of whichever account and shop; or the
-    one with this object id."""
+    """The waybills of an order that wait for their carriers, of any account and shop; or the one
+    with this object id."""
     return [stored_waybill(row) for row in await reader.fetch_all(_OF_ORDER, of_order=order_sn)]
 
 
@@ -195,13 +195,13 @@ def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:
 
 
 def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:
-    """What the carrier is asked."""
+    """The message for the carrier."""
     label = _draft(stored, vault).label
     return order_for(stored.waybill, label, label.recipient)
 
 
 def order_for(of: Waybill, label: Label, recipient: Party) -> IssueOrder:
-    """What the carrier is asked for a waybill with this label, but for this receiver."""
+    """The message for a waybill with this label, but for this receiver."""
     goods_name = label.parcel.goods_name if label.parcel else None
     kind = label.shipping_option.waybill_type
     return IssueOrder(ref_of(of), label.sender, recipient, kind, goods_name)
@@ -216,7 +216,7 @@ def _draft(stored: StoredWaybill, vault: Vault) -> Draft:
 
 
 async def _refuse_given_twice(transaction: Transaction, pending: Waybill, number: str) -> None:
-    """Checked beforehand, so that the carrier's mistake fails this waybill alone."""
+    """Checked before the update, so that the carrier's mistake fails only this waybill."""
     row = await transaction.fetch_one(_GIVEN, given=number, of_carrier=pending.wp_code)
     if row is not None and row[0] != pending.object_id:
         raise CarrierError(

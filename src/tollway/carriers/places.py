@@ -1,9 +1,10 @@
 """Whether a province, a city and a district exist, so that no waybill is sold for a place that
 cannot be delivered to.
 
-`divisions.txt` lists them. Usual short forms are known by their beginning: 广东, 深圳, 黔南州.
-Names that people use and no list has (towns, streets, development zones) are doubtful, and so is a
-district that is now in another city: such a waybill is issued, and its receipt has a warning.
+`divisions.txt` lists them. The usual short forms are recognised by their beginning: 广东, 深圳,
+黔南州. Names that people use but no list has (towns, streets, development zones) are doubtful, and
+so is a district that now belongs to another city: such a waybill is issued, and its receipt has a
+warning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,14 +28,14 @@ _USED_BY_PEOPLE = (
     *("风景区", "旅游区", "合作区", "试验区", "功能区", "港区", "管委会", "全境", "全区"),
     *("其他", "其它", "其他区", "其它区"),
 )
-# Of these the list has too little to say that something does not exist.
+# The list is too incomplete here to say that something does not exist.
 _NOT_LISTED_WHOLLY = ("台湾省", "香港特别行政区", "澳门特别行政区")
 _PARTS = ("province", "city", "town")
 _Cities = Mapping[str, tuple[str, ...]]
 
 
 class Finding(NamedTuple):
-    """Which of province, city and town does not exist, if one does not, and which are doubtful."""
+    """Which of province, city and town does not exist, if any, and which are doubtful."""
 
     wrong: str | None
     doubtful: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ def find_place(province: str, city: str, town: str) -> Finding:
     if name is None:
         return Finding("province")
     cities = _divisions()[name]
-    # A city without districts is one itself, often sent as that of the city beside it.
+    # A city without districts counts as a district itself, often sent as one of a nearby city.
     everywhere = tuple(each for of, districts in cities.items() for each in districts or (of,))
     city = _without(province, city)
     town = _without(city, _without(province, town))
@@ -72,7 +73,7 @@ class ListedPlace(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def listed_place(province: str, city: str, town: str) -> ListedPlace:
-    """One and the same for all spellings of a place; a county sent as the city is a district."""
+    """The same for all spellings of a place; a county that was sent as the city is a district."""
     name = _province_named(province)
     if name is None:
         return ListedPlace(province, city, town)
@@ -103,7 +104,8 @@ def listed_districts() -> Iterator[ListedPlace]:
 
 
 def _without(whole: str, part: str) -> str:
-    """A name that was sent with what it is in: 广东省深圳市. 吉林市 in 吉林 is no such one."""
+    """A name without the name of the place that contains it, as in 广东省深圳市. But 吉林市 in 吉林
+    stays."""
     rest = part.removeprefix(whole)
     return rest if len(rest) > 1 else part
 
@@ -125,14 +127,14 @@ def _districts_of(
     name = _named(city, cities)
     if name is not None:
         return cities[name], True
-    # A county or a development zone is often sent as the city; what it consists of is not listed.
+    # A county or a development zone is often sent as the city; its parts are not listed.
     if _named(city, everywhere) is not None:
         return (), True
     return ((), False) if city.endswith(_USED_BY_PEOPLE) else (None, False)
 
 
 def _named(text: str, names: Iterable[str]) -> str | None:
-    """The name that a text is, or is a short form of."""
+    """The name that a text spells out or abbreviates."""
     core = text
     for ending in _ENDINGS:
         if text.endswith(ending):

@@ -16,7 +16,7 @@ _WITH_POOL = Query(
             exists().where(
                 waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
             ),
-            # It is asked for its numbers, whatever is left of a pool.
+            # A connected carrier issues its own numbers, whatever is left in a pool.
             ~exists().where(carrier_link.c.wp_code == carrier.c.wp_code),
         )
         .order_by(carrier.c.wp_code)
@@ -36,7 +36,7 @@ _COUNT = Query(lambda: select(func.count()).select_from(_left))
 
 
 async def numbers_left(database: Database) -> dict[str, int]:
-    """By carrier; one without a shared pool, such as one that is asked for numbers, is left out."""
+    """By carrier; leaves out those without a shared pool, and those that issue their own."""
     left = {}
     for (wp_code,) in await database.fetch_long(_WITH_POOL):
         ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
@@ -45,7 +45,7 @@ async def numbers_left(database: Database) -> dict[str, int]:
 
 
 _DAY_S = 86_400
-# Of very many the newest are enough to know the pace.
+# The newest waybills are enough to know the pace.
 _PACED_MAX = 5000
 _newest = (
     select(waybill.c.wp_code, waybill.c.asked_at_s)

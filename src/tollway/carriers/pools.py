@@ -26,20 +26,20 @@ from tollway.store.schema.carriers import waybill, waybill_number
 # The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
-# How many of the next numbers are looked at if one is on a waybill, and if that was not enough.
-# More would hold up the charges in the same transaction.
+# How many of the next numbers are checked if one is on a waybill, and how many if that was not
+# enough. More would hold up the charges in the same transaction.
 _LOOKED_AT = (1000, 2000)
 # A carrier and a shop.
 Wanted = tuple[str, str]
 
 
 class AskAgain:
-    """More numbers at the head of a pool are on waybills than are passed over in one transaction:
-    the next one goes on from there."""
+    """More numbers at the head of a pool are on waybills than one transaction may skip: the next
+    transaction goes on from there."""
 
 
 _ASK_AGAIN = AskAgain()
-# A number; None if there is none.
+# A number; None if the pools have none left.
 Taken = str | AskAgain | None
 # Takes the next number of each carrier for each shop.
 TakeNumbers = Callable[[Transaction, Sequence[Wanted]], Awaitable[Sequence[Taken]]]
@@ -75,9 +75,9 @@ class _SomeKnownError(Exception):
 
 
 _ADD = ManyRows(waybill_number, Query(lambda: insert_row(waybill_number).on_conflict_do_nothing()))
-# The next numbers of some pools, as many of each, found along the index: it has no more to do if a
-# pool has many. Each says whether it is on a waybill already: its carrier may have given it before
-# it was loaded.
+# The next numbers of some pools, so many of each, read from the index, at the same cost however
+# many a pool has. Each says whether it is on a waybill already: its carrier may have issued it
+# before it was loaded.
 _NEXT_EMBEDDED = Query(
     lambda: text("""
 SELECT json_group_array(json_array(value ->> 0, value ->> 1, json((
@@ -91,8 +91,8 @@ SELECT json_group_array(json_array(value ->> 0, value ->> 1, json((
 FROM json_each(:wanted)
 """)
 )
-# Up to the last of them, of each pool. The order of the tables is set: in a file that was analysed,
-# a planner would rather go through all numbers of a pool.
+# Takes each pool's numbers up to the last one found. CROSS JOIN fixes the order of the tables:
+# after an ANALYZE, the planner would otherwise scan all numbers of a pool.
 _TAKE_EMBEDDED = Query(
     lambda: text("""
 UPDATE waybill_number SET is_taken = 1
@@ -102,9 +102,9 @@ WHERE (wp_code, number) IN (
         AND next.number <= value ->> 2)
 """)
 )
-# By their positions in the table: a planner would rather read all of it. Rows are compared, and not
-# columns, in an order that only the index of the pools has: by the key of the table, a planner
-# without statistics goes through all taken numbers of the carrier.
+# By ctid, because the planner would otherwise read the whole table. The comparison of rows, not of
+# columns, has an order that only the index of the pools has: with the key of the table, a planner
+# without statistics scans all taken numbers of the carrier.
 _TAKE_SHARED = Query(
     lambda: text("""
 UPDATE waybill_number SET is_taken = 1
@@ -154,7 +154,7 @@ _issued_of_head = (
     )
     .with_for_update(skip_locked=True)
 )
-# Those of a pool's next numbers that are on waybills.
+# Takes those of a pool's next numbers that are on waybills.
 _TAKE_ISSUED = Query(
     lambda: (
         waybill_number.update()
@@ -198,7 +198,7 @@ async def add_numbers(
     set_aside: Callable[[Rejected], None],
     runtime: Runtime = UNATTENDED,
 ) -> PoolLoad:
-    """Loads the numbers that fit and are new, a chunk in each commit; the others are set aside."""
+    """Loads the numbers that fit and are new, one chunk per commit, and rejects the others."""
     number_format = (await known_carrier(database, wp_code)).number_format
     result = PoolLoad()
     stream = enumerate(numbers, 1)
@@ -231,7 +231,7 @@ async def _store_recorded(
 
 
 async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> list[Taken]:
-    """The next number for each: of the shop's own pool if that has any, else of the shared one."""
+    """The next number for each: from the shop's own pool, or else from the shared one."""
     asked = Counter(wanted)
     own = await _take(transaction, asked)
     short: Counter[Wanted] = Counter()
@@ -250,9 +250,9 @@ async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> li
 async def _take(
     transaction: Transaction, wanted: Mapping[Wanted, int]
 ) -> dict[Wanted, list[Taken]]:
-    """Takes as many numbers of each pool as it has, up to those that are wanted. Those that are on
-    a waybill already are passed over, and stay marked as taken; in place of those for which there
-    were too many to pass over, the last say so."""
+    """Takes up to as many numbers from each pool as are wanted. Numbers that are on a waybill
+    already are skipped, and stay marked as taken; if there are too many to skip, AskAgain stands in
+    for the numbers that are missing."""
     take = _take_shared if transaction.is_shared else _take_embedded
     taken: defaultdict[Wanted, list[Taken]] = defaultdict(list)
     missing = Counter(wanted)
@@ -266,7 +266,7 @@ async def _take(
             else:
                 taken[wp_code, owner_id].append(number)
         for wp_code, owner_id in missing:
-            # Its neighbours are often on waybills too, thousands of them.
+            # The numbers after it are often on waybills too, thousands of them.
             if most := looked_at // len(missing):
                 its = {"of_carrier": wp_code, "of_owner": owner_id}
                 await transaction.execute(_TAKE_ISSUED, **its, most=most)
@@ -276,15 +276,15 @@ async def _take(
 
 
 async def are_held_elsewhere(transaction: Transaction, of: Wanted) -> bool:
-    """Whether a pool that gave no number has some after all: other transactions are taking its
-    last ones, and it is not known yet whether these will be committed."""
+    """Whether a pool that gave no number has some after all: other transactions hold its last ones,
+    and may or may not commit."""
     wp_code, owner_id = of
     found = await transaction.fetch_one(_NOT_TAKEN, of_carrier=wp_code, of_owner=owner_id)
     return found is not None
 
 
 async def take_given(transaction: Transaction, wp_code: str, number: str) -> None:
-    """No pool issues a number that its carrier gave by itself."""
+    """Marks a number that the carrier issued as taken, so that no pool issues it again."""
     await transaction.execute(_TAKE_GIVEN, of_carrier=wp_code, given=number)
 
 
@@ -301,7 +301,7 @@ async def _take_embedded(transaction: Transaction, wanted: Mapping[Wanted, int])
             rows += [(wp_code, owner_id, number, is_issued) for number, is_issued in numbers]
             last += [(wp_code, owner_id, number) for number, _ in numbers[-1:]]
     if last and await transaction.execute(_TAKE_EMBEDDED, taken=_text(last)) != len(rows):
-        # No StoreError, with which the other calls of the batch would fail too.
+        # Not a StoreError, which would fail the other calls of the batch too.
         raise AssertionError("a pool has numbers that cannot be taken: run `tollway audit`")
     return rows
 
@@ -344,7 +344,7 @@ async def _store(
 async def _store_new(
     transaction: Transaction, wp_code: str, owner_id: str, chunk: Sequence[tuple[int, str]]
 ) -> list[Rejected]:
-    """Stores numbers in one statement; if some were there already, one by one, to learn which."""
+    """Stores numbers in one statement; if some exist already, one by one, to find out which."""
     rows = [(wp_code, number, owner_id, 0) for _, number in chunk]
     with suppress(_SomeKnownError):
         async with transaction.savepoint():

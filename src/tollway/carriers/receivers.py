@@ -1,10 +1,10 @@
-"""Another receiver for an issued waybill, until its label is printed.
+"""Changes the receiver of an issued waybill, until its label is printed.
 
-A waybill from a pool is changed in one commit. A remote carrier is asked between two: the first
-reserves the waybill, so that no label shows one receiver while the carrier expects another. Without
-an answer it stays reserved for as long as the message may still arrive. Then the change can be sent
-again: it names the whole receiver, so the last one counts. Only a change that the carrier confirms
-ends the doubt: one that it declines, or that is not sent, says nothing about an earlier one.
+A waybill from a pool is changed in one commit. A remote carrier is asked between two commits: the
+first reserves the waybill, so that no label shows one receiver while the carrier expects another.
+Without an answer it stays reserved for as long as the message may still arrive. After that the
+change can be sent again, which is idempotent: it names the whole receiver. Only a change that the
+carrier confirms ends the doubt: one that is declined or not sent says nothing about an earlier one.
 """
 
 from collections.abc import Mapping
@@ -93,16 +93,16 @@ _CHANGE_RESERVED = Query(lambda: _change.where(*_its_key, waybill.c.changing_unt
 
 
 class _Reservation(NamedTuple):
-    """Until when a waybill is reserved, which is also what tells one reservation from others; and
-    what is left when it is released: None, or the doubt about an earlier change."""
+    """Until when a waybill is reserved, which also identifies the reservation; and what its release
+    restores: None, or the doubt about an earlier change."""
 
     until_s: int
     before_s: int | None
 
 
 class Receiver(NamedTuple):
-    """A receiver: as the label shows it, its fields as they were sent, and those of them that are
-    in no list of places."""
+    """A receiver: as the label shows it, its fields as they were sent, and the names of those that
+    are in no list of places."""
 
     party: Party
     fields: Mapping[str, str]
@@ -121,7 +121,7 @@ class ReceiverChanges:
         self._runtime = runtime
 
     async def change(self, stored: StoredWaybill, to: Receiver) -> StoredWaybill:
-        """The waybill with its new receiver; one that it has already changes nothing."""
+        """The waybill with its new receiver; the same receiver again changes nothing."""
         of = stored.waybill
         is_same = not stored.fingerprints.differing(self._fingerprints(stored, to))
         if is_same and of.state == "issued" and of.changing_until_s is None:
@@ -227,7 +227,7 @@ class ReceiverChanges:
     async def _refusal(
         self, transaction: Transaction, stored: StoredWaybill, now_s: int
     ) -> Refusal:
-        """Why it cannot be changed now: another call was faster."""
+        """Why the waybill cannot be changed now, after another call was faster."""
         of = stored.waybill
         found = await find_own(transaction, of.account_id, of.object_id)
         if found is None:
@@ -250,7 +250,7 @@ class ReceiverChanges:
         return label_of(stored.own_print_data(self._vault), self._vault.label_signer)
 
     def _fingerprints(self, stored: StoredWaybill, to: Receiver) -> Fingerprints:
-        """Of all fields, those of the receiver being new."""
+        """The fingerprints of all fields, with those of the receiver replaced."""
         before = stored.fingerprints
         new = self._vault.fingerprints(to.fields, stored.waybill.context, before.key_id)
         return Fingerprints(before.key_id, {**before.of, **new.of})
@@ -259,8 +259,8 @@ class ReceiverChanges:
 async def decide_kept(
     database: Database, order_sn: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
-    """Ends the doubt about a waybill's receiver: the operator learned that its carrier has the one
-    that is stored here."""
+    """Ends the doubt about a waybill's receiver: the operator found out that the carrier has the
+    one that is stored here."""
 
     async def work(transaction: Transaction) -> Waybill:
         rows = await transaction.fetch_all(_IN_DOUBT, of_order=order_sn)
@@ -279,7 +279,7 @@ async def decide_kept(
                 "The change may still arrive: try again in {left_s:,} s.", left_s=left_s
             )
         values = {"of_account": of.account_id, "wanted": of.object_id}
-        # It finds none if the change was sent again meanwhile.
+        # No row matches if the change was sent again meanwhile.
         if not await transaction.execute(_RELEASE, **values, until_s=until_s, before_s=None):
             raise CarrierError(
                 "Order {order_sn} is being changed again: try later.", order_sn=order_sn

@@ -1,9 +1,9 @@
-"""Settling what is pending: by asking the carrier what became of it, and never by guessing.
+"""Settles pending waybills by asking the carrier what became of them, and never by guessing.
 
-A waybill the carrier knows is issued and charged. One it does not know is given up, but only when
-the message that asked for it is so old that it cannot arrive any more. One the carrier says nothing
-about stays as it is; past its deadline it is reported as overdue. One that a caller may still wait
-for is left alone: only the direct answer has the carrier's sorting codes.
+A waybill that the carrier knows is issued and charged. One that it does not know is given up, but
+only when the message that asked for it is too old to arrive any more. Without an answer a waybill
+stays pending; past its deadline it is reported as overdue. Waybills that a caller may still wait
+for are left alone: only the direct answer has the carrier's sorting codes.
 """
 
 import asyncio
@@ -96,26 +96,25 @@ class Reconciler:
         self._remotes = remotes
         self._vault = vault
         self._runtime = runtime
-        # By wp_code; a round may end before all have been asked for.
+        # By wp_code; a round may end before it has asked for all waybills.
         self._last_asked: dict[str, Position] = {}
 
     async def settle_all(self) -> Sequence[Finding]:
-        """Settles what can be settled of everything that no caller can still wait for."""
+        """Settles all pending waybills that it can, except those that a caller may wait for."""
         carriers = await carriers_pending(self._database)
-        # Concurrently, so that a carrier that does not answer delays its own waybills only.
+        # Concurrently, so that a carrier that does not answer delays only its own waybills.
         found = await asyncio.gather(*map(self._settle_of, carriers), return_exceptions=True)
         findings = []
         for of_carrier in found:
             if isinstance(of_carrier, BaseException):
-                # Only now, when the others have ended too: nothing goes on unseen.
+                # Raised only after the others have ended too, so that none goes on unseen.
                 raise of_carrier
             findings += of_carrier
         return findings
 
     async def _settle_of(self, wp_code: str) -> list[Finding]:
         """Settles one carrier's waybills for at most one round's time. The next round goes on after
-        the last of them, so that those without an answer do not keep the others from being asked
-        for."""
+        the last of them, so that waybills without an answer do not starve the others."""
         ends_at_s = time.monotonic() + _ROUND_S
         findings = []
         last = self._last_asked.get(wp_code)
@@ -127,7 +126,7 @@ class Reconciler:
         return findings
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
-        """One that cannot be settled (a number given twice, a lost key) must not stop the rest."""
+        """If one cannot be settled (a number given twice, a lost key), the rest must go on."""
         age_s = await self.age_s(stored)
         try:
             if await self._is_being_asked(stored):
@@ -141,7 +140,7 @@ class Reconciler:
 
     async def settle(self, stored: StoredWaybill) -> Finding:
         """Settles one pending waybill, if its carrier answers."""
-        # As old as it was when the carrier was asked, and not when the answer came.
+        # Its age when the carrier was asked, not when the answer came.
         return await self._settle(stored, await self.age_s(stored))
 
     async def _settle(self, stored: StoredWaybill, age_s: int) -> Finding:
@@ -168,7 +167,7 @@ class Reconciler:
     async def decide(
         self, order_sn: str, wp_code: str | None, number: str | None, runtime: Runtime
     ) -> Finding:
-        """Settles a waybill by what the operator learned: with its number, or as not issued."""
+        """Settles a waybill as the operator found out: with its number, or as not issued."""
         stored = await self._undecided(order_sn, wp_code)
         pending, age_s = stored.waybill, await self.age_s(stored)
         carrier = await known_carrier(self._database, pending.wp_code)
@@ -220,7 +219,8 @@ class Reconciler:
         return found[0]
 
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
-        """Issued as the carrier says, or given up because it does not know of it."""
+        """Issues a waybill as the carrier says, or gives it up because the carrier does not know
+        it."""
         if not await self._database.write(lambda tx: self._end(tx, stored, issued, _GIVEN_UP)):
             return Outcome.SETTLED
         return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
@@ -228,7 +228,7 @@ class Reconciler:
     async def _end(
         self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
     ) -> bool:
-        """Ends the wait for a carrier, and has the caller notified, whose call ended without its
+        """Ends the wait for a carrier, and notifies the caller, whose call ended without the
         answer; False if another process was faster."""
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if issued is None:
@@ -250,8 +250,8 @@ class Reconciler:
         return is_done
 
     async def age_s(self, stored: StoredWaybill) -> int:
-        """How long ago a waybill was asked for, at the least; on whichever node that was, its
-        message may still arrive."""
+        """How long ago a waybill was asked for, at least: a lower bound, because a message from any
+        node may still arrive."""
         now_ms = await earlier_ms(self._database, self._runtime.at_ms())
         return now_ms // 1000 - stored.waybill.asked_at_s
 
@@ -262,7 +262,7 @@ class Reconciler:
 
     async def _is_being_asked(self, stored: StoredWaybill) -> bool:
         now_ms = await common_ms(self._database, self._runtime.at_ms())
-        # It may be dated a second ahead; if more than that, a clock was set back since.
+        # A waybill may be dated a second ahead; if it is more, a clock was set back since.
         asked_s_ago = now_ms // 1000 - stored.waybill.asked_at_s
         return -1 <= asked_s_ago < await self.deadline_s(stored)
 
@@ -279,7 +279,7 @@ def _finding(
 
 
 class CancelDeclinedError(CarrierError):
-    """The carrier was asked to cancel a waybill, and does not."""
+    """The carrier was asked to cancel a waybill, and declined."""
 
     @property
     def why(self) -> str | Phrase:
@@ -290,9 +290,9 @@ class CancelDeclinedError(CarrierError):
 
 
 async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
-    """Has a remote carrier cancel its waybill; no carrier knows one from a pool.
+    """Has a remote carrier cancel its waybill; carriers do not know waybills from a pool.
 
-    Cancelling twice is harmless, so if this is done and the rest is not, all of it can be repeated.
+    Cancelling is idempotent, so if the rest fails after this, all of it can be repeated.
     """
     if of.hold_id is None or of.number is None:
         return

@@ -104,7 +104,7 @@ def read_route(values: Mapping[str, object]) -> Route:
 def _listed(province: str, city: str, district: str) -> ListedPlace:
     if district and not city:
         raise RouteError("a district is named, but no city")
-    # A part that is left out stands for all: for the check, any that exists.
+    # A missing part stands for all: the check replaces it by a name that always passes.
     wrong = find_place(province, city or "市辖区", district or "市辖区").wrong
     if wrong is not None:
         place_kind = "district" if wrong == "town" else wrong
@@ -121,7 +121,7 @@ async def put_routes(
     replace: bool = False,
     runtime: Runtime = UNATTENDED,
 ) -> RoutesChange:
-    """Adds rows to a carrier's table, in place of those for the same places or of all."""
+    """Adds rows to a carrier's table; they replace the rows for the same places, or all rows."""
     rows = {each.key: each for each in routes}
 
     async def work(transaction: Transaction) -> RoutesChange:
@@ -146,7 +146,7 @@ async def list_routes(reader: Reader, wp_code: str) -> list[Route]:
 async def find_routing(
     reader: Reader, wp_code: str, sender: Address, recipient: Address
 ) -> RoutingInfo:
-    """What a label says of the route: from the carrier's table, or else the names of the places."""
+    """The routing on a label: from the carrier's table, or else from the names of the places."""
     (found,) = await find_routings(reader, [(wp_code, sender, recipient)])
     return found
 

@@ -1,8 +1,8 @@
-"""How a waybill is kept: its print data sealed, its fields as keyed fingerprints.
+"""How a waybill is stored: its print data sealed, its fields as keyed fingerprints.
 
-A fingerprint shows whether a second request says the same, field by field. It cannot be reversed,
-nor guessed without the key, and it is bound to its waybill: the same phone number in two waybills
-has two fingerprints.
+Fingerprints show whether a second request is the same, field by field. They cannot be reversed, nor
+guessed without the key, and are bound to their waybill: the same phone number has different
+fingerprints in two waybills.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Vault:
     def fingerprints(
         self, fields: Mapping[str, str], context: bytes, key_id: int | None = None
     ) -> Fingerprints:
-        """With the current key, or with the one of fingerprints to compare with."""
+        """Uses the current key, or that of the fingerprints to compare with."""
         used = self._fingerprinter.current if key_id is None else key_id
         # Keyed BLAKE2 is as good as HMAC here, and three times as fast: a waybill has many fields.
         of_waybill = blake2b(context, key=self._fingerprinter.key(used), digest_size=_DIGEST_BYTES)

@@ -62,14 +62,14 @@ class Waybill(msgspec.Struct, frozen=True):
 
 
 class StoredWaybill(NamedTuple):
-    """A waybill, and what is kept of its content: nothing, once its receiver is erased."""
+    """A waybill, and its stored content, which is empty once its receiver is erased."""
 
     waybill: Waybill
     fingerprints: Fingerprints
     sealed: bytes
 
     def print_data(self, vault: Vault) -> str:
-        """What the caller gets: the carrier's own text where there is one."""
+        """What the caller gets: the carrier's own text if there is one."""
         text = self._opened(vault)
         return _both(text).carrier if text.startswith(_BOTH) else text
 
@@ -79,7 +79,7 @@ class StoredWaybill(NamedTuple):
         return _both(text).own if text.startswith(_BOTH) else text
 
     def refuse_erased(self) -> None:
-        """Refuses a call that needs the receiver of a waybill whose receiver is erased."""
+        """Refuses a call that needs the receiver if it is erased."""
         if not self.sealed:
             raise Refusal(Reason.RECEIVER_ERASED, number=self.waybill.number or "")
 
@@ -111,7 +111,7 @@ WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
 _IN_FORCE = Query(
     lambda: WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
-        # Written out, and not a parameter: otherwise the planner does not use the partial index.
+        # A literal, not a parameter: otherwise the planner does not use the partial index.
         literal_column(IN_FORCE),
     )
 )
@@ -120,14 +120,14 @@ _OWN = Query(
         waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
     )
 )
-# One lookup in the index for each key, whatever a planner thinks of the table.
+# Written so that the planner does one index lookup per key, whatever its statistics.
 _KEYS_IN_FORCE = of_many(
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM {wanted} "
     "WHERE (SELECT 1 FROM waybill WHERE account_id = value ->> 0 AND owner_id = value ->> 1 "
     "AND order_sn = value ->> 2 AND wp_code = value ->> 3 "
     "AND state IN ('pending', 'issued') LIMIT 1) = 1"
 )
-# A further parcel is none of another further one: the first one is the parent of all.
+# A further parcel cannot be a parent: the first parcel is the parent of all.
 _PARENT = Query(
     lambda: select(waybill.c.number).where(
         waybill.c.number == bindparam("wanted"),
@@ -158,7 +158,7 @@ _PRINT = Query(
         .values(printed_at_s=bindparam("at_s"))
     )
 )
-# Before a moment that no waybill is asked for at.
+# Later than any waybill.
 _NEWEST_FIRST = (2**53, "")
 _newest = (
     select(*_OPEN)
@@ -183,7 +183,7 @@ async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None
 
 
 async def keys_in_force(reader: Reader, keys: Sequence[WaybillKey]) -> set[WaybillKey]:
-    """Those of the keys under which a waybill is in force."""
+    """The keys under which a waybill is in force."""
     rows = await reader.fetch_all(_KEYS_IN_FORCE, wanted=msgspec.json.encode(keys).decode())
     return {WaybillKey(*row) for row in rows}
 
@@ -195,7 +195,7 @@ async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWay
 
 
 async def is_parent(reader: Reader, number: str, key: WaybillKey) -> bool:
-    """Whether a number is that of a waybill which a further parcel under this key may have."""
+    """Whether the waybill with this number can be the parent of a further parcel under this key."""
     values = {"of_account_id": key.account_id, "of_owner_id": key.owner_id}
     row = await reader.fetch_one(_PARENT, wanted=number, of_wp_code=key.wp_code, **values)
     return row is not None
@@ -222,7 +222,7 @@ async def list_by_number(reader: Reader, number: str) -> list[StoredWaybill]:
 
 
 async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
-    """The waybill with this number, of the one carrier that has it, or of the one that is named."""
+    """The waybill with this number, of the only carrier that has it, or of the named one."""
     rows = await list_by_number(reader, number)
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
@@ -240,7 +240,7 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
 
 
 def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
-    """An operator who decides about a waybill of an order has to say about which."""
+    """Refuses a decision about an order with several waybills: the operator has to name one."""
     if len(found) > 1:
         raise CarrierError(
             "Several waybills of order {order_sn} wait ({waybills}): name one of these ids.",
@@ -252,7 +252,7 @@ def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
 async def cancel_waybill(
     database: Database, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
-    """Cancels a waybill: its key is free again, its number is not, and its price stays paid."""
+    """Cancels a waybill: its key becomes free again, its number does not, its price stays paid."""
 
     async def work(transaction: Transaction) -> Waybill:
         found = (await find_by_number(transaction, number, wp_code)).waybill
@@ -271,15 +271,15 @@ async def cancel_waybill(
 async def print_waybills(
     database: Database, found: Sequence[StoredWaybill], runtime: Runtime
 ) -> Sequence[StoredWaybill]:
-    """The waybills as their labels show them: the receiver of each stays from now on. One may be
-    erased meanwhile, and has no label any more. What an operator prints is recorded, each time."""
+    """The waybills as their labels show them; from now on their receivers cannot change. A receiver
+    may be erased meanwhile: then there is no label. Every print by an operator is recorded."""
     is_done = all(each.waybill.printed_at_s or each.waybill.state != "issued" for each in found)
     if is_done and not runtime.by:
         return found
 
     async def work(transaction: Transaction) -> list[StoredWaybill]:
         printed = []
-        # In one order for all, which prevents deadlocks.
+        # A fixed lock order prevents deadlocks.
         for each in sorted(found, key=lambda each: each.waybill.object_id):
             of = each.waybill
             await transaction.execute(_PRINT, wanted=of.object_id, at_s=runtime.at_s())
@@ -308,8 +308,8 @@ async def print_waybills(
 async def list_waybills(
     reader: Reader, account_id: str | None, most: int, before: tuple[int, str] = _NEWEST_FIRST
 ) -> Sequence[Waybill]:
-    """The newest waybills, of one account or of all; older ones from the `asked_at_s` and the
-    `object_id` of the last that was listed."""
+    """The newest waybills, of one account or of all; for older ones, `before` is the `asked_at_s`
+    and the `object_id` of the last one listed."""
     place = {"most": most, "before_s": before[0], "before_id": before[1]}
     if account_id is None:
         rows = await reader.fetch_all(_NEWEST, **place)

@@ -8,6 +8,6 @@
     http_exchange.py    one HTTP message under a deadline, and whether any of it was sent
     remotes.py          the connectors of one process, with the checks around every protocol
 
-A number is asked for once. The outcome of a message without an answer is learned by a look-up at
-the carrier, and never by sending it again.
+The gateway asks for a number once. If there is no answer, a look-up at the carrier shows what
+became of the message; it is never sent again.
 """

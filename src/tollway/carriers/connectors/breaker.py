@@ -2,13 +2,12 @@
 
 After several messages in a row without an answer, or refused because the carrier's gateway does not
 accept the link, nothing is sent for a while. Then one message is let through as a probe: if it is
-answered, the others follow; if not, the pause starts over.
-Besides, the number of messages in flight is limited, so that a slow carrier delays a bounded number
-of calls.
+answered, the others follow; if not, the pause starts over. The number of messages in flight is
+limited too, so that a slow carrier delays a bounded number of calls.
 
-Nothing else counts: an answer that cannot be used is one, and so is one by which a single message
-was turned away; a message that was cancelled says nothing. Look-ups of pending waybills are
-neither counted nor the probe, since one that is never answered would keep the carrier shut.
+Nothing else counts as a failure: an unusable answer is still an answer, and so is one that turns a
+single message away; a cancelled message says nothing. Look-ups of pending waybills are neither
+counted nor used as the probe, since one that is never answered would keep the breaker open.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,8 +61,8 @@ class Breaker:
 
     @contextmanager
     def message(self) -> Iterator[None]:
-        """Around one message: what its block raises is a failure, unless there was an answer. To be
-        turned away is one: what is wrong with one message must not stop those of others."""
+        """Around one message: what its block raises is a failure, unless there was an answer. Being
+        turned away counts as one: a single bad message must not stop those of others."""
         is_probe = self._enter()
         self.in_flight += 1
         try:
@@ -87,7 +86,7 @@ class Breaker:
     @contextmanager
     def uncounted_message(self) -> Iterator[None]:
         """Around one message whose outcome says nothing about the next one. It is refused during
-        the pause, and after it goes beside the probe."""
+        the pause; after the pause it may run beside the probe."""
         self._check(is_shut=self.state is State.OPEN)
         self.in_flight += 1
         try:

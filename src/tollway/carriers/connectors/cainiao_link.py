@@ -1,10 +1,10 @@
 """Cainiao's LINK gateway: its messages, and the connector that sends them.
 
 A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it. The
-answer is JSON or XML and not signed: the connection is what makes it the carrier's. LINK has no
-message that asks what became of an order, so an outcome that is unknown stays so until the operator
-decides (`tollway reconcile --decide`). What was not verified against the real service is listed in
-docs/operate/carriers.md.
+answer is JSON or XML and not signed: only the connection authenticates it. LINK has no message that
+asks what became of an order, so an unknown outcome stays unknown until the operator decides
+(`tollway reconcile --decide`). docs/operate/carriers.md lists what was not verified against the
+real service.
 """
 
 import base64
@@ -42,13 +42,13 @@ SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
-# Those of them that are about the link, and not about one message: the signature, the sender.
+# The codes about the link, not about one message: a wrong signature, an unknown sender.
 LINK_REFUSED = frozenset({"S02", "S03"})
 # The carrier's own refusal.
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
 _CHANNEL = "OTHERS"
-# A parcel must have an item, and a waybill's request need not name one.
+# The item of a parcel, which LINK requires and a waybill's request need not name.
 _GOODS = "商品"
 _LISTS = frozenset(
     {"waybillCloudPrintResponseList", "waybillApplySubscriptionCols", "branchAccountCols"}
@@ -123,13 +123,13 @@ def digest(content: str, secret: str) -> str:
 
 
 def read_answer(body: bytes) -> dict[str, Any]:
-    """An answer, whichever form it has."""
+    """An answer, in JSON or XML."""
     try:
         text = body.decode().strip()
         found = _from_xml(text) if text.startswith("<") else msgspec.json.decode(text)
     except (ValueError, RecursionError, msgspec.MsgspecError, ElementTree.ParseError):
         raise OutcomeUnknownError("The answer is neither JSON nor XML of LINK.") from None
-    # Anything else is no refusal: the number of a waybill that was refused here would be lost.
+    # Anything else is not taken for a refusal: if there is a number after all, it would be lost.
     if not isinstance(found, dict) or _said(found.get("success")) not in ("true", "false"):
         raise OutcomeUnknownError("The answer does not say whether the message succeeded.")
     return found

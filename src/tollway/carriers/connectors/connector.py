@@ -1,4 +1,4 @@
-"""What a gateway asks of a carrier, and what can come of it. Every protocol implements `Connector`.
+"""What a gateway asks of a carrier, and the possible outcomes. Protocols implement `Connector`.
 
     ConnectorError
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
@@ -8,7 +8,7 @@
           └── AnswerUnusableError  the same, but the carrier did answer
                └── NoLookUpError   the protocol cannot ask: the operator has to decide
 
-What the carrier refuses is no error but an answer, `Declined`.
+A refusal by the carrier is no error but an answer, `Declined`.
 """
 
 from typing import Protocol, runtime_checkable
@@ -38,8 +38,8 @@ class IssueOrder(msgspec.Struct, frozen=True):
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """The number; `routing` where the carrier has sorting codes of its own, and `print_data` where
-    only the carrier's own text can be printed."""
+    """The number; `routing` if the carrier has its own sorting codes, and `print_data` if only the
+    carrier's own text can be printed."""
 
     number: str
     routing: RoutingInfo | None = None
@@ -77,7 +77,7 @@ class Updated(msgspec.Struct, frozen=True):
 
 
 class ConnectorError(SentenceError):
-    """There is no answer that counts; the text is one sentence for the log."""
+    """There is no usable answer; the text is one sentence for the log."""
 
 
 class NotSentError(ConnectorError):
@@ -95,7 +95,7 @@ class LinkRefusedError(NotSentError):
 
 
 class OutcomeUnknownError(ConnectorError):
-    """The message was sent, and no answer came that can be believed."""
+    """The message was sent, and no trustworthy answer came."""
 
 
 class AnswerUnusableError(OutcomeUnknownError):
@@ -111,13 +111,13 @@ class Connector(Protocol):
     """One carrier over its link. Every method may raise a `ConnectorError`."""
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
-        """Asks for a number, once: two of these for one order are two numbers."""
+        """Asks for a number. Not idempotent: asking twice for one order yields two numbers."""
 
     async def look_up(self, order: OrderRef) -> Issued | None:
         """What was issued for an order and not cancelled; None if the carrier knows of nothing."""
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
-        """Takes a number back; doing it again is harmless."""
+        """Cancels a number; idempotent."""
 
 
 @runtime_checkable
@@ -125,4 +125,4 @@ class UpdatingConnector(Protocol):
     """A connector whose protocol can also change the receiver of an issued waybill."""
 
     async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
-        """Sends the whole new receiver; doing so again is harmless."""
+        """Sends the whole new receiver; idempotent."""

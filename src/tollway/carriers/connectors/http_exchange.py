@@ -1,13 +1,13 @@
 """One message over HTTP: a request goes out, a bounded answer comes back before a deadline.
 
 Whether anything was sent decides what a failure means, so it is not guessed from the kind of error:
-the HTTP library reports its steps, and only a message that it was still connecting for when it
-failed counts as not sent.
+the HTTP library reports its steps, and a message counts as not sent only if the library was still
+connecting when it failed.
 
-Little is read from a connection at a time, and not without an end: the HTTP library works through
-all that it has read before others have their turn, and skips interim answers (100 to 199) however
-many there are. A carrier that sends them without an end, or a body in pieces of one byte, would
-keep the event loop busy, where paid calls wait.
+Reads from a connection are small and limited in total: the HTTP library processes everything it has
+read before other tasks get their turn, and skips any number of interim answers (100 to 199). A
+carrier that sends them endlessly, or a body in pieces of one byte, would block the event loop,
+where paid calls wait.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from tollway.contract.language import Value
 
 _ANSWER_MAX_BYTES = 64 * 1024
 _READ_MAX_BYTES = 2048
-# Of the answer to one message, with its headers and interim answers.
+# For the answer to one message, with its headers and interim answers.
 _EXCHANGE_MAX_BYTES = 192 * 1024
 _CONNECTING = "connection."
 
 
 def open_client() -> httpx2.AsyncClient:
-    """The client for all carriers: certificates are checked, and nothing of the environment (a
-    proxy, another list of authorities) changes where personal data goes."""
-    # Kept only shortly: on a connection that the carrier is just closing, it could not be known
-    # whether a message was read.
+    """The client for all carriers: it checks certificates, and nothing in the environment (a proxy,
+    another list of authorities) changes where personal data goes."""
+    # A short keep-alive: if the carrier is just closing a connection, the gateway cannot know
+    # whether a message on it was read.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0)
     return httpx2.AsyncClient(
         transport=BoundedTransport(httpx2.create_ssl_context(trust_env=False), limits),
@@ -41,21 +41,21 @@ def open_client() -> httpx2.AsyncClient:
         follow_redirects=False,
         # The deadline of each message is the only one; the breaker limits how many there are.
         timeout=None,
-        # None is kept: the next message would carry all that ever came.
+        # Accepts no cookies: otherwise the next message would carry all that ever came.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
     )
 
 
 async def exchange(client: httpx2.AsyncClient, request: httpx2.Request, deadline_s: float) -> bytes:
-    """Sends a request of this client once, and returns the body of the answer; any other status
-    than 200 leaves the outcome unknown."""
+    """Sends a request once, and returns the body of the answer; any status other than 200 leaves
+    the outcome unknown."""
     steps: list[str] = []
 
     async def trace(step: str, _: object) -> None:
         steps.append(step)
 
-    # Half of it for connecting, so that an unreachable carrier is known as such.
+    # Half of the deadline for connecting, so that an unreachable carrier is recognised as such.
     connecting = httpx2.Timeout(None, connect=deadline_s / 2)
     request.extensions.update(timeout=connecting.as_dict(), trace=trace)
     try:
@@ -83,7 +83,7 @@ async def _answer_to(client: httpx2.AsyncClient, request: httpx2.Request) -> byt
                 "The carrier answered HTTP {status}.", status=response.status_code
             )
         body = bytearray()
-        # As it came: a packed answer could be of any size once unpacked.
+        # Without decompression: a compressed answer could unpack to any size.
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > _ANSWER_MAX_BYTES:
@@ -97,7 +97,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     """What a client sends its messages over, directly and by HTTP/1.1."""
 
     def __init__(self, ssl_context: ssl.SSLContext, limits: httpx2.Limits) -> None:
-        # In place of the library's own pool, to which it lets no network be given.
+        # Replaces the library's own pool, which does not accept a network backend.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context,
             max_connections=limits.max_connections,
@@ -134,7 +134,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         return read
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        # A message begins: its answer comes after it.
+        # A new message: the limit starts over for its answer.
         self._left = _EXCHANGE_MAX_BYTES
         await self._inner.write(buffer, timeout)
 

@@ -1,8 +1,8 @@
 """The carrier protocols: the built-in ones, and those of installed packages.
 
-A package brings one by the entry point `tollway.carriers`, whose name is what an operator connects
-a carrier with. It is loaded when a carrier that speaks it is first needed, so that a fault in it
-concerns that carrier alone.
+A package brings one by the entry point `tollway.carriers`, under the name that operators use to
+connect a carrier. It is loaded when a carrier first needs it, so that a fault in it affects only
+that carrier.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx2
 
 ENTRY_POINTS = "tollway.carriers"
-# Found as the others are, since a command that only names protocols need not load it.
+# Entry points too, so that a command that only names protocols does not load them.
 _BUILT_IN = {
     name: EntryPoint(name, f"tollway.carriers.connectors.{place}", ENTRY_POINTS)
     for name, place in (
@@ -34,7 +34,7 @@ MakeConnector = Callable[["httpx2.AsyncClient", Carrier, OpenedCarrierLink], Con
 
 
 class Protocols:
-    """What can be spoken with carriers here."""
+    """The protocols that this gateway can speak."""
 
     def __init__(
         self, find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS)
@@ -95,7 +95,7 @@ def _load(entry_point: EntryPoint) -> MakeConnector:
 
 
 def _check(made: object) -> None:
-    """Raises TypeError for what could not be asked, or not about what became of a waybill."""
+    """Raises TypeError if it cannot make a connector, or lacks a method that a connector needs."""
     if not callable(made):
         raise TypeError("it is no class or function")
     try:

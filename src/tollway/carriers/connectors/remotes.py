@@ -1,11 +1,11 @@
 """The connectors of one process: one HTTP client for all carriers, one breaker for each.
 
-Each has a guard around its protocol: what no protocol may get wrong is done here, once for all.
+Each has a guard around its protocol, which does once for all what no protocol may get wrong.
 
-A message passes the carrier's breaker and ends at the latest a little after its deadline. A number
-counts only in the carrier's format, since it goes into barcodes and printer commands. A refusal is
-cut to what can be passed on to a caller. Whatever else a protocol raises leaves the outcome
-unknown, because the carrier may have done what it was asked.
+A message passes the carrier's breaker and ends soon after its deadline at the latest. A number must
+be in the carrier's format, since it goes into barcodes and printer commands. A refusal is cut to
+what a caller may see. Whatever else a protocol raises leaves the outcome unknown, because the
+carrier may have done what it was asked.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ _NO_REASON = Phrase("The carrier refused, and gave no reason.", "快递公司拒
 _TAKES_NO_CHANGES = Phrase(
     "This carrier takes no changes of a receiver.", "该快递公司不支持更改收件人。"
 )
-# A protocol keeps the deadline itself, since only it knows what was sent by then. This ends one
-# that does not, before the message is old enough to be given up.
+# A protocol must keep the deadline itself, since only it knows what was sent by then. This timeout
+# is for one that does not, and ends before the message is old enough to be given up.
 _DEADLINE_FACTOR = 1.25
 
 
@@ -128,7 +128,7 @@ class GuardedConnector:
 
 
 def _passed_on(answer: Declined) -> Declined:
-    """The carrier's own words, as far as they are fit to be passed on."""
+    """The carrier's own words, without what a caller should not get."""
     en, zh = map(_printable, map(answer.said, ("en", "zh")))
     if not (en and zh):
         return Declined(_NO_REASON)
@@ -140,7 +140,7 @@ def _printable(text: str) -> str:
 
 
 class Remotes:
-    """Makes connectors; what is known of a carrier's health outlives each of them."""
+    """Makes connectors; the breakers, which know each carrier's health, outlive them."""
 
     def __init__(
         self,
@@ -156,8 +156,8 @@ class Remotes:
     def connector(
         self, carrier: Carrier, opened: OpenedCarrierLink, *, is_counted: bool = True
     ) -> GuardedConnector:
-        """Raises NotSentError while the protocol of the link is not installed. What is not counted
-        neither shuts the carrier nor probes whether it answers again."""
+        """Raises NotSentError while the protocol of the link is not installed. Messages that are
+        not counted neither open the breaker nor serve as its probe."""
         try:
             make = self._protocols.named(opened.link.protocol)
         except CarrierError as error:

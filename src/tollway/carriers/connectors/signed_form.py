@@ -1,5 +1,5 @@
 """Signed forms: a protocol for carriers, or adapters to them, that sign their answers too and can
-be asked what became of an order.
+look up what became of an order.
 
 A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it, as
 in Cainiao's LINK (`cainiao_link.py`). An answer is such a form too, with those two fields.
@@ -42,7 +42,7 @@ from tollway.carriers.connectors.http_exchange import exchange
 from tollway.carriers.labels.print_data import Party, RoutingInfo
 
 LOOK_UP = "TMS_WAYBILL_QUERY"
-# How the codes of a gateway before the carrier begin.
+# The prefix of codes from a gateway in front of the carrier.
 _GATEWAY_CODE = "S"
 NOT_FOUND = "WAYBILL_NOT_FOUND"
 
@@ -80,7 +80,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_of_gateway(self) -> bool:
-        """Whether it comes from the gateway, and not from the carrier behind it."""
+        """Whether the answer comes from the gateway, not from the carrier behind it."""
         code = self.error_code
         return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
 
@@ -117,7 +117,7 @@ def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer
     except (msgspec.MsgspecError, UnicodeError):
         raise AnswerUnusableError("The content of the carrier's answer cannot be read.") from None
     if answer.object_id != ref.task_id:
-        # Signed, and still no answer to this: for example one that was kept and sent again.
+        # Signed, but not the answer to this message: for example a replayed one.
         raise AnswerUnusableError("The carrier's answer is about another order.")
     return answer
 
@@ -188,7 +188,7 @@ class SignedFormConnector:
         return answer
 
     async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
-        """Sends a message that changes nothing, again and again until the deadline."""
+        """Sends a read-only message, and retries it with backoff until the deadline."""
         ends_at_s = time.monotonic() + self._deadline_s
         pause_s = _LOOK_UP_FIRST_PAUSE_S
         while True:

@@ -1,5 +1,5 @@
-"""Draws a layout, text, Code 128 bars and QR codes, as a picture; and finds a font that has Chinese
-characters: the one that is named, or one that the system has."""
+"""Draws a layout with its text, Code 128 bars and QR codes as a picture; and finds a font with
+Chinese characters: the named one, or one of the system."""
 
 import re
 from functools import cache, lru_cache
@@ -53,8 +53,8 @@ def find_fonts(named: Path | None = None) -> FontFiles:
 
 
 def _packaged_font() -> Path | None:
-    """The one that the package mplfonts carries, where a machine has no font of its own. The
-    package is only looked into, never imported."""
+    """The font in the package mplfonts, for a machine without one. The package is located, never
+    imported."""
     package = find_spec("mplfonts")
     for folder in (package and package.submodule_search_locations) or ():
         font = Path(folder) / "fonts" / "NotoSansCJKsc-Regular.otf"
@@ -65,7 +65,7 @@ def _packaged_font() -> Path | None:
 
 @lru_cache(maxsize=16)
 def _chinese_face(path: Path) -> int:
-    """Which face of a collection is meant for simplified Chinese; the first if none says so."""
+    """The face of a collection for simplified Chinese; the first if none is marked as such."""
     for index in range(_FACES_MAX):
         try:
             family, _ = ImageFont.truetype(path, 12, index=index).getname()
@@ -105,7 +105,7 @@ def bar_widths(text: str) -> list[int]:
 
 
 def _values(text: str) -> list[int]:
-    """The symbols: digits go in pairs (set C) where there are enough of them, which is shorter."""
+    """The symbols: digits go in pairs (set C) where there are enough of them, to save space."""
     if not text.isascii() or not text.isprintable():
         raise ValueError("a barcode takes printable ASCII characters only")
     values: list[int] = []
@@ -241,7 +241,7 @@ class Drawing:
             self._pen.text((x, y), line, font=font, fill=colour, anchor=anchor)
 
     def _fitted(self, words: Words) -> tuple[ImageFont.FreeTypeFont, list[str]]:
-        """The largest letters with which the text fits its box."""
+        """The largest font with which the text fits its box, and its lines."""
         text = "".join(each if each.isprintable() else " " for each in words.text)
         size_mm = words.size
         while True:
@@ -259,7 +259,7 @@ def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
     """Lines that fit a width: broken anywhere, as Chinese is, but not within a number or word."""
     lines: list[str] = []
     line, taken = "", 0.0
-    # Each piece is measured once: measuring the whole line for every sign takes seconds.
+    # Each piece is measured once: measuring the whole line for every character takes seconds.
     length = cache(font.getlength)
     for piece in _PIECES.findall(text):
         parts = piece if length(piece) > width else [piece]

@@ -24,7 +24,7 @@ _ZPL_DOTS_PER_MM = 8
 def png(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
     file = io.BytesIO()
     image = _drawn(label, fonts, style, _PNG_DPI).image
-    # Optimised it would take nine times as long, and be a fourteenth smaller.
+    # Optimising would take nine times as long, and save a fourteenth of the size.
     image.save(file, "PNG", dpi=(_PNG_DPI, _PNG_DPI))
     return file.getvalue()
 
@@ -32,13 +32,13 @@ def png(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
 def pdf(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
     """A page of the label's size with pure black and white dots, or in colours with fewer dots.
 
-    Drawn and not typeset, so that it prints the same where no Chinese font is installed.
+    Drawn, not typeset, so that it prints the same where no Chinese font is installed.
     """
     return merged_pdf([label], fonts, style)
 
 
 def merged_pdf(labels: Iterable[Label], fonts: FontFiles, style: LabelStyle) -> bytes:
-    """One document with a page for each label. One page is in memory as a picture at a time."""
+    """One document with a page for each label. Only one picture at a time is in memory."""
     file = io.BytesIO()
     for number, label in enumerate(labels):
         options: dict[str, Any] = {"append": number > 0}
@@ -54,8 +54,8 @@ def merged_pdf(labels: Iterable[Label], fonts: FontFiles, style: LabelStyle) -> 
 
 
 def zpl(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
-    """Text and the QR code as a graphic, because printers rarely have Chinese fonts; bars as the
-    printer's own."""
+    """Text and the QR code as a graphic, because printers rarely have Chinese fonts; the printer
+    draws the bars itself."""
     drawing = Drawing(lay_out(label, style), fonts, _ZPL_DOTS_PER_MM)
     dots = ImageOps.invert(drawing.image).point(lambda shade: 255 if shade > 100 else 0)
     rows = dots.convert("1").tobytes()

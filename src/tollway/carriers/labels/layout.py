@@ -19,7 +19,7 @@ class LabelSize(NamedTuple):
     height_mm: int
 
 
-# Where the gateway describes the paper of each; print data names it as the label's template.
+# Where the gateway describes each kind of paper; print data names it as the label's template.
 TEMPLATES_PATH = "/templates/waybill"
 
 SIZES = {
@@ -43,7 +43,7 @@ def style_of(settings: Settings) -> LabelStyle:
     )
 
 
-# Of the carriers' own labels; thermal printers have black alone.
+# The colours of the carriers' own labels; thermal printers have only black.
 _COLOURS = {
     "YTO": "#5b2a86",
     "ZTO": "#2b6cc4",
@@ -112,7 +112,7 @@ class Rule(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A box that something is written or stamped into."""
+    """A box to write or stamp into."""
 
     box: Box
 
@@ -172,7 +172,7 @@ class _Page:
         self.elements.append(Words(below, spaced, digits * 0.8, is_bold=True, is_centred=True))
 
     def party(self, height: float, mark: str, party: Party, phone: str, size: float) -> None:
-        """Who and where, behind a large mark that says whether it comes or goes."""
+        """Name, phone and address, after a large mark for receiver or sender."""
         marked, box = self.row(height).split(10.0)
         self.mark(marked, mark, min(7.0, height / 2))
         inner = box.inside(left=0)
@@ -222,7 +222,7 @@ def _second_part(page: _Page, label: Label, style: LabelStyle, unit: float) -> N
 
 
 def _head(page: _Page, label: Label, style: LabelStyle, height: float) -> None:
-    """The carrier, and the time; of a further parcel also which one is the first."""
+    """The carrier and the time; for a further parcel also the number of the first."""
     box = page.row(height)
     left, right = box.split(box.width * 0.45)
     option = label.shipping_option
@@ -245,7 +245,7 @@ def _halves(box: Box) -> tuple[Box, Box]:
 
 
 def _consolidation(page: _Page, label: Label, height: float) -> None:
-    """Where the parcels of one area are put together (集包地)."""
+    """The hub where parcels for one area are consolidated (集包地)."""
     hub = label.routing_info.consolidation
     marked, rest = page.row(height).split(10.0)
     page.mark(marked, "集", 5.5, is_inverted=True)
@@ -256,7 +256,7 @@ def _consolidation(page: _Page, label: Label, height: float) -> None:
 
 
 def _delivery(page: _Page, label: Label, height: float) -> None:
-    """That the parcel was looked into, who took it, and the number once more, for telephones."""
+    """The stamp of inspection, the receiver's signature, and the number as a QR code for phones."""
     box = page.row(height)
     left, square = box.split(box.width - height)
     checked, signed = left.split(18.0)
@@ -293,7 +293,7 @@ def _phone(phone: str, style: LabelStyle) -> str:
     if not style.hides_phone:
         return phone
     end = len(phone)
-    # What may be an extension is the end of the number itself in 0086 138 1234 5678.
+    # In 0086 138 1234 5678, what looks like an extension is the end of the number itself.
     extension = None if is_phone(phone) else _EXTENSION.search(phone)
     if extension and _digits(phone[: extension.start()]) >= _NATIONAL_DIGITS:
         end = extension.start()

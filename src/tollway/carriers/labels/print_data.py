@@ -25,7 +25,7 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A place of the carrier's, and its code if it has one."""
+    """A place in the carrier's network, and its code if it has one."""
 
     name: str = ""
     code: str = ""
@@ -50,7 +50,7 @@ class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Parcel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is known of the parcel itself: what is in it, its weight, and the waybill number of the
+    """What is known of the parcel itself: its content, its weight, and the waybill number of the
     order's first parcel if this is a further one."""
 
     goods_name: str | None = None

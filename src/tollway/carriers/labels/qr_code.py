@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import zxingcpp
 
-# A reader needs so much white around a code.
+# How much white space a reader needs around a code.
 QUIET_MODULES = 4
 
 
@@ -17,7 +17,7 @@ class Modules(NamedTuple):
 
 def qr_modules(text: str) -> Modules:
     made = zxingcpp.create_barcode(text, zxingcpp.QRCode, ec_level="M")
-    # A buffer, which its declared type does not say.
+    # Any, because its declared type does not say that it is a buffer.
     image: Any = made.to_image(scale=1, add_quiet_zones=False)
     return Modules(image.shape[0], bytes(image))
 
