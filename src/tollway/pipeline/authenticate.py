@@ -63,9 +63,7 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            address = counted_address(self._address(call))
-            async with self._unknown.taken(_UNKNOWN_WAIT_S, by=address):
-                caller = await self._find(hashed)
+            caller = await self._find_unknown(call, header, hashed)
         if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
             raise Refusal(_INVALID)
@@ -75,6 +73,15 @@ class Authenticate:
         if caller is None:
             raise Refusal(_INVALID)
         self._enter(call, caller)
+
+    async def _find_unknown(self, call: Call, header: bytes, hashed: bytes) -> Caller | None:
+        address = counted_address(self._address(call))
+        async with self._unknown.taken(_UNKNOWN_WAIT_S, by=address):
+            # After a restart many calls of one token queue here: once the first is answered, the
+            # others must not hold the slot, each for a round trip.
+            if header not in self._hashes:
+                return await self._find(hashed)
+        return await self._find(hashed)
 
     async def _find(self, hashed: bytes) -> Caller | None:
         await self._directory.refresh()
