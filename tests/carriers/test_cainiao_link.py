@@ -242,16 +242,25 @@ def test_an_answer_of_another_form_is_no_answer(body: bytes) -> None:
         read_answer(body)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"waybillCloudPrintResponseList": [{"objectId": "ID", "waybillCode": "YT0000000000001"}]},
+        {"waybillCloudPrintResponseList": [{"objectId": " ID", "waybillCode": "YT0000000000001"}]},
+        {"waybillCloudPrintResponseList": [{"waybillCode": 1}]},
+        {"waybillCloudPrintResponseList": {"objectId": "ID", "waybillCode": "YT0000000000001"}},
+        {"waybillCode": "YT0000000000001"},
+    ],
+)
 @without_store
 def test_a_refusal_that_has_a_number_all_the_same_says_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = new_order()
-    given = {"objectId": order.ref.task_id, "waybillCode": "YT0000000000001"}
 
     async def exchange(*_: object) -> bytes:
-        answer = {"success": "false", "waybillCloudPrintResponseList": [given]}
-        return json.dumps(answer).encode()
+        answer = json.dumps({"success": "false", **given})
+        return answer.replace("ID", order.ref.task_id).encode()
 
     monkeypatch.setattr(cainiao_link, "exchange", exchange)
     with pytest.raises(AnswerUnusableError):

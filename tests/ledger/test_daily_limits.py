@@ -20,6 +20,7 @@ LIMITS = {
     Counted.TOKENS: (200, "new tokens", "新建的令牌"),
     Counted.ROTATIONS: (200, "token rotations", "轮换的令牌"),
     Counted.WEBHOOKS: (50, "new webhooks", "新建的回调"),
+    Counted.REFUSED_HOSTS: (50, "webhooks with a refused host", "主机被拒绝的回调"),
     Counted.SECRETS: (50, "new webhook secrets", "更换的回调密钥"),
     Counted.EVENTS: (200, "test events", "发送的测试事件"),
     Counted.ALERTS: (200, "alert changes", "更改的提醒"),

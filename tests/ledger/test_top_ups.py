@@ -70,6 +70,11 @@ def test_a_balance_stays_far_from_where_numbers_are_not_exact(
         with pytest.raises(LedgerError, match="can have 1,000,000,000,000,000,000 credits at most"):
             await top_up(database, OPERATOR, account, "credits", 1)
         assert (await list_balances(database, account))[0].amount == 10**18
+        # One that is above it, as after a hold was released, can be taken back.
+        raised = f"UPDATE balance SET amount = {10**18 + 2} WHERE account_id = '{account}'"
+        await asyncio.to_thread(store.run, raised)
+        taken = await top_up(database, OPERATOR, account, "credits", -1)
+        assert taken.balance_after == 10**18 + 1
 
     on_account(work)
 

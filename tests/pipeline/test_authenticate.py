@@ -1,4 +1,5 @@
-"""What is kept of tokens: how many, and that an ended one is not looked up again."""
+"""What is kept of tokens: how many, and that an ended one is not looked up again. Which look-ups
+wait for each other."""
 
 import asyncio
 import secrets
@@ -36,7 +37,7 @@ class SlowDirectory:
     def is_ended(self, hashed: bytes) -> bool:
         return hashed in self._ended
 
-    async def caller(self, hashed: bytes) -> Caller:
+    async def caller(self, hashed: bytes) -> Caller | None:
         self.looked_up.append(hashed)
         await asyncio.sleep(0)
         return Caller("tok_x", "acc_x", False, None, {})
@@ -101,3 +102,60 @@ def test_a_new_caller_waits_for_no_crowd_of_tokens_from_another_address() -> Non
 
     asyncio.run(work())
     assert directory.looked_up.index(token_hash(token)) < 5
+
+
+class GatheringDirectory(SlowDirectory):
+    """A directory whose first refresh ends at once; the others end when all of them have begun."""
+
+    def __init__(self, others: int) -> None:
+        super().__init__()
+        self._others = others
+        self._refreshed = 0
+        self._all_begun = asyncio.Event()
+
+    async def refresh(self) -> None:
+        self._refreshed += 1
+        if self._refreshed == 1:
+            return
+        if self._refreshed == 1 + self._others:
+            self._all_begun.set()
+        await self._all_begun.wait()
+
+
+def test_calls_that_queue_with_a_new_token_hold_no_slot_once_it_is_known() -> None:
+    stage, token = stage_of(GatheringDirectory(others=99)), new_token()
+
+    async def work() -> None:
+        # Those that held the only slot of their address could never all be at it.
+        await asyncio.gather(*(enter(stage, token) for _ in range(100)))
+
+    asyncio.run(work())
+
+
+class EmptyDirectory(SlowDirectory):
+    """A directory that has no token, and counts how many are looked up at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = self.most = 0
+
+    async def caller(self, hashed: bytes) -> Caller | None:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        self.looked_up.append(hashed)
+        await asyncio.sleep(0)
+        self._now -= 1
+        return None
+
+
+def test_calls_with_an_invented_token_are_looked_up_two_at_a_time() -> None:
+    directory, token = EmptyDirectory(), new_token()
+    stage = stage_of(directory)
+
+    async def work() -> None:
+        calls = (enter(stage, token) for _ in range(100))
+        for refused in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(refused, Refusal) and refused.reason is Reason.CREDENTIAL_INVALID
+
+    asyncio.run(work())
+    assert (len(directory.looked_up), directory.most) == (100, 2)

@@ -136,6 +136,7 @@ def test_an_address_behind_the_end_of_a_list_says_so(
     [
         "/operator/accounts?order=newest&after=x",
         "/operator/accounts?order=credits&after=x:y",
+        "/operator/accounts?order=credits&after=9999999999999999999:y",
         "/operator/account?id={account}&after=x",
         "/operator/account/ledger?id={account}&before=x",
         "/operator/shops?after=~",
@@ -152,6 +153,11 @@ def test_an_address_that_cannot_be_read_shows_the_first_page_of_every_list(
     page = operator.open(path.format(account=caller.account_id))
     assert page.status_code == 200 and "There are no more." not in page.text
     assert not re.search(r">(First page|Newest)</a>", page.text)
+
+
+def test_the_largest_balance_is_a_position_too(operator: Browser) -> None:
+    page = operator.open(f"/operator/accounts?order=credits&after={10**18}:y")
+    assert "There are no more." in page.text
 
 
 def test_an_address_behind_the_end_of_an_owners_list_says_so(

@@ -13,7 +13,13 @@ from tests.support.members import entered, new_member
 from tests.support.stores import Store
 from tests.web.test_operator_commands import confirmed
 from tests.web.test_second_factor import WRONG, Someone, is_in, send_code, send_password, set_up
-from tollway.identity.people import Role, change_role, set_person_password
+from tollway.identity.people import (
+    Person,
+    Role,
+    change_role,
+    remove_person,
+    set_person_password,
+)
 from tollway.ledger import LedgerError
 from tollway.ledger.trail import newest_acts
 from tollway.store.database import Database
@@ -248,6 +254,17 @@ def test_two_owners_who_take_the_role_from_each_other_leave_one(
     results = store.do(work)
     assert [type(each) for each in results if each is not None] == [LedgerError]
     assert sorted(_role_of(store, each) for each in owners) == ["owner", "reader"]
+
+
+def test_two_owners_who_remove_each_other_leave_one(store: Store, caller: Caller) -> None:
+    owners = [new_member(store, caller.account_id).person.id for _ in range(2)]
+
+    async def work(database: Database) -> list[BaseException | Person]:
+        removals = (remove_person(database, RUNTIME, each, keeps_owner=True) for each in owners)
+        return await asyncio.gather(*removals, return_exceptions=True)
+
+    results = store.do(work)
+    assert sorted(type(each).__name__ for each in results) == ["LedgerError", "Person"]
 
 
 def test_who_invites_reads_what_a_role_may_do(

@@ -120,10 +120,10 @@ async def _make(
     try:
         await parts.addresses.resolve(url, call.account_id)
     except AddressError as error:
-        # Counted like one that is added: the reason tells which names the gateway's network has.
+        # Counted, because the reason tells which names the gateway's network has.
         await parts.database.write(
             lambda transaction: count_today(
-                transaction, call.account_id, Counted.WEBHOOKS, _day_start_s(parts, call)
+                transaction, call.account_id, Counted.REFUSED_HOSTS, _day_start_s(parts, call)
             )
         )
         raise _wrong_url(error) from None

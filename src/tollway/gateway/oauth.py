@@ -7,6 +7,7 @@ who knows its id could. `token_request.py` reads the form.
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from time import perf_counter
 
 import msgspec
@@ -63,11 +64,13 @@ class Issuing:
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
     async def _issue(self, credentials: Credentials, address: str) -> TokenAnswer:
-        try:
-            async with self._look_ups.taken(_RECOGNISED_WAIT_S, by=address):
-                client = await recognise(self._database, *credentials)
-        except StoreBusyError:
-            raise UnobtainedError(Unobtained.NOT_LOOKED_UP) from None
+        async with AsyncExitStack() as held:
+            slot = self._look_ups.taken(_RECOGNISED_WAIT_S, by=address)
+            try:
+                await held.enter_async_context(slot)
+            except StoreBusyError:
+                raise UnobtainedError(Unobtained.NOT_LOOKED_UP) from None
+            client = await recognise(self._database, *credentials)
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
         async with self._slots:

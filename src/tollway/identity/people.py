@@ -127,8 +127,11 @@ async def present_person(reader: Reader, person_id: str) -> Person:
     return found
 
 
-async def remove_person(database: Database, runtime: Runtime, person_id: str) -> Person:
-    """Removes a person's access at once. The last operator cannot be removed."""
+async def remove_person(
+    database: Database, runtime: Runtime, person_id: str, *, keeps_owner: bool = False
+) -> Person:
+    """Removes a person's access at once. The last operator cannot be removed, nor, with
+    `keeps_owner`, the last owner of an account."""
 
     async def work(transaction: Transaction) -> Person:
         found = await present_person(transaction, person_id)
@@ -138,6 +141,8 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
             left = [each for each in await list_operators(transaction) if not each.removed_at_s]
             if len(left) == 1:
                 raise LedgerError("The last operator cannot be removed: invite another first.")
+        elif keeps_owner and found.account_id is not None:
+            await _keep_an_owner(transaction, found.account_id, without=found.id)
         if not await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s()):
             raise LedgerError("There is no such person.")
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
@@ -156,17 +161,14 @@ async def change_role(
     owner."""
 
     async def work(transaction: Transaction) -> None:
-        # Two owners may try to demote each other at the same moment.
-        await transaction.lock_names([f"owners {account_id}"])
-        members = [e for e in await list_members(transaction, account_id) if not e.removed_at_s]
-        found = next((each for each in members if each.id == person_id), None)
-        if found is None:
+        found = await present_person(transaction, person_id)
+        if found.account_id != account_id:
             raise LedgerError("There is no such person.")
         if found.role is role:
             return
-        if [each.id for each in members if each.role is Role.OWNER] == [found.id]:
-            raise LedgerError("The last owner stays one: make another member an owner first.")
-        await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value)
+        await _keep_an_owner(transaction, account_id, without=found.id)
+        if not await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value):
+            raise LedgerError("There is no such person.")
         changed = msgspec.structs.replace(found, role=role)
         subject = f"{found.kind} {found.login}"
         await record_act(
@@ -174,6 +176,15 @@ async def change_role(
         )
 
     await database.write(work)
+
+
+async def _keep_an_owner(transaction: Transaction, account_id: str, without: str) -> None:
+    """Refuses to take the role or the access from the last owner of an account."""
+    # Two owners may try to demote or remove each other at the same moment.
+    await transaction.lock_names([f"owners {account_id}"])
+    members = await list_members(transaction, account_id)
+    if [e.id for e in members if e.role is Role.OWNER and not e.removed_at_s] == [without]:
+        raise LedgerError("The last owner stays one: make another member an owner first.")
 
 
 async def an_operator_has_a_password(reader: Reader) -> bool:

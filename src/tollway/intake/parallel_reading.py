@@ -38,7 +38,7 @@ def file_chunks(
 ) -> Iterator[CheckedChunk]:
     """The records of a file, checked; a large file is read in a second process.
 
-    That process starts now, and reads once the first records are asked for. Call this before
+    That process starts now, but waits until the first records are asked for. Call this before
     opening a database, which starts threads: then the process can be forked, which is cheaper.
     """
     is_large = path.is_file() and path.stat().st_size >= _LARGE_BYTES

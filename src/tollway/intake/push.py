@@ -4,7 +4,7 @@ metrics of every push and a log line for each that was not stored whole."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
@@ -64,8 +64,8 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class _PushFacts:
-    """The source of a push if it is known, whether the look-up timed out, and how many records were
-    stored, unchanged and rejected."""
+    """The source of a push if it is known, whether it got no slot to be looked up, and how many
+    records were stored, unchanged and rejected."""
 
     source: str | None = None
     is_not_looked_up: bool = False
@@ -132,12 +132,14 @@ class Pushes:
 
     async def _find(self, request: Request, source: str, facts: _PushFacts) -> KnownSource:
         context: RequestContext = request.scope[CONTEXT]
-        try:
-            async with self.limits.look_up.taken(_PATIENCE_S, by=context.address):
-                return await find_source(self.database, self.sealer, source)
-        except StoreBusyError:
-            facts.is_not_looked_up = True
-            raise
+        async with AsyncExitStack() as held:
+            slot = self.limits.look_up.taken(_PATIENCE_S, by=context.address)
+            try:
+                await held.enter_async_context(slot)
+            except StoreBusyError:
+                facts.is_not_looked_up = True
+                raise
+            return await find_source(self.database, self.sealer, source)
 
     async def _note(self, source: str) -> None:
         """Notes now and then that a source has pushed, so that one that falls silent shows."""

@@ -51,7 +51,8 @@ class ListedAccount(msgspec.Struct, frozen=True):
 def position_in(order: str, text: str) -> str:
     """The text, if it is a position in this order; otherwise that of the first page."""
     number = text.partition(":")[0]
-    is_number = number.isascii() and number.isdecimal() and len(number) < 19
+    is_number = number.isascii() and number.isdecimal() and len(number) < 20
+    is_number = is_number and int(number) <= _NUMBER_MAX
     return text if is_number or order not in (NEWEST, FEWEST_CREDITS) else ""
 
 

@@ -32,11 +32,13 @@ class _Limit(NamedTuple):
 
 class Counted(Enum):
     """What is counted, and how many are allowed in a day. Rotations count separately: an account
-    that has made all its tokens can still replace a leaked one."""
+    that has made all its tokens can still replace a leaked one. So do refused hosts: while the
+    gateway's own name server fails, every host is refused."""
 
     TOKENS = _Limit(200, Phrase("new tokens", "新建的令牌"))
     ROTATIONS = _Limit(200, Phrase("token rotations", "轮换的令牌"))
     WEBHOOKS = _Limit(50, Phrase("new webhooks", "新建的回调"))
+    REFUSED_HOSTS = _Limit(50, Phrase("webhooks with a refused host", "主机被拒绝的回调"))
     SECRETS = _Limit(50, Phrase("new webhook secrets", "更换的回调密钥"))
     EVENTS = _Limit(200, Phrase("test events", "发送的测试事件"))
     ALERTS = _Limit(200, Phrase("alert changes", "更改的提醒"))

@@ -229,7 +229,7 @@ async def _change_balance(
             amount=-amount,
             unit=Sentence(unit),
         )
-    if row[0] > BALANCE_MAX:
+    if amount > 0 and row[0] > BALANCE_MAX:
         raise LedgerError(
             "Account {account} can have {most:,} {unit} at most.",
             account=account.name,

@@ -7,7 +7,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_format import is_well_formed, token_hash
 from tollway.pipeline.call import Call, Side
-from tollway.store.concurrency import BoundedSlots
+from tollway.store.concurrency import TurnSlots
 from tollway.store.versions import Versions
 
 # Looked up once: an enum member takes four times as long to look up as a global.
@@ -41,7 +41,7 @@ class Authenticate:
         # The hashes of recent headers, so that a token known to be valid or ended is not hashed
         # again.
         self._hashes: dict[bytes, bytes] = {}
-        self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
+        self._unknown = TurnSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
     def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
         header = call.headers.get(b"authorization", b"")
@@ -63,9 +63,7 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            address = counted_address(self._address(call))
-            async with self._unknown.taken(_UNKNOWN_WAIT_S, by=address):
-                caller = await self._find(hashed)
+            caller = await self._find_unknown(call, header, hashed)
         if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
             raise Refusal(_INVALID)
@@ -75,6 +73,18 @@ class Authenticate:
         if caller is None:
             raise Refusal(_INVALID)
         self._enter(call, caller)
+
+    async def _find_unknown(self, call: Call, header: bytes, hashed: bytes) -> Caller | None:
+        address = counted_address(self._address(call))
+        await self._unknown.take(_UNKNOWN_WAIT_S, by=address)
+        try:
+            # After a restart many calls of one token queue here: once the first is answered, the
+            # others must not hold the slot, each for a round trip.
+            if header not in self._hashes:
+                return await self._find(hashed)
+        finally:
+            self._unknown.leave()
+        return await self._find(hashed)
 
     async def _find(self, hashed: bytes) -> Caller | None:
         await self._directory.refresh()

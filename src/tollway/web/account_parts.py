@@ -185,7 +185,12 @@ def _token_row(
         context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
         context.time(token.expires_at_s),
         Cell(_limits(context, token)),
-        *(Cell(text, "time", link_of(token)) if is_active else Cell("") for text, link_of in acts),
+        *(
+            Cell(text, "time", link_of(token), of=token.label or token.start)
+            if is_active
+            else Cell("")
+            for text, link_of in acts
+        ),
     ]
 
 

@@ -17,7 +17,8 @@ class Link(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One value of a table. `kind` is number, mono or time; with a tone it looks like a state."""
+    """One value of a table. `kind` is number, mono or time; with a tone it looks like a state. `of`
+    is read out after an act such as Revoke, whose text is the same in every row."""
 
     text: str
     kind: str = ""
@@ -25,6 +26,7 @@ class Cell(NamedTuple):
     title: str = ""
     tone: str = ""
     share: int | None = None
+    of: str = ""
 
 
 class Empty(NamedTuple):

@@ -68,14 +68,14 @@ async def members_table(
 
 
 def _acts(context: Context, member: Person, acts: str, named: Mapping[str, str]) -> list[Cell]:
-    say, named = context.say, {**named, "member": member.id}
+    say, named, of = context.say, {**named, "member": member.id}, member.name
     is_reader = member.id == context.person.id
     if is_reader or not context.person.may_invite:
         return [Cell(say("you") if is_reader else ""), Cell(""), Cell("")]
     return [
-        Cell(say("Change role"), "time", address(f"{acts}/role", **named)),
-        Cell(say("New link"), "time", context.question(f"{acts}/link", **named)),
-        Cell(say("Remove"), "time", context.question(f"{acts}/remove", **named)),
+        Cell(say("Change role"), "time", address(f"{acts}/role", **named), of=of),
+        Cell(say("New link"), "time", context.question(f"{acts}/link", **named), of=of),
+        Cell(say("Remove"), "time", context.question(f"{acts}/remove", **named), of=of),
     ]
 
 
@@ -173,7 +173,8 @@ async def remove(context: Context, account_id: str) -> None:
     context.confirm(
         say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
     )
-    await remove_person(context.database, context.runtime, member.id)
+    by_member = bool(context.person.account_id)
+    await remove_person(context.database, context.runtime, member.id, keeps_owner=by_member)
 
 
 async def _other(context: Context, account_id: str) -> Person:

@@ -165,6 +165,20 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def _has_number(value: object) -> bool:
+    """Whether there is a number anywhere in an answer, in whatever form."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            if each.get("waybillCode") not in (None, "", [], {}):
+                return True
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return False
+
+
 def _objects(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
@@ -190,7 +204,7 @@ class CainiaoConnector:
         given = _objects(answer.get("waybillCloudPrintResponseList"))
         mine = [each for each in given if each.get("objectId") == order.ref.task_id]
         if not _is_true(answer["success"]):
-            if any(_text(each.get("waybillCode")) for each in mine):
+            if _has_number(answer):
                 raise AnswerUnusableError("The answer is a refusal with a number.")
             return _declined(answer)
         if len(mine) != 1 or not _text(mine[0].get("waybillCode")):

@@ -23,7 +23,7 @@ class OrderBatch(msgspec.Struct, array_like=True):
 
     If the batch is arranged, it has no order twice and its rows are in key order, which halves the
     engine's work; `owners` are the shops in that order, each with its number of orders. Otherwise
-    the rows are as they came, because of equally new versions of an order the first one counts.
+    the rows are in the order in which they came: of two equal versions, the first one counts.
     """
 
     values: list[Any]

@@ -54,7 +54,7 @@ class FigureLoader:
             if table is product_figure:
                 figures = newest_rows
         if changed:
-            # Before the parts are made: it serialises loads, so the later one sees both figures.
+            # Before the parts are made: it serialises loads, so the later one sees all figures.
             await figures_changed(transaction)
             await make_parts(transaction, figures)
         return changed

@@ -30,6 +30,7 @@ _VERDICT_S = 3.0
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
+_COMMAND_IDLE_S = 600.0
 # Limits that a role or a server may set, with the first version that knows each: an older server
 # would refuse a connection that names it. Our own limits are in `_server_settings`.
 _NEWER_LIMITS = ((14, "idle_session_timeout"), (17, "transaction_timeout"))
@@ -172,7 +173,8 @@ class Hosts:
                             self._settings,
                             self._host_timeout_s / 2,
                         )
-                    await _lift_limits(made)
+                    with _connecting():
+                        await _lift_limits(made)
         except BaseException:
             made.terminate()
             raise
@@ -236,8 +238,8 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
         # A command has no time limit, whatever the server's default.
         "statement_timeout": _milliseconds(call_timeout_s),
-        # A node that lost its connection must not hold its locks.
-        "idle_in_transaction_session_timeout": _milliseconds(call_timeout_s),
+        # A node that lost its connection must not hold its locks, nor a command that was stopped.
+        "idle_in_transaction_session_timeout": _milliseconds(call_timeout_s or _COMMAND_IDLE_S),
     }
     if call_timeout_s is not None:
         # A plan made while a table is empty stays in use when the table has grown. Commands leave

@@ -21,7 +21,8 @@ _HEADER_BYTES = 32
 _FRAME_HEADER_BYTES = 24
 # As large as the largest page: SQLite writes no more than that at once.
 _PIECE_BYTES = 2**16
-_BUSY_TIMEOUT_MS = 1000
+# Longer than another command takes to rewrite the log, on a slow disk too.
+_BUSY_TIMEOUT_MS = 10_000
 
 
 def bytes_of_frames(connection: Connection, frames: int) -> int:
@@ -47,7 +48,7 @@ def rewrite_left_log(path: str) -> None:
     # A process that cannot write the file does not checkpoint it either.
     if not _size_of(log) or not os.access(path, os.W_OK):
         return
-    # If another command is writing, it has done this already.
+    # A command that writes for longer than that has done this already.
     with suppress(StoreBusyError), closing(Connection(path, _BUSY_TIMEOUT_MS)) as connection:
         connection.leave_log(True)
         with our_errors():

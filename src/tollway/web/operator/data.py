@@ -91,7 +91,7 @@ async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table
                 _listed(context, each.speaks_for.channel),
                 context.time(run.at_s) if run else Cell(say("never")),
                 context.time(each.rotated_at_s),
-                Cell(say("Change secret"), href=rotate),
+                Cell(say("Change secret"), href=rotate, of=each.name),
             ]
         )
     titles = sentences(

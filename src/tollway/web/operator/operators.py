@@ -61,8 +61,8 @@ def _row(context: Context, person: Person) -> list[Cell]:
         Cell(person.name),
         Cell(person.login, "mono"),
         context.time(person.added_at_s),
-        Cell(say("New link"), href=link) if is_other else Cell(say("you")),
-        Cell(say("Remove"), href=remove) if is_other else Cell(""),
+        Cell(say("New link"), href=link, of=person.name) if is_other else Cell(say("you")),
+        Cell(say("Remove"), href=remove, of=person.name) if is_other else Cell(""),
     ]
 
 
@@ -129,7 +129,7 @@ async def show_factors(context: Context) -> Response:
                 Cell(each.login, "mono"),
                 context.time(each.confirmed_at_s),
                 context.number(each.recovery_codes),
-                Cell(say("Reset"), href=reset) if is_other else Cell(""),
+                Cell(say("Reset"), href=reset, of=each.login) if is_other else Cell(""),
             ]
         )
     titles = sentences("Kind", "Login", "On since", "Recovery codes left")

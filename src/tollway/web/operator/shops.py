@@ -347,14 +347,17 @@ def _row(context: Context, each: NamedGrant) -> list[Cell]:
     say, grant, is_valid = context.say, each.grant, each.grant.holds(context.now_s)
     shop = address(SHOP, kind=grant.owner_kind, shop=grant.owner_id)
     revoke = context.question(f"{CONSENTS}/revoke", consent=grant.id)
+    owner, scope = context.owner(grant.owner_kind, grant.owner_id), scope_title(context, grant)
     return [
-        Cell(context.owner(grant.owner_kind, grant.owner_id), "mono", shop),
+        Cell(owner, "mono", shop),
         Cell(each.account_name, href=address("/operator/account", id=grant.account_id)),
-        Cell(scope_title(context, grant), title=grant.scope),
+        Cell(scope, title=grant.scope),
         Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
         context.time(grant.granted_at_s),
         context.time(grant.expires_at_s),
-        Cell(say("Revoke"), href=revoke) if is_valid else Cell(""),
+        Cell(say("Revoke"), href=revoke, of=f"{owner}, {each.account_name}, {scope}")
+        if is_valid
+        else Cell(""),
     ]
 
 

@@ -92,7 +92,7 @@ def _client_row(context: Context, account: Account, client: Client) -> list[Cell
         Cell(say("sandbox") if client.kind == "test" else say("live")),
         Cell(state, tone="good" if is_active else "bad"),
         context.time(client.added_at_s),
-        Cell(say("Revoke"), href=revoke) if is_active else Cell(""),
+        Cell(say("Revoke"), href=revoke, of=client.label or client.id) if is_active else Cell(""),
     ]
 
 
