@@ -259,7 +259,8 @@ def _loop(each: Described) -> str:
             f"  {method}(\n    filter: {_type_name(each, is_loop=True)},\n"
             "    options?: LoopOptions,\n"
             f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
-            f'    const ask = this.pages<{each.payload}>({name}, "{method}", filter, options);\n'
+            f"    const ask = this.pages<{each.payload}>(\n"
+            f'      {name},\n      "{method}",\n      filter,\n      options,\n    );\n'
             f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
         ]
     )

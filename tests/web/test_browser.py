@@ -134,6 +134,36 @@ def test_a_form_whose_button_is_pressed_twice_is_sent_once(
     assert aside(lambda: store.run(count))[0][0] == 3
 
 
+def test_a_form_without_an_answer_and_a_download_can_be_sent_again(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    page = sign_in(new_page(gateway.base_url), gateway)
+    page.clock.install()
+    sent: list[str] = []
+    page.on("request", lambda request: request.method == "POST" and sent.append(request.url))
+    file = {"Content-Disposition": 'attachment; filename="copy.db"'}
+    page.route("**/backup/download", lambda route: route.fulfill(body="copy", headers=file))
+    # The page stays, as when the reader has stopped loading.
+    page.route("**/account/token", lambda route: route.fulfill(status=204))
+    for path, name, target, release_ms in (
+        ("/operator/backup", "Make and download a backup", "**/backup/download", 5_000),
+        (f"/operator/account?id={caller.account_id}", "Issue token", "**/account/token", 60_000),
+    ):
+        page.goto(path)
+        button = page.get_by_role("button", name=name)
+        sent.clear()
+        for _ in range(2):
+            with page.expect_request(target):
+                button.click()
+            page.clock.fast_forward(release_ms // 2)
+            button.click()
+            assert button.get_attribute("aria-busy") == "true"
+            page.clock.fast_forward(release_ms // 2)
+            assert button.get_attribute("aria-busy") is None
+        assert len(sent) == 2
+
+
 def test_hostile_names_are_shown_as_text(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

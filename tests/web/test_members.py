@@ -224,7 +224,7 @@ def test_an_operator_changes_roles_but_not_that_of_the_last_owner(
     assert f'href="{named}"' in operator.open(page).text
     for language, text in (
         ("en", "The last owner stays one"),
-        ("zh", "最后一名所有者不能更改角色"),
+        ("zh", "不能更改最后一名所有者的角色"),
     ):
         operator.client.headers["Accept-Language"] = language
         operator.open(f"{path}?account={caller.account_id}&member={last.id}")
@@ -270,7 +270,10 @@ def test_two_owners_who_remove_each_other_leave_one(store: Store, caller: Caller
 def test_who_invites_reads_what_a_role_may_do(
     owner: Browser, operator: Browser, caller: Caller
 ) -> None:
-    for language, part in (("en", "an owner also invites members"), ("zh", "所有者还可以邀请成员")):
+    for language, part in (
+        ("en", "an owner also invites and removes members and changes their roles"),
+        ("zh", "所有者还可以邀请、移除成员并更改其角色"),
+    ):
         for browser in (owner, operator):
             browser.client.headers["Accept-Language"] = language
         assert part in owner.open("/account/members").text

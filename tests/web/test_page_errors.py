@@ -141,12 +141,16 @@ def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
     operator: Browser, store: Store, caller: Caller
 ) -> None:
     # Without one, there is no form that loads numbers.
-    new_carrier(store, 1)
+    code = new_carrier(store, 1)
+    connection = f"/operator/carrier?carrier={code}"
+    link = {"carrier": code, "url": "https://carrier.example/link", "protocol": "signed-form"}
+    link |= {"secret": "sesame-123", "deadline_ms": "5000", "settle_after_s": "60"}
     account = f"/operator/account?id={caller.account_id}"
     named, may = {"account": caller.account_id}, {"operation": "*", "state": "may", "price": ""}
     token = {"kind": "live", "label": "", "days": "", "addresses": "", "credits_per_day": ""}
     long, price = "long" * 26, {"operation": "product_analysis", "price": "-1"}
     carrier = {"code": "N", "name": "N", "area": "all"}
+    names = {"provider": "me", "to_code": "you"}
     sent: list[tuple[str, str, str, dict[str, str]]] = [
         ("/operator/accounts", "/operator/accounts/open", "name", {"name": long}),
         ("/operator/operators", "/operator/operators/invite", "login", {"name": "N", "login": "l"}),
@@ -159,6 +163,10 @@ def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
         (account, "/operator/account/permission", "rate", {**named, **may, "rate": "0"}),
         (account, "/operator/account/token", "addresses", {**named, **token, "addresses": "x"}),
         (account, "/operator/account/token", "days", {**named, **token, "days": "-1"}),
+        *(
+            (connection, "/operator/carrier/connect", wrong, {**link, **names, wrong: "a b"})
+            for wrong in names
+        ),
     ]
     for page, path, field, typed in sent:
         operator.open(page)

@@ -536,7 +536,12 @@ export class Client extends Core {
     filter: CouponClaimsFilter,
     options?: LoopOptions,
   ): AsyncGenerator<CouponRecord, void, undefined> {
-    const ask = this.pages<CouponClaims>(COUPON_CLAIMS, "iterCouponClaims", filter, options);
+    const ask = this.pages<CouponClaims>(
+      COUPON_CLAIMS,
+      "iterCouponClaims",
+      filter,
+      options,
+    );
     return this.each(claimPages(ask, filter));
   }
 
@@ -545,7 +550,12 @@ export class Client extends Core {
     filter: PromotionMaterialFilter,
     options?: LoopOptions,
   ): AsyncGenerator<Material, void, undefined> {
-    const ask = this.pages<PromotionMaterial>(PROMOTION_MATERIAL, "iterPromotionMaterial", filter, options);
+    const ask = this.pages<PromotionMaterial>(
+      PROMOTION_MATERIAL,
+      "iterPromotionMaterial",
+      filter,
+      options,
+    );
     return this.each(materialPages(ask, filter));
   }
 
@@ -554,7 +564,12 @@ export class Client extends Core {
     filter: OrdersFilter,
     options?: LoopOptions,
   ): AsyncGenerator<OrderEntry, void, undefined> {
-    const ask = this.pages<OrderPage>(ORDERS, "iterOrders", filter, options);
+    const ask = this.pages<OrderPage>(
+      ORDERS,
+      "iterOrders",
+      filter,
+      options,
+    );
     return this.each(orderPages(ask, filter));
   }
 

@@ -144,8 +144,8 @@ def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
         _check_url(link.template_url, allows_plain=True)
     if link.protocol == CAINIAO_LINK and not link.template_url:
         raise CarrierError("LINK needs the label's template: name its address with --template.")
-    for name, text in (("provider", link.provider_id), ("code", link.to_code)):
-        may_be_empty = name == "code" and link.protocol == CAINIAO_LINK
+    for name, text in (("provider", link.provider_id), ("to_code", link.to_code)):
+        may_be_empty = name == "to_code" and link.protocol == CAINIAO_LINK
         if (
             not (may_be_empty or text)
             or len(text) > _TEXT_MAX

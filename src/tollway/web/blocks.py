@@ -72,7 +72,8 @@ class Field:
 @dataclass(frozen=True)
 class Form:
     """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. The way
-    back is a link, or with `back_with` a button that keeps what was typed."""
+    back is a link, or with `back_with` a button that keeps what was typed. The answer to a download
+    is a file, and its page stays open."""
 
     kind: ClassVar[str] = "form"
     action: str
@@ -89,6 +90,7 @@ class Form:
     takes_file: bool = False
     back: Link | None = None
     back_with: Link | None = None
+    is_download: bool = False
 
 
 @dataclass(frozen=True)

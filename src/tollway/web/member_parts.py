@@ -105,7 +105,7 @@ def _role_field(context: Context, role: Role) -> Field:
 def _roles_note(context: Context) -> str:
     return context.say(
         "A reader only looks, a developer also issues tokens and makes calls, and an owner also "
-        "invites members."
+        "invites and removes members and changes their roles."
     )
 
 

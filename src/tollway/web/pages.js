@@ -41,17 +41,21 @@ document.addEventListener("click", async (event) => {
 });
 
 // A form is sent once, however often its button is pressed: if it issued two tokens, the reader would see only
-// one. After a download the page stays open, and may send the form again.
+// one. After a download the page stays open, and may soon send the form again; any other form only if no
+// answer comes, as when the reader has stopped loading.
+const release = (form) => {
+  clearTimeout(form.dataset.sent);
+  delete form.dataset.sent;
+  for (const button of form.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
+};
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.getAttribute("method") !== "post") return;
   if (form.dataset.sent) return event.preventDefault();
-  form.dataset.sent = "yes";
-  setTimeout(() => { delete form.dataset.sent; }, 5000);
+  form.dataset.sent = setTimeout(release, "stays" in form.dataset ? 5000 : 60000, form);
+  event.submitter?.setAttribute("aria-busy", "true");
 });
-addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("[data-sent]")) delete form.dataset.sent;
-});
+addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach(release));
 
 document.addEventListener("change", (event) => {
   const form = event.target.closest("form.filters");

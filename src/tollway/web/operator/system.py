@@ -178,7 +178,8 @@ async def show_backup(context: Context) -> Response:
         "it: without the files .keys and .secret beside the database, personal data cannot be "
         "read."
     )
-    form = Form(f"{BACKUPS}/download", say("Make and download a backup"), note=note)
+    button = say("Make and download a backup")
+    form = Form(f"{BACKUPS}/download", button, note=note, is_download=True)
     return context.page(say("Backup"), [Notice(last, "" if run else "soon"), form])
 
 
