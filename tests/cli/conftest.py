@@ -141,10 +141,11 @@ def tollway(capsys: pytest.CaptureFixture[str], kept_connections: None) -> Comma
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(arguments)
-        if arguments[0] in _CHANGE_SCHEMA:
-            forget_all()
         printed = capsys.readouterr()
         assert isinstance(ended.value.code, int)
+        # After an error nothing is known of a connection.
+        if ended.value.code or arguments[0] in _CHANGE_SCHEMA:
+            forget_all()
         return Answer(ended.value.code, printed.out, printed.err)
 
     return run

@@ -28,7 +28,7 @@ from tollway.ledger.token_format import SECRET, mint
 
 MANY = 300
 # More than have a line if they are of strangers.
-FAILURES = 100
+FAILURES = 200
 # A kind in the line that counts, and how many of it.
 KIND = re.compile(r"([\w.]+) (\d+)(?=[,)])")
 # Of a second; how long this takes is not known.

@@ -22,8 +22,6 @@ from tests.support.stores import Store
 _HEADER = re.compile(rb"^([\w-]+): *(.*?)\r$", re.MULTILINE)
 _DEADLINE_S = 120
 _PAUSE_S = 0.02
-# Of many clients some are always calling, and most of the processor is left to others.
-_BETWEEN_CALLS_S = 0.05
 _keys = count()
 
 
@@ -65,7 +63,6 @@ async def call_through(
         connection = _Connection(gateway.port, caller.token, question, experience)
         while not is_over.is_set():
             await connection.call_until_acknowledged(f"call-{next(_keys)}")
-            await asyncio.sleep(_BETWEEN_CALLS_S)
         connection.close()
 
     async with asyncio.timeout(_DEADLINE_S):
