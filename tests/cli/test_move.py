@@ -168,16 +168,16 @@ def test_a_breach_is_reported_and_the_move_stays_unfinished(
 
 
 def test_nothing_can_write_to_the_source_meanwhile(old: Path) -> None:
-    async def write() -> None:
-        database = SqliteDatabase(str(old), 0.01, Metrics())
+    async def write(patience_s: float) -> None:
+        database = SqliteDatabase(str(old), patience_s, Metrics())
         try:
             await database.write(write_nothing_new)
         finally:
             await database.close()
 
     with open_source(str(old), ALL_TABLES), pytest.raises(StoreBusyError):
-        asyncio.run(write())
-    asyncio.run(write())
+        asyncio.run(write(0.01))
+    asyncio.run(write(30))
 
 
 def test_clients_are_moved_with_their_tokens_and_go_on(

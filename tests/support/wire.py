@@ -38,21 +38,26 @@ class Wire:
         is_open.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        # A connection that was just accepted begins another task.
+        while tasks := asyncio.all_tasks(self._loop):
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(_ended(tasks))
         self._loop.close()
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        server, to_server = await asyncio.open_connection(self._parts.hostname, self._parts.port)
-        back = asyncio.create_task(_copy(server, to_client))
         try:
-            await self._listen(client, to_server)
+            place = self._parts.hostname, self._parts.port
+            server, to_server = await asyncio.open_connection(*place)
+            back = asyncio.create_task(_copy(server, to_client))
+            try:
+                await self._listen(client, to_server)
+            finally:
+                back.cancel()
+                to_server.close()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            back.cancel()
-            to_server.close()
             to_client.close()
 
     async def _listen(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
@@ -79,6 +84,12 @@ class Wire:
                 self.trips[running] += 1
             server.write(head + body)
             await server.drain()
+
+
+async def _ended(tasks: set[asyncio.Task[object]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    # What is closed is closed in the next turn of the loop.
+    await asyncio.sleep(0)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
