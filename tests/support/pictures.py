@@ -1,7 +1,6 @@
 """Takes the pictures of the README (`make pictures`): a demo world, some calls, four pages."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
+from tests.support.chromium import CHROMIUM
 from tests.support.gateway import ANALYSIS
 from tests.support.ports import free_port
 
@@ -58,9 +58,8 @@ def _take_all(started: dict[str, Any]) -> None:
     address = started["address"]
     request_id = _call(started["demo"], address)
     time.sleep(_SUMMED_AFTER_S)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         size = {"width": 1200, "height": 760}
         context = browser.new_context(base_url=address, viewport=size, locale="en-GB")
         page = _sign_in(context, started)
