@@ -20,9 +20,15 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, order, put_orders, sealer_of
 from tests.support.postgresql import left_open
-from tests.support.remote import age_pending, eventually, left_pending
+from tests.support.remote import (
+    PATIENT,
+    age_pending,
+    connected_carrier,
+    eventually,
+    left_pending,
+)
 from tests.support.stores import Store
-from tests.support.waybills import issue
+from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.waybills import StoredWaybill, find_by_number, print_waybills
 from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
 from tollway.demo.owners import SHOP
@@ -280,6 +286,29 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     again = issue(gateway, customer.token, body, **key)
     assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_a_cancelled_waybill_is_erased_even_if_its_carrier_never_confirmed_another_receiver(
+    ledger_store: Store, tollway: Command, carrier: FakeCarrier
+) -> None:
+    store = ledger_store
+    customer, body = new_customer(store), request(connected_carrier(store, carrier, **PATIENT))
+    gateway = Gateway(store)
+    issued = issue(gateway, customer.token, body).data
+    carrier.misbehave("cut_before_commit", message="TMS_WAYBILL_UPDATE")
+    sent = {"Authorization": f"Bearer {customer.token}"}
+    receiver = {name: body[name] for name in body if name.startswith("receiver_")}
+    other = {"object_id": issued["objectId"], **receiver, "receiver_name": "李四光"}
+    changed = gateway.client.post("/account/v1/waybills/receiver", json=other, headers=sent)
+    assert changed.headers["x-tollway-reason"] == "WAYBILL_CHANGING"
+    assert gateway.stop() == 0
+    # Until that is known, the change may have to be sent again.
+    assert tollway(*ERASE).json["waiting"] == left_in(store, "waybill") == 1
+
+    assert tollway("waybill", "cancel", issued["waybillCode"]).status == 0
+    erased = tollway(*ERASE).json
+    assert erased["finished_at_s"] and erased["waybills"] == 1
+    assert left_in(store, "waybill") == 0
 
 
 def test_two_that_erase_at_once_and_a_shop_whose_turn_comes_after_one_that_fails(
