@@ -200,7 +200,7 @@ class SqliteDatabase:
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
 
-    async def strange_parts(self) -> list[str]:
+    async def schema_differences(self) -> list[str]:
         with our_errors():
             return added_parts(self._reader.raw) + changed_parts(self._reader.raw)
 
