@@ -111,8 +111,10 @@ def _use_large_pages() -> None:
         place, rights, _, _, _, *name = line.split()
         begin, end = (int(each, 16) for each in place.split("-"))
         begin, end = -(-begin // _LARGE) * _LARGE, end // _LARGE * _LARGE
-        if rights == "rw-p" and name in ([], ["[heap]"]) and begin < end:
-            madvise(begin, end - begin, _MADV_COLLAPSE)
+        if rights == "rw-p" and name in ([], ["[heap]"]):
+            # One by one: it does not go on after one that it cannot put together.
+            for large in range(begin, end, _LARGE):
+                madvise(large, _LARGE, _MADV_COLLAPSE)
 
 
 def _make_decoders() -> None:
