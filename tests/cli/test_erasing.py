@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ MORE_ORDERS = 500
 PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
 PLACE = ("province", "city", "town", "remark")
 OTHER = "880012999"
+HOUSES = ("Adams", "Brown", "Clark", "Davis", "Evans", "Grant", "Hayes", "James", "Kelly", "Lewis")
 _HOW_FAR = (
     f"SELECT finished_at_s, orders, waybills FROM receiver_erasure WHERE owner_id = '{SHOP.id}'"
 )
@@ -286,6 +288,25 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     again = issue(gateway, customer.token, body, **key)
     assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_an_erased_receiver_stays_in_no_free_part_of_the_file(
+    ledger_store: Store, tollway: Command, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    all_operations_caller(store)
+    remarks = [f"call {first}{second} first. " * 8 for first, second in permutations(HOUSES, 2)]
+    sent = [order(f"sn-{n}", owner_id=SHOP.id, remark=each) for n, each in enumerate(remarks)]
+    put_orders(store, sent)
+    of_shop = f"SELECT sealed FROM shop_order WHERE owner_id = '{SHOP.id}'"
+    sealed = [bytes(row[0]) for row in store.run(of_shop)]
+    before = store.content()
+    assert all(each.strip().encode() in before for each in remarks), "the test sees them"
+    assert tollway(*ERASE).json["orders"] == len(sealed)
+    after = store.content()
+    assert [each for each in remarks if each[:20].encode() in after] == []
+    assert [each for each in sealed if each[-32:] in after] == []
 
 
 def test_a_cancelled_waybill_is_erased_even_if_its_carrier_never_confirmed_another_receiver(
