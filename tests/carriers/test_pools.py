@@ -16,8 +16,8 @@ from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers import CarrierError, pools
 from tollway.carriers.pools import (
     SHARED,
-    AskAgain,
     Taken,
+    TryAgain,
     add_numbers,
     list_pools,
     take_numbers,
@@ -221,7 +221,7 @@ def test_so_many_are_passed_over_in_one_transaction_and_the_next_goes_on(
     load_numbers(empty_store, wp_code, every, owner_id)
     _give(empty_store, wp_code, *every[:100])
     passed_over = [0]
-    while isinstance(got := _take(empty_store, wp_code, "shop"), AskAgain):
+    while isinstance(got := _take(empty_store, wp_code, "shop"), TryAgain):
         (pool,) = empty_store.do(list_pools)
         passed_over.append(pool.taken)
         # Those that are looked at, and one that is taken in each of three rounds.

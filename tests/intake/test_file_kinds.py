@@ -318,6 +318,38 @@ def test_a_lost_value_in_a_column_that_is_not_used_does_not_matter(figures: Figu
     assert figures.load_bytes("f.xlsx", spreadsheet(names, row)).rejects == []
 
 
+def test_a_formula_without_a_value_is_not_an_empty_cell(figures: Figures) -> None:
+    names = [*TITLES.strip().split(","), "picture_url", "note"]
+    row = ["product", "p1", "t", "s", '="https://img.example/"&1', "=1+1"]
+    (reject,) = figures.load_bytes("f.xlsx", spreadsheet(names, row)).rejects
+    assert reject.line == 2
+    assert reject.reason == (
+        "picture_url: its formula has no value yet; open the file in a spreadsheet program and "
+        "save it."
+    )
+
+
+def test_a_formula_whose_value_is_an_empty_text_is_an_empty_cell(tmp_path: Path) -> None:
+    whole = spreadsheet(["a", "b"], ["1", '=""'])
+    content = altered(whole, b'<c r="B2">', b'<c r="B2" t="str">')
+    (tmp_path / "f.xlsx").write_bytes(content)
+    assert [each.values for each in read_records(tmp_path / "f.xlsx")] == [{"a": "1"}]
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_sheets_that_are_hidden_are_passed_over(tmp_path: Path, state: str) -> None:
+    workbook, content = openpyxl.Workbook(), io.BytesIO()
+    workbook.active.append(["choices"])
+    workbook.active.sheet_state = state
+    for name in ("orders", "more"):
+        workbook.create_sheet(name).append([name])
+        workbook[name].append(["1"])
+    workbook.active = 1
+    workbook.save(content)
+    (tmp_path / "f.xlsx").write_bytes(content.getvalue())
+    assert [each.values for each in read_records(tmp_path / "f.xlsx")] == [{"orders": "1"}]
+
+
 @pytest.mark.parametrize("cut", [10, 2000, -30])
 def test_a_broken_spreadsheet_is_one_sentence(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "f.xlsx"

@@ -210,6 +210,19 @@ def test_a_number_that_is_written_as_a_formula_is_its_text(tmp_path: Path) -> No
     assert records == [{"a": "0123", "b": "0456"}, {"a": "=1+1", "b": 'x="y"'}]
 
 
+@pytest.mark.parametrize("rounded", ["1.23457E+17", "1E+12", "1.2345678901234568e+17"])
+def test_an_id_that_a_spreadsheet_rounded_is_rejected(figures: Figures, rounded: str) -> None:
+    # Stored, several products would become one.
+    rows = f"product,{rounded},one,shop\nproduct,p2,E+12,shop\n"
+    (reject,) = figures.load_bytes("f.csv", HEADER + rows.encode()).rejects
+    assert (reject.line, reject.reason) == (
+        2,
+        "product_id: it is a long number that a spreadsheet rounded, as 1.2E+17; load the "
+        "original file, or format the column as text before saving.",
+    )
+    assert names(figures) == ["p2"]
+
+
 def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes("a,b\n2511\t, x y\u3000\n,\n , \n3,\n".encode())

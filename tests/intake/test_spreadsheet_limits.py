@@ -1,6 +1,7 @@
 """Spreadsheets that unpack to far more than they are: one sentence, and little is unpacked."""
 
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,3 +170,19 @@ def test_parts_that_are_packed_as_in_no_spreadsheet_are_not_unpacked(
         for name in old.namelist():
             new.writestr(name, old.read(name))
     assert _problem(path, monkeypatch) == "f.xlsx is not a whole .xlsx file: save it again."
+
+
+def test_rows_that_were_read_are_not_kept(tmp_path: Path) -> None:
+    """Neither their cells, nor what is said of the whole row, such as its height."""
+    height = b"1" * 100 * _KIB
+    rows = (
+        b'<row r="%d" ht="%s"><c r="A%d"><v>1</v></c></row>' % (n, height, n) for n in range(2, 200)
+    )
+    path = _file(tmp_path / "f.xlsx", sheet=iter([_OPEN, _ROW, *rows, _CLOSE]))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_records(path)) == 198
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * _MIB

@@ -13,9 +13,12 @@ from tests.support.stores import Store
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_postgresql import post_acts
+from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import (
+    Act,
     ActResult,
     Charge,
+    GrantKey,
     JointAct,
     OverLimitError,
     ShortageError,
@@ -137,6 +140,47 @@ def test_one_that_is_not_to_be_paid_is_done_for_nothing(
     assert (outcome.left, outcome.charged) == (0, [f"{names[0]}.0", f"{names[0]}.2"])
     assert outcome.is_sound()
     assert all(is_done(store, name) for name in names)
+
+
+def test_the_owner_of_a_grant_sees_how_many_records_each_had_and_those_that_go_on_once(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    done, repeated, goes_on = names = [new_name() for _ in range(3)]
+    results: list[ActResult | None] = []
+
+    async def later() -> Act:
+        return act(goes_on)
+
+    async def together(_: Transaction, __: Sequence[Charge]) -> list[ActResult | None]:
+        return results
+
+    results = [
+        ActResult(b"four", is_paid=True),
+        ActResult(b"three", is_paid=False, replay_of="first"),
+        ActResult(b"", is_paid=False, then=later),
+    ]
+    grant = GrantKey("shop", done, "consent")
+
+    async def work(database: Database) -> None:
+        account = (await open_account(database, RUNTIME, done)).id
+        await top_up(database, RUNTIME, account, "credits", 100)
+        charges = [
+            Charge(account, "credits", 10, "waybills", name, "tok_x", 0, joint, grant)
+            for name in names
+            for joint in [JointAct(act(name), together, name)]
+        ]
+        charges = [replace(each, count_records=len) for each in charges]
+        post = post_acts if database.is_shared else post_charges
+        await database.write(lambda transaction: post(transaction, charges))
+        last = replace(charges[-1], act=await later())
+        found = await database.write(lambda transaction: post(transaction, [last]))
+        assert found == {0: ActResult(b"{}", True)}
+
+    store.do(work)
+    uses = store.run(
+        f"SELECT request_id, replay_of, records FROM consent_use WHERE owner_id = '{done}'"
+    )
+    assert sorted(uses) == sorted([(done, None, 4), (repeated, "first", 5), (goes_on, None, 2)])
 
 
 def test_one_with_a_key_or_a_cap_is_done_alone() -> None:

@@ -11,7 +11,7 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pools import AskAgain, Taken, TakeNumbers, Wanted, take_numbers
+from tollway.carriers.pools import Taken, TakeNumbers, TryAgain, Wanted, take_numbers
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
@@ -115,7 +115,7 @@ def test_a_call_goes_on_after_a_commit_if_many_numbers_are_on_waybills(
     """Those that were passed over before stay so: no transaction has to do it again."""
     customer, wp_code = new_customer(store), new_carrier(store, 3)
     sent = Decoder(WaybillRequest).decode(request(wp_code))
-    passed_over: list[Taken] = [AskAgain(), AskAgain()]
+    passed_over: list[Taken] = [TryAgain(), TryAgain()]
 
     async def take(transaction: Transaction, wanted: Sequence[Wanted]) -> Sequence[Taken]:
         found = await take_numbers(transaction, wanted)

@@ -33,14 +33,14 @@ _LOOKED_AT = (1000, 2000)
 Wanted = tuple[str, str]
 
 
-class AskAgain:
+class TryAgain:
     """More numbers at the head of a pool are on waybills than one transaction may skip: the next
     transaction goes on from there."""
 
 
-_ASK_AGAIN = AskAgain()
+_TRY_AGAIN = TryAgain()
 # A number; None if the pools have none left.
-Taken = str | AskAgain | None
+Taken = str | TryAgain | None
 # Takes the next number of each carrier for each shop.
 TakeNumbers = Callable[[Transaction, Sequence[Wanted]], Awaitable[Sequence[Taken]]]
 
@@ -195,7 +195,7 @@ async def add_numbers(
     wp_code: str,
     owner_id: str,
     numbers: Iterable[str],
-    set_aside: Callable[[Rejected], None],
+    on_reject: Callable[[Rejected], None],
     runtime: Runtime = UNATTENDED,
 ) -> PoolLoad:
     """Loads the numbers that fit and are new, one chunk per commit, and rejects the others."""
@@ -210,7 +210,7 @@ async def add_numbers(
             partial(_store_recorded, wp_code, owner_id, fitting, runtime)
         )
         for each in sorted(rejected, key=lambda each: each.position):
-            set_aside(each)
+            on_reject(each)
         result.read += len(chunk)
         result.rejected += len(rejected)
         result.loaded += len(chunk) - len(rejected)
@@ -251,7 +251,7 @@ async def _take(
     transaction: Transaction, wanted: Mapping[Wanted, int]
 ) -> dict[Wanted, list[Taken]]:
     """Takes up to as many numbers from each pool as are wanted. Numbers that are on a waybill
-    already are skipped, and stay marked as taken; if there are too many to skip, AskAgain stands in
+    already are skipped, and stay marked as taken; if there are too many to skip, TryAgain stands in
     for the numbers that are missing."""
     take = _take_shared if transaction.is_shared else _take_embedded
     taken: defaultdict[Wanted, list[Taken]] = defaultdict(list)
@@ -271,7 +271,7 @@ async def _take(
                 its = {"of_carrier": wp_code, "of_owner": owner_id}
                 await transaction.execute(_TAKE_ISSUED, **its, most=most)
     for pool, count in missing.items():
-        taken[pool] += [_ASK_AGAIN] * count
+        taken[pool] += [_TRY_AGAIN] * count
     return taken
 
 

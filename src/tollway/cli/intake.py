@@ -199,14 +199,14 @@ async def _import(
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, file, stack)
 
-        def set_aside(reject: Reject) -> None:
+        def on_reject(reject: Reject) -> None:
             if len(reasons) < REJECTED_SHOWN:
                 reasons.append(f"  Line {reject.line}: {reject.reason}")
             reject_file.write(reject)
 
         await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
         progress = stack.enter_context(_progress(file))
-        result = await load(database, loader, chunks, set_aside, progress)
+        result = await load(database, loader, chunks, on_reject, progress)
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None

@@ -66,7 +66,7 @@ async def add(
         size = file.stat().st_size if file else 0
         advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 
-        def set_aside(rejected: Rejected) -> None:
+        def on_reject(rejected: Rejected) -> None:
             shown = RejectedNumber(rejected.position, rejected.number, str(rejected.reason))
             if len(reasons) < REJECTED_SHOWN:
                 reasons.append(shown)
@@ -76,7 +76,7 @@ async def add(
         listed = map(str.strip, (numbers or "").split(","))
         texts = _lines(file, advance) if file else filter(None, listed)
         result = await add_numbers(
-            database, carrier, shop or SHARED, texts, set_aside, runtime=session.runtime
+            database, carrier, shop or SHARED, texts, on_reject, runtime=session.runtime
         )
     written = str(rejects_path) if rejects_path and result.rejected else None
     change = PoolChange(

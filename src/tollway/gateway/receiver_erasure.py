@@ -6,7 +6,8 @@ is simply restarted: it reads all rows, and writes those that are left.
 
 - Orders lose the receiver, the place and the remark. Everything that is counted stays.
 - Waybills lose their print data, and the fingerprints of their requests. A waybill that is still
-  pending at its carrier needs its receiver: the erasure waits for it.
+  pending at its carrier, or whose receiver is being changed there, needs its receiver: the erasure
+  waits for it.
 - Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. If a
   call read before the erasure and its answer is stored after it, that answer is not replayed.
 - Rejected records of the shop are deleted.
@@ -18,7 +19,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    String,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from tollway.carriers.vault import Fingerprints
 from tollway.consent.erasures import Erasure, count_erased, end_erasure, orders_erased
@@ -36,7 +48,7 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.row_pieces import Columns, RowPieces, ScannedPieces, replace_rows
-from tollway.store.schema.carriers import waybill
+from tollway.store.schema.carriers import IS_CHANGING, waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import idempotency_key
@@ -85,7 +97,7 @@ _ERASE_WAYBILL = Query(
             *(column == bindparam(f"old_{column.name}") for column in _waybill),
             waybill.c.sealed == bindparam("old_sealed"),
             waybill.c.state == bindparam("old_state"),
-            waybill.c.changing_until_s.is_(None),
+            literal_column(f"NOT ({IS_CHANGING})"),
         )
     )
 )
@@ -190,7 +202,7 @@ class _Erasing:
         while True:
             waiting = changed = 0
             async for rows in _WAYBILLS.read(self._database, **self._stored()):
-                ended = [row for row in rows if row[2] != "pending" and row[3] is None]
+                ended = [row for row in rows if not _is_needed(*row[2:4])]
                 erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
                 waiting += len(rows) - len(ended)
                 changed += len(ended) - erased
@@ -261,6 +273,12 @@ class _Erasing:
     def _stored(self) -> dict[str, object]:
         """Parameters for what was stored when the erasure was requested."""
         return {"of_shop": self._shop, "before_s": self._erasure.asked_at_s}
+
+
+def _is_needed(state: str, changing_until_s: int | None) -> bool:
+    """Whether a carrier may still need the receiver. A waybill that was cancelled while it changed
+    stays marked as changing."""
+    return state == "pending" or (state == "issued" and changing_until_s is not None)
 
 
 def _erased_waybills(rows: Sequence[Row]) -> list[Row]:

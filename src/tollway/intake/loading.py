@@ -116,7 +116,7 @@ async def load(
     database: Database,
     loader: Loader,
     chunks: Iterable[CheckedChunk],
-    set_aside: Callable[[Reject], None],
+    on_reject: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
 ) -> LoadResult:
     """Stores every good record; calls `progress` with the result so far and the byte reached."""
@@ -125,7 +125,7 @@ async def load(
         result.read += chunk.read
         result.rejected += len(chunk.rejects)
         for reject in chunk.rejects:
-            set_aside(reject)
+            on_reject(reject)
         if chunk.good:
             result.changed += await store_records(database, loader, chunk.good)
             result.stored += len(chunk.good)

@@ -11,6 +11,13 @@ from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
 
 _TEXT_FORMULA = re.compile(r'\A="([^"]*)"\Z')
+# How spreadsheets, and programs that take an id for a number, write one of many digits: rounded, so
+# that different ids become the same.
+_ROUNDED = re.compile(r"-?[0-9](\.[0-9]+)?[eE]\+[0-9]{2,3}")
+_WAS_ROUNDED = (
+    "it is a long number that a spreadsheet rounded, as 1.2E+17; load the original file, or "
+    "format the column as text before saving."
+)
 _NOT_CSV = (
     "the line is not CSV; put cells that have quotes or line breaks into quotes, "
     "and at most 131,072 characters into each."
@@ -107,6 +114,13 @@ class Columns:
             # Many programs write ="123", so that no spreadsheet rounds a number.
             cells = [
                 _TEXT_FORMULA.sub(r"\1", cell) if isinstance(cell, str) else cell for cell in cells
+            ]
+        if "E+" in source or "e+" in source:
+            cells = [
+                LostCell(cell, _WAS_ROUNDED)
+                if isinstance(cell, str) and _ROUNDED.fullmatch(cell)
+                else cell
+                for cell in cells
             ]
         given: dict[str, object] = dict(zip(self._names, cells, strict=True))
         if "" in cells:

@@ -29,7 +29,7 @@ class RecordError(ValueError):
 
 
 class LostCell:
-    """A cell of a spreadsheet whose value is lost; no field accepts it, and in columns that are no
+    """A cell of a table whose value is lost; no field accepts it, and in columns that are no
     field it does not matter."""
 
     __slots__ = ("problem", "text")

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, cast
@@ -21,7 +22,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.styles.numbers import builtin_format_code, is_date_format, is_timedelta_format
-from openpyxl.worksheet._reader import ROW_TAG, WorkSheetParser
+from openpyxl.worksheet._reader import FORMULA_TAG, ROW_TAG, WorkSheetParser
 from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
 from openpyxl.xml.functions import fromstring, iterparse
 
@@ -31,6 +32,11 @@ from tollway.intake.record_problems import LostCell
 # A number with more digits was rounded when it was typed.
 _EXACT_BELOW = 10**15
 _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!"}
+# Otherwise the cell would count as left out.
+_UNCOMPUTED = LostCell(
+    "=", "its formula has no value yet; open the file in a spreadsheet program and save it."
+)
+_HIDDEN = ("hidden", "veryHidden")
 # XML cannot contain most control characters, so a carriage return is written as _x000D_.
 _ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
 # Formats built into Chinese versions of Excel, such as 2026年1月31日: the file does not define
@@ -74,8 +80,8 @@ def _without_end(cells: list[object], least: int) -> list[object]:
 
 
 def _rows(path: Path, name: str) -> Iterator[list[object]]:
-    """The rows of the first sheet. Whatever the library raises for a broken file becomes one
-    error."""
+    """The rows of the first visible sheet. Whatever the library raises for a broken file becomes
+    one error."""
     shown = name or path.name
     try:
         with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
@@ -180,8 +186,9 @@ class _Part(io.RawIOBase):
 
 
 def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
-    """Reads the rows of the first sheet, and nothing else but what they need: the library refuses
-    filters and styles that some programs write. The size that a sheet states may be wrong."""
+    """Reads the rows of the first visible sheet, and nothing else but what they need: the library
+    refuses filters and styles that some programs write. The size that a sheet states may be
+    wrong."""
     with _quiet():
         reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
@@ -190,11 +197,13 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
         reader.read_strings()
         reader.read_workbook()
         styles = _date_styles(parts)
-        sheet = next(
-            part.target
-            for _, part in reader.parser.find_sheets()
+        sheets = [
+            (each.state in _HIDDEN, part.target)
+            for each, part in reader.parser.find_sheets()
             if part.target in reader.valid_files and "chartsheet" not in part.Type
-        )
+        ]
+    # Templates of marketplaces begin with hidden sheets, which hold the choices of lists.
+    _, sheet = min(sheets, key=itemgetter(0))
     parts.begin_row()
     line = 0
     with parts.open(sheet) as source:
@@ -214,7 +223,12 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
                 continue
             with _quiet():
                 number, cells = parser.parse_row(element)
+            for cell, written in zip(cells, element, strict=True):
+                if cell["value"] is None and _is_uncomputed(written):
+                    cell["value"] = _UNCOMPUTED
             element.clear()
+            # What is said of the whole row, such as its height; it would be kept for every row.
+            parser.row_dimensions.clear()
             if number <= line:
                 raise ValueError("rows are out of order")
             # Rows may be left out of the file.
@@ -222,6 +236,12 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
                 yield []
             line = number
             yield _placed(cells)
+
+
+def _is_uncomputed(cell: Any) -> bool:
+    """Whether an empty cell has a formula that no program has computed yet; one whose result is an
+    empty text says so by its type."""
+    return cell.find(FORMULA_TAG) is not None and cell.get("t") != "str"
 
 
 def _placed(cells: list[dict[str, Any]]) -> list[object]:
@@ -265,6 +285,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(cell: object) -> str | LostCell:
+    if isinstance(cell, LostCell):
+        return cell
     text = _text(cell).strip()
     if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
         problem = "it is a number of over 15 digits, which a spreadsheet rounds"

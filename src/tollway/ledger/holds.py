@@ -58,7 +58,7 @@ def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
 
 HOLD_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
 _INSERT = Query(lambda: insert_row(hold).on_conflict_do_nothing())
-_SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
+_RESERVE = taking(held=balance.c.held + bindparam("total"))
 _CAPTURE = _moving(2, posted=balance.c.posted + bindparam("total"))
 _RELEASE = _moving(1, amount=balance.c.amount + bindparam("total"))
 _unit_of_hold = (
@@ -115,7 +115,7 @@ async def reserve(
             "There was a hold {hold_id} before: a new one needs an id of its own.", hold_id=hold_id
         )
     if made.amount:
-        await _set_aside(transaction, made)
+        await _reserve(transaction, made)
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
@@ -152,9 +152,9 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     return ended
 
 
-async def _set_aside(transaction: Transaction, made: Hold) -> None:
+async def _reserve(transaction: Transaction, made: Hold) -> None:
     row = await transaction.fetch_one(
-        _SET_ASIDE, of_account=made.account_id, of_unit=made.unit, total=made.amount, count=1
+        _RESERVE, of_account=made.account_id, of_unit=made.unit, total=made.amount, count=1
     )
     if row is None:
         raise ShortageError(await amount_left(transaction, made.account_id, made.unit))

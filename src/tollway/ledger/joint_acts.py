@@ -85,12 +85,22 @@ async def _do(
 ) -> dict[int, ActResult]:
     found = await together(transaction, group)
     done = {nth: result for nth, result in enumerate(found) if result is not None}
-    owed = [
-        replace(group[nth], act=None, amount=group[nth].amount if result.is_paid else 0)
-        for nth, result in done.items()
-    ]
-    refused = await pay(owed)
+    refused = await pay([_owed(group[nth], result) for nth, result in done.items()])
     if refused:
         positions = list(done)
         raise _RefusedError({positions[nth]: why for nth, why in refused.items()})
     return done
+
+
+def _owed(charge: Charge, result: ActResult) -> Charge:
+    """What a call owes after its act, and what the owner of its grant gets to see of it: nothing
+    yet if it goes on after the commit."""
+    count = charge.count_records
+    return replace(
+        charge,
+        act=None,
+        amount=charge.amount if result.is_paid else 0,
+        grant=charge.grant if result.then is None else None,
+        replay_of=result.replay_of,
+        records=None if count is None else count(result.data),
+    )

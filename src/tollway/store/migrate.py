@@ -39,7 +39,7 @@ class Migratable(Reader, Protocol):
     async def schema_revision(self) -> str | None:
         """The revision the database is at; None when it is empty."""
 
-    async def strange_parts(self) -> list[str]:
+    async def schema_differences(self) -> list[str]:
         """The parts of the schema that no migration made, or that differ from what one made."""
 
     async def unfinished_move(self) -> str | None:
@@ -106,10 +106,10 @@ async def check_unchanged(database: Migratable) -> None:
     this code expects. A schema newer than this version's cannot be checked."""
     if await database.schema_revision() != newest_revision():
         return
-    if strange := await database.strange_parts():
+    if found := await database.schema_differences():
         raise SchemaError(
             "The database was changed by another program, or is of a development version: "
-            f"{'; '.join(strange)}. Undo that, or restore a backup."
+            f"{'; '.join(found)}. Undo that, or restore a backup."
         )
 
 

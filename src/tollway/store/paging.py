@@ -47,14 +47,14 @@ Key = tuple[str, ...]
 
 
 class Parts(NamedTuple):
-    """A window taken apart: whole buckets, and a part of one at either end, which may be empty."""
+    """A window split into whole buckets, and a part of one at either end, which may be empty."""
 
     newest: tuple[int, int]
     whole: tuple[int, int]
     oldest: tuple[int, int]
 
 
-def taken_apart(start: int, end: int, width: int) -> Parts:
+def split_window(start: int, end: int, width: int) -> Parts:
     """The parts of a window from start up to, not including, end."""
     first, last = -(-start // width), end // width
     if first >= last:

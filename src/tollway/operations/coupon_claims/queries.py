@@ -39,7 +39,7 @@ from tollway.store.paging import (
     part_of,
     part_values,
     read_listed,
-    taken_apart,
+    split_window,
 )
 from tollway.store.query import JointQuery, Query
 
@@ -207,7 +207,7 @@ class ClaimPages:
         self, window: Window, offset: int, size: int
     ) -> tuple[int, Sequence[ReadyClaim]]:
         """The exact total, and the claims of a page."""
-        hours = taken_apart(window.start_s, window.end_s, _HOUR_S)
+        hours = split_window(window.start_s, window.end_s, _HOUR_S)
         values: dict[str, object] = {
             "wanted_sid": window.sid,
             "wanted_type": window.claim_type,

@@ -56,7 +56,7 @@ from tollway.store.paging import (
     part_values,
     read_listed,
     split_total,
-    taken_apart,
+    split_window,
 )
 from tollway.store.query import JointQuery, Query, RecordQuery
 
@@ -305,8 +305,8 @@ def _tagged(wanted: Filter) -> tuple[bool, bool]:
 
 
 def _values(wanted: Filter, facet: str) -> dict[str, object]:
-    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
-    days = taken_apart(*hours.whole, DAY_HOURS)
+    hours = split_window(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = split_window(*hours.whole, DAY_HOURS)
     return {
         "owner": wanted.owner_id,
         "of_facet": facet,

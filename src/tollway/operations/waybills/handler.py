@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
-from tollway.carriers.pools import AskAgain, TakeNumbers, are_held_elsewhere
+from tollway.carriers.pools import TakeNumbers, TryAgain, are_held_elsewhere
 from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -213,7 +213,7 @@ class WaybillHandler:
         request = asked.request
         pool = carrier.wp_code, request.owner_id
         (number,) = await self._take_numbers(transaction, [pool])
-        if isinstance(number, AskAgain):
+        if isinstance(number, TryAgain):
             return self._once_more(asked)
         if number is None:
             if await are_held_elsewhere(transaction, pool):
@@ -249,7 +249,7 @@ class WaybillHandler:
         positions, numbered = [], []
         for each, number, routing in zip(chosen, numbers, routings, strict=True):
             position, asked, key, carrier = each
-            if isinstance(number, AskAgain):
+            if isinstance(number, TryAgain):
                 results[position] = self._once_more(asked)
             elif number is not None:
                 positions.append(position)

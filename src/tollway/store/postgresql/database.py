@@ -252,7 +252,7 @@ class PostgresqlDatabase:
         async with self._session() as session:
             return await revision_of(session)
 
-    async def strange_parts(self) -> list[str]:
+    async def schema_differences(self) -> list[str]:
         return []  # Anyone who can change a server's schema can also change what we would compare.
 
     async def unfinished_move(self) -> str | None:

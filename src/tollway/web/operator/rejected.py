@@ -176,7 +176,10 @@ _OTHER = sentences(
     "the line has {cells} cells, the header {columns}; leave a cell empty that has no value.",
     "{field}: it is a number of over 15 digits, which a spreadsheet rounds; format the column as "
     "text.",
+    "{field}: it is a long number that a spreadsheet rounded, as 1.2E+17; load the original file, "
+    "or format the column as text before saving.",
     "{field}: its formula has the error {error}; correct it.",
+    "{field}: its formula has no value yet; open the file in a spreadsheet program and save it.",
 )
 PROBLEMS = sentences(
     *("it is missing", "it is empty", "it is null", "it is true or false", "it is a list"),
