@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls, ruin_a_page
+from tests.cli.damage import Damaged
 from tests.support import forks
 from tests.support.engines import Engine
 from tests.support.stores import Store
@@ -175,11 +176,20 @@ SABOTAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def damaged(filled: Store, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+    copy = filled.copied_to(tmp_path_factory.mktemp("damaged") / "ledger.db")
+    return Damaged(copy, (sabotage for sabotage, _ in SABOTAGE.values()))
+
+
 @pytest.mark.parametrize("what", SABOTAGE)
-def test_sabotage_turns_the_audit_red(tollway: Command, sound: Store, what: str) -> None:
+def test_sabotage_turns_the_audit_red(
+    tollway: Command, damaged: Damaged, workplace: Path, what: str
+) -> None:
     sabotage, breaches = SABOTAGE[what]
-    sound.run_unchecked(sabotage)
-    answer = tollway("audit", "--json")
+    with damaged.before(sabotage, workplace) as store:
+        store.run_unchecked(sabotage)
+        answer = tollway("audit", "--json")
     assert answer.status == 1
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.damage import Damaged
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
@@ -57,21 +58,6 @@ def _call_all(store: Store, caller: Caller, today: date) -> None:
 def world(lived_in: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A copy of it for one test, as the database of the commands."""
     copy = lived_in.copied_to(workplace / "ledger.db")
-    monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
-    return copy
-
-
-@pytest.fixture(scope="module")
-def unchecked(lived_in: Store, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A copy of it that takes any row."""
-    copy = lived_in.copied_to(tmp_path_factory.mktemp("unchecked") / "ledger.db")
-    copy.drop_checks()
-    return copy
-
-
-@pytest.fixture
-def unchecked_world(unchecked: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    copy = unchecked.copied_to(workplace / "ledger.db")
     monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
     return copy
 
@@ -245,13 +231,23 @@ def test_what_is_there_twice_in_different_months_is_named(tollway: Command, worl
     }
 
 
+@pytest.fixture(scope="module")
+def damaged(lived_in: Store, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+    copy = lived_in.copied_to(tmp_path_factory.mktemp("damaged") / "ledger.db")
+    damages = (sabotage for sabotage, _ in SABOTAGE.values())
+    return Damaged(copy, [*damages, *DAMAGES.values(), *CHANGED_ORDERS.values()])
+
+
 @pytest.mark.parametrize("what", SABOTAGE)
-def test_what_is_damaged_is_named(tollway: Command, unchecked_world: Store, what: str) -> None:
+def test_what_is_damaged_is_named(
+    tollway: Command, damaged: Damaged, workplace: Path, what: str
+) -> None:
     sabotage, breaches = SABOTAGE[what]
-    unchecked_world.run_unchecked(sabotage)
-    answer = tollway("audit", "--json")
+    with damaged.before(sabotage, workplace) as world:
+        world.run_unchecked(sabotage)
+        answer = tollway("audit", "--json")
     assert answer.status == 1
-    if "DROP INDEX" in sabotage and not unchecked_world.is_shared:
+    if "DROP INDEX" in sabotage and not world.is_shared:
         breaches = {*breaches, "schema_changed"}
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 
@@ -267,17 +263,17 @@ DAMAGES: dict[str, str] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("hours", [1, 24])
 def test_each_facet_of_orders_is_counted_by_hour_and_day(
-    tollway: Command, world: Store, damage: str, hours: int
+    tollway: Command, damaged: Damaged, workplace: Path, damage: str, hours: int
 ) -> None:
     kinds = {"", "t:3", "n:gift", "tn:3:gift: red"}
-    assert kinds <= {facet for (facet,) in world.run("SELECT DISTINCT facet FROM order_count")}
-    for facet in sorted(kinds):
-        of_facet = f"owner_id = '{OWNER}' AND facet = '{facet}' AND hours = {hours}"
-        newest = f"(SELECT max(bucket) FROM order_count WHERE {of_facet})"
-        damaged = DAMAGES[damage].format(bucket=f"{of_facet} AND bucket = {newest}")
-        world.run(damaged)
-    assert len(world.do(miscounted)) == 4
-    breaches = tollway("audit", "--json").json["breaches"]
+    with damaged.before(DAMAGES[damage], workplace) as world:
+        assert kinds <= {facet for (facet,) in world.run("SELECT DISTINCT facet FROM order_count")}
+        for facet in sorted(kinds):
+            of_facet = f"owner_id = '{OWNER}' AND facet = '{facet}' AND hours = {hours}"
+            newest = f"(SELECT max(bucket) FROM order_count WHERE {of_facet})"
+            world.run(DAMAGES[damage].format(bucket=f"{of_facet} AND bucket = {newest}"))
+        assert len(world.do(miscounted)) == 4
+        breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     span = "hour" if hours == 1 else "day"
     for facet in kinds:
@@ -295,10 +291,11 @@ CHANGED_ORDERS = {
 
 @pytest.mark.parametrize("what", CHANGED_ORDERS)
 def test_orders_that_their_counts_do_not_know_are_named(
-    tollway: Command, world: Store, what: str
+    tollway: Command, damaged: Damaged, workplace: Path, what: str
 ) -> None:
-    world.run(CHANGED_ORDERS[what])
-    breaches = tollway("audit", "--json").json["breaches"]
+    with damaged.before(CHANGED_ORDERS[what], workplace) as world:
+        world.run(CHANGED_ORDERS[what])
+        breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     assert len(breaches) >= 2
 

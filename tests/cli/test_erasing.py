@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.fake_carrier import LOOK_UP, FakeCarrier
-from tests.support.forks import Fork
+from tests.support.forks import run
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, order, put_orders, sealer_of
@@ -39,10 +41,12 @@ from tollway.store.database import Database
 
 ORDERS, WAYBILLS, CLAIMS = (BY_NAME[name] for name in ("orders", "waybills", "coupon_claims"))
 ERASE = ("shop", "erase-receivers", SHOP.id, "--yes", "--json")
-MORE_ORDERS = 3000
+# Several pieces of them.
+MORE_ORDERS = 500
 PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
 PLACE = ("province", "city", "town", "remark")
 OTHER = "880012999"
+HOUSES = ("Adams", "Brown", "Clark", "Davis", "Evans", "Grant", "Hayes", "James", "Kelly", "Lewis")
 _HOW_FAR = (
     f"SELECT finished_at_s, orders, waybills FROM receiver_erasure WHERE owner_id = '{SHOP.id}'"
 )
@@ -240,14 +244,8 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     assert ask(gateway, ORDERS, caller.token, sent, key).data["content"][0]["receiver_name"]
     assert gateway.stop() == 0
     all_orders = left_in(store, "shop_order")
-    process = Fork("tollway", *ERASE, env={**os.environ, **store.settings}, cwd=store.path.parent)
-    ends_at_s = time.monotonic() + 60
-    while left_in(store, "shop_order") == all_orders and time.monotonic() < ends_at_s:
-        assert process.poll() is None, "it was not killed half-way"
-    process.kill()
-    process.wait(60)
-    assert process.stdout is not None
-    process.stdout.close()
+    killed = run("tests.cli.killed_half_way", *ERASE, env={**os.environ, **store.settings})
+    assert killed.returncode == -signal.SIGKILL, killed
     assert 0 < left_in(store, "shop_order") < all_orders
     # As if that page had been read while it went on.
     store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")
@@ -290,6 +288,25 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     again = issue(gateway, customer.token, body, **key)
     assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_an_erased_receiver_stays_in_no_free_part_of_the_file(
+    ledger_store: Store, tollway: Command, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    all_operations_caller(store)
+    remarks = [f"call {first}{second} first. " * 8 for first, second in permutations(HOUSES, 2)]
+    sent = [order(f"sn-{n}", owner_id=SHOP.id, remark=each) for n, each in enumerate(remarks)]
+    put_orders(store, sent)
+    of_shop = f"SELECT sealed FROM shop_order WHERE owner_id = '{SHOP.id}'"
+    sealed = [bytes(row[0]) for row in store.run(of_shop)]
+    before = store.content()
+    assert all(each.strip().encode() in before for each in remarks), "the test sees them"
+    assert tollway(*ERASE).json["orders"] == len(sealed)
+    after = store.content()
+    assert [each for each in remarks if each[:20].encode() in after] == []
+    assert [each for each in sealed if each[-32:] in after] == []
 
 
 def test_a_cancelled_waybill_is_erased_even_if_its_carrier_never_confirmed_another_receiver(

@@ -91,6 +91,7 @@ def test_a_source_of_shops_that_are_not_known_is_added_and_they_are_named(
     assert changed.out.endswith("from now on.\n")
 
 
+@pytest.mark.sqlite
 def test_a_reader_that_leaves_early_is_no_error_worth_a_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -167,6 +167,7 @@ def test_what_was_set_is_what_json_tells(tollway: Command, ledger_store: Store) 
 ALL_COMMANDS = all_commands()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("name", ALL_COMMANDS)
 def test_every_command_has_help_a_database_and_json(name: str) -> None:
     command = ALL_COMMANDS[name]

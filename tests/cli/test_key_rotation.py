@@ -2,16 +2,16 @@
 
 import json
 import os
+import signal
 from collections import Counter
 from datetime import date
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
-from tests.support.forks import Fork
+from tests.support.forks import run
 from tests.support.gateway import Gateway
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
@@ -20,7 +20,8 @@ from tollway.store.durable_files import locked_folder
 from tollway.store.sealing import add_key, load_sealer
 
 ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
-MORE_ORDERS = 4000
+# Several pieces of them.
+MORE_ORDERS = 500
 
 
 def sealed_with(store: Store) -> Counter[int]:
@@ -34,14 +35,8 @@ def sealed_with(store: Store) -> Counter[int]:
 def kill_half_way(store: Store) -> None:
     """Kills a rotation when it has sealed some records again, and not all."""
     environment = {**os.environ, **store.settings}
-    process = Fork("tollway", "keys", "rotate", env=environment, cwd=store.path.parent)
-    until_s = monotonic() + 60
-    while not sealed_with(store)[2] and monotonic() < until_s:
-        assert process.poll() is None, "it was not killed half-way"
-    process.kill()
-    process.wait(60)
-    assert process.stdout is not None
-    process.stdout.close()
+    killed = run("tests.cli.killed_half_way", "keys", "rotate", env=environment)
+    assert killed.returncode == -signal.SIGKILL, killed
 
 
 def keys_of(store: Store) -> dict[str, object]:

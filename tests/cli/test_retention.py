@@ -1,6 +1,7 @@
 """What is too old is dropped with all that counts it: totals, balances and the audit stay right."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,11 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import CALLS, Command
+from tests.cli.damage import Damaged
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.coupons import claim, load_claims
 from tests.support.engines import Engine
+from tests.support.forks import run
 from tests.support.gateway import Gateway as RunningGateway
 from tests.support.months import make_month
 from tests.support.orders import miscounted, order, put_orders
@@ -126,17 +129,22 @@ def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
     return store
 
 
-@pytest.fixture
-def lived_in(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A copy of it with old entries and reads, in a month of their own where there are months."""
-    store = served.copied_to(tmp_path / "tollway.db")
-    for name, value in store.settings.items():
-        monkeypatch.setenv(name, value)
+def _grow_old(store: Store) -> None:
+    """Entries and reads are old, in a month of their own where there are months."""
     for table in ("entry", "consent_use"):
         if store.is_shared:
             make_month(store, table, NOW_MS - AGE_DAYS * DAY_MS)
         store.run(f"UPDATE {table} SET at_ms = at_ms - {AGE_DAYS * DAY_MS}")
     store.run(f"UPDATE waybill SET issued_at_s = issued_at_s - {AGE_DAYS * DAY_MS // 1000}")
+
+
+@pytest.fixture
+def lived_in(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A copy of it that is old."""
+    store = served.copied_to(tmp_path / "tollway.db")
+    for name, value in store.settings.items():
+        monkeypatch.setenv(name, value)
+    _grow_old(store)
     monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "30")
     return store
 
@@ -175,27 +183,38 @@ def test_reads_go_after_their_entries(tollway: Command, lived_in: Store) -> None
     _assert_clean(tollway)
 
 
-@pytest.mark.parametrize(
-    ("sabotage", "breach"),
-    [
-        ("UPDATE archived_balance SET charge = charge - 1", "amount_differs"),
-        ("UPDATE archived_balance SET top_up = top_up + 1, charge = charge - 1", "posted_differs"),
-        ("UPDATE archived_balance SET number = number - 1", "count_differs"),
-        ("UPDATE archived_balance SET balance_after = balance_after + 1", "step_differs"),
-        ("UPDATE archived_balance SET waybills = waybills - 1", "waybills_paid_differs"),
-        ("DELETE FROM archived_balance", "entry_missing"),
-    ],
-)
+SABOTAGE = {
+    "UPDATE archived_balance SET charge = charge - 1": "amount_differs",
+    "UPDATE archived_balance SET top_up = top_up + 1, charge = charge - 1": "posted_differs",
+    "UPDATE archived_balance SET number = number - 1": "count_differs",
+    "UPDATE archived_balance SET balance_after = balance_after + 1": "step_differs",
+    "UPDATE archived_balance SET waybills = waybills - 1": "waybills_paid_differs",
+    "DELETE FROM archived_balance": "entry_missing",
+}
+
+
+@pytest.fixture(scope="module")
+def carried(served: Store, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+    """One whose old entries were dropped, and that had another since."""
+    store = served.copied_to(tmp_path_factory.mktemp("carried") / "tollway.db")
+    _grow_old(store)
+    ((account,),) = store.run("SELECT id FROM account")
+    settings = {**store.settings, "TOLLWAY_KEEP_ENTRIES_DAYS": "30"}
+    for command in ("retention apply", f"credit add {account} 5"):
+        done = run("tollway", *command.split(), env={**os.environ, **settings})
+        assert done.returncode == 0, done.stderr
+    return Damaged(store, SABOTAGE)
+
+
+@pytest.mark.parametrize("sabotage", SABOTAGE)
 def test_what_is_carried_is_audited(
-    tollway: Command, lived_in: Store, sabotage: str, breach: str
+    tollway: Command, carried: Damaged, workplace: Path, sabotage: str
 ) -> None:
-    _rows(tollway)
-    ((account,),) = lived_in.run("SELECT id FROM account")
-    assert tollway("credit", "add", account, "5").status == 0
-    _assert_clean(tollway)
-    lived_in.run(sabotage)
-    found = tollway("audit", "--json").json["breaches"]
-    assert breach in {each["name"] for each in found}
+    with carried.before(sabotage, workplace) as store:
+        _assert_clean(tollway)
+        store.run(sabotage)
+        found = tollway("audit", "--json").json["breaches"]
+    assert SABOTAGE[sabotage] in {each["name"] for each in found}
 
 
 def test_what_is_still_held_for_is_not_dropped(tollway: Command, lived_in: Store) -> None:

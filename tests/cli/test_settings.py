@@ -122,6 +122,7 @@ def test_a_mistyped_variable_is_named_with_what_was_meant(
         ("shutdown_timeout_s = 30_000", "must be a whole number from 1 to 3,600."),
     ],
 )
+@pytest.mark.sqlite
 def test_a_wrong_file_is_reported_in_a_sentence(
     tollway: Command, workplace: Path, text: str, part: str
 ) -> None:

@@ -1,5 +1,6 @@
 """A command loads what it needs and nothing else: most of its time would go there."""
 
+import json
 import os
 import re
 import signal
@@ -50,15 +51,20 @@ HEAVY = {
     "starlette",
     "uvloop",
 }
+# Runs commands one after the other, and tells what is loaded after each: what a command does not
+# find loaded is its own.
 _PROBE = """
-import sys
+import json, sys
 from tollway.__main__ import main
-try:
-    main(sys.argv[1:])
-finally:
-    loaded = {name.partition(".")[0] for name in sys.modules}
+for command in json.loads(sys.argv[1]):
+    try:
+        main(command)
+    except SystemExit as ended:
+        assert not ended.code
+    sys.stdout.flush()
+    loaded = {name.partition(".")[0] for name in sys.modules if name != "json"}
     ours = {name for name in sys.modules if name.startswith("tollway.cli.")}
-    sys.stderr.write(" ".join(loaded | ours))
+    sys.stderr.write(" ".join(loaded | ours) + chr(10))
 """
 
 # Counts the statements that are made while modules load.
@@ -77,80 +83,68 @@ print(len(made))
 """
 
 
-def loaded_by(*arguments: str) -> set[str]:
+_TELLING = [sys.executable, "-W", "always", "-X", "importtime"]
+
+
+def loaded_by(*commands: tuple[str, ...]) -> list[set[str]]:
+    """What is loaded after each of these, run one after the other in one process."""
     done = subprocess.run(
-        [sys.executable, "-c", _PROBE, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _PROBE, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout
-    return set(done.stderr.split())
+    loaded = [set(line.split()) for line in done.stderr.splitlines()]
+    assert len(loaded) == len(commands), done.stderr
+    return loaded
 
 
 @pytest.mark.sqlite
-def test_the_version_loads_no_command_and_no_library_but_the_parser() -> None:
-    loaded = loaded_by("--version")
-    assert not loaded & (HEAVY | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
-    assert {each for each in loaded if each.startswith("tollway.cli.")} == {
+def test_the_version_loads_no_library_but_the_parser_and_neither_it_nor_the_help_a_command() -> (
+    None
+):
+    after_version, after_help = loaded_by(("--version",), ("--help",))
+    assert not after_version & (HEAVY | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
+    assert {each for each in after_version if each.startswith("tollway.cli.")} == {
         "tollway.cli.lazy",
         "tollway.cli.main",
         "tollway.cli.usage",
         "tollway.cli.values",
     }
+    assert not after_help & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
+    assert "tollway.cli.account" not in after_help
 
 
-@pytest.mark.sqlite
-def test_the_help_loads_no_command() -> None:
-    loaded = loaded_by("--help")
-    assert not loaded & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
-    assert "tollway.cli.account" not in loaded
-
-
-def test_an_import_loads_nothing_to_take_the_name_of_its_file(
+def test_a_list_and_an_import_load_one_engine_and_no_other_command(
     tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
-    (workplace / "orders.jsonl").touch()
-    assert "pydantic" not in loaded_by("import", "orders", str(workplace / "orders.jsonl"))
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
-    tollway: Command, ledger_store: Store, form: list[str]
-) -> None:
     tollway("account", "open", "acme")
-    loaded = loaded_by("account", "list", *form)
-    assert not loaded & (HEAVY - ({"asyncpg"} if ledger_store.is_shared else set()))
-    assert "tollway.cli.account" in loaded
-    assert "tollway.cli.ledger" not in loaded
+    (workplace / "orders.jsonl").touch()
+    listing = ("account", "list")
+    importing = ("import", "orders", str(workplace / "orders.jsonl"))
+    *after_lists, after_import = loaded_by(listing, (*listing, "--json"), importing)
+    for loaded in after_lists:
+        assert not loaded & (HEAVY - ({"asyncpg"} if ledger_store.is_shared else set()))
+        assert "tollway.cli.account" in loaded
+        assert "tollway.cli.ledger" not in loaded
+    # To take the name of its file.
+    assert "pydantic" not in after_import
 
 
 @pytest.mark.sqlite
-def test_a_gateway_of_two_workers_gives_no_warning_to_who_asks_for_all(tmp_path: Path) -> None:
-    options = ["--database", f"sqlite:///{tmp_path}/tollway.db", "--port", str(free_port())]
-    with subprocess.Popen(
-        [sys.executable, "-W", "always", "-m", "tollway", "serve", *options, "--workers", "2"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as server:
-        assert server.stdout is not None and server.stderr is not None
-        assert server.stdout.readline().startswith("Tollway is serving")
-        server.send_signal(signal.SIGTERM)
-        assert "Warning" not in server.stderr.read()
-
-
-@pytest.mark.sqlite
-def test_a_gateway_loads_what_calls_need_and_its_main_process_less(
+def test_a_gateway_loads_what_calls_need_its_main_process_less_and_nothing_gives_a_warning(
     tollway: Command, tmp_path: Path
 ) -> None:
+    """Of two workers, and shown to who asks for all warnings."""
     database = f"sqlite:///{tmp_path}/tollway.db"
     assert tollway("migrate", "--database", database).status == 0
-    options = ["--database", database, "--port", str(free_port())]
-    imports = tmp_path / "imports"
+    options = ["--database", database, "--port", str(free_port()), "--workers", "2"]
+    told = tmp_path / "told"
     with (
-        imports.open("wb") as written,
+        told.open("wb") as written,
         subprocess.Popen(
-            [sys.executable, "-X", "importtime", "-m", "tollway", "serve", *options],
+            [*_TELLING, "-m", "tollway", "serve", *options],
             stdout=subprocess.PIPE,
             stderr=written,
             text=True,
@@ -161,9 +155,10 @@ def test_a_gateway_loads_what_calls_need_and_its_main_process_less(
         assert server.stdout is not None
         assert server.stdout.readline().startswith("Tollway is serving")
         server.send_signal(signal.SIGTERM)
-    found = re.findall(r"\|\s+(\S+)$", imports.read_text(), re.MULTILINE)
+    assert "Warning" not in told.read_text()
+    found = re.findall(r"\|\s+(\S+)$", told.read_text(), re.MULTILINE)
     assert not NOT_FOR_CALLS & set(found)
-    # The worker is loaded after the fork, and names the process's own modules once more.
+    # The workers are loaded after the fork, and name the process's own modules once more.
     assert "tollway.gateway.gateway" in found
     assert not FOR_WORKERS & set(found[: found.index("tollway.gateway.server")])
 

@@ -5,8 +5,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 import unicodedata
 from dataclasses import fields
@@ -14,6 +12,7 @@ from dataclasses import fields
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.forks import Fork
 from tests.support.stores import Store
 from tollway.settings import Settings
 
@@ -29,18 +28,16 @@ def on_terminal(columns: int, *arguments: str) -> str:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "tollway", *arguments], stdin=its, stdout=its, env=environment
-    ) as command:
-        os.close(its)
-        printed = b""
-        try:
-            while chunk := os.read(ours, 65_536):
-                printed += chunk
-        except OSError:
-            # So does Linux say that the other end is closed.
-            pass
-        assert command.wait() == 0
+    with open(its, "wb", buffering=0) as terminal:  # noqa: PTH123
+        command = Fork("tollway", *arguments, env=environment, stdout=terminal)
+    printed = b""
+    try:
+        while chunk := os.read(ours, 65_536):
+            printed += chunk
+    except OSError:
+        # So does Linux say that the other end is closed.
+        pass
+    assert command.wait() == 0
     os.close(ours)
     return printed.decode().replace("\r\n", "\n")
 

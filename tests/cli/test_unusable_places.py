@@ -3,10 +3,7 @@ and what to do."""
 
 import errno
 import os
-import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from tests.cli.conftest import Answer, Command
 from tests.cli.test_errors import assert_one_sentence
 from tests.faults.disk import IOERR, Fault, FaultyDisk
+from tests.support import forks
 from tests.support.ports import free_port
 from tollway.gateway.server import free_address
 from tollway.settings import SettingsError
@@ -24,18 +22,11 @@ from tollway.store.sqlite.changes import ChangeWatch
 pytestmark = pytest.mark.sqlite
 
 COMMANDS = ("account list", "migrate", "demo", "serve", "serve --demo")
-# Root may write anywhere, unless it gives up that right.
-_AS_OTHERS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 
 
 def as_others(*arguments: str) -> Answer:
     """Runs a command as a user who may do only what the modes of files say."""
-    command = [sys.executable, "-m", "tollway", *arguments]
-    if os.getuid() == 0:
-        if shutil.which("setpriv") is None:
-            pytest.skip("root cannot give up rights here: there is no setpriv")
-        command = [*_AS_OTHERS, *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forks.run("tests.cli.as_others", *arguments)
     return Answer(done.returncode, done.stdout, done.stderr)
 
 

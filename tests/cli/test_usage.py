@@ -63,11 +63,14 @@ WRONG_USAGE = (
 )
 
 
+# No command that is not understood comes to its database, whichever that is.
+@pytest.mark.sqlite
 @pytest.mark.parametrize(("line", "part"), WRONG_USAGE)
 def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) -> None:
     assert_one_sentence(tollway(*line.split()), 2, part)
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("blank", ["", " "])
 @pytest.mark.parametrize(
     ("line", "named"),

@@ -15,17 +15,20 @@ from multiprocessing import get_context
 
 import pytest
 from granian._futures import _cbsched_aioschedule, _CBSchedulerAIO, _new_cbscheduler
+from granian.server import mp
 from granian.server.common import AbstractServer
 from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
 from tests.support.ports import free_port
 from tollway.gateway.server import GatewayServer, server_options, still_runs
+from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings
 
 pytestmark = pytest.mark.sqlite
 OVERRIDDEN = {
     "signal_handler_interrupt": ["self", "*args", "**kwargs"],
+    "_write_pidfile": ["self"],
     "_spawn_worker": ["self", "idx", "target", "callback_loader"],
     "_spawn_workers": ["self", "spawn_target", "target_loader"],
     "_respawn_workers": ["self", "workers", "spawn_target", "target_loader", "delay=0"],
@@ -57,6 +60,21 @@ def test_what_is_read_and_changed_of_it_is_there() -> None:
     assert (server.interrupt_signal, server.respawned_wrks) == (False, {})
     # A worker's process is asked for its exit status.
     assert "self.inner = " in inspect.getsource(WorkerProcess._spawn)
+
+
+def test_no_start_looks_at_every_process_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(mp, "ProcInfoCollector", lambda: looked.append("at all"))
+    settings = Settings(port=free_port())
+    MPServer("tollway", **server_options(settings))._write_pidfile()
+    assert looked == ["at all"]
+    GatewayServer(settings, WorkerGroup(1, ""))._write_pidfile()
+    assert looked == ["at all"]
+
+
+def test_what_it_looks_at_them_for_is_not_set() -> None:
+    server = MPServer("tollway", **server_options(Settings(port=free_port())))
+    assert (server.workers_rss, server.pid_file) == (None, None)
 
 
 _SIGNALLED = """

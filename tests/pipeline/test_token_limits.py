@@ -186,7 +186,7 @@ def test_a_limited_token_makes_no_other(served: Gateway, world: Store) -> None:
         assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_CANNOT_MAKE")
 
 
-def test_a_token_for_the_account_reaches_no_waybill_webhook_or_other_token(
+def test_a_token_for_the_account_reaches_no_waybill_webhook_alert_or_other_token(
     served: Gateway, world: Store
 ) -> None:
     caller = all_operations_caller(world, limits=TokenLimits(operations=["account"]))
@@ -206,9 +206,12 @@ def test_a_token_for_the_account_reaches_no_waybill_webhook_or_other_token(
         ("webhooks/make", {"url": "https://hooks.example/"}),
         ("webhooks/rotate", {"webhook_id": "none"}),
         ("webhooks/end", {"webhook_id": "none"}),
+        ("webhooks/test", {}),
+        ("webhooks/redeliver", {"webhook_id": "none", "event_id": "none"}),
+        ("alerts/set", {"unit": "credits", "below": 5}),
         ("tokens/revoke", {"token_id": other}),
     ):
-        assert post(path, sent) == (204, "TOKEN_CANNOT_MAKE")
+        assert post(path, sent) == (204, "TOKEN_CANNOT_MAKE"), path
     both = all_operations_caller(world, limits=TokenLimits(operations=["account", "waybills"]))
     assert post("waybills/cancel", waybill, both.token) == (404, "WAYBILL_UNKNOWN")
     assert post("tokens/revoke", {"token_id": caller.token_id})[0] == 0

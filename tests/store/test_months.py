@@ -3,6 +3,7 @@ whatever months there are."""
 
 import asyncio
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -33,9 +34,10 @@ from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
 from tollway.ledger.entries import ADD_ENTRY, Entry
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.coupon_claims.storage import ClaimLoader
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, Row, Transaction
 from tollway.store.months import make_months_ahead, month_of
-from tollway.store.open import open_sealer
+from tollway.store.open import OpenDatabase, open_sealer
+from tollway.store.query import Query
 
 pytestmark = pytest.mark.postgresql
 
@@ -63,6 +65,37 @@ def test_no_month_is_left_out_however_short(store: Store) -> None:
     last_of_january_s = int(datetime(year, 1, 31, 12, tzinfo=UTC).timestamp())
     store.do(lambda database: make_months_ahead(database, last_of_january_s))
     assert {f"{year}01", f"{year}02", f"{year}03"} <= set(months_of(store, "entry"))
+
+
+def test_months_that_are_there_are_asked_for_once_and_not_made_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    async def work(database: OpenDatabase) -> None:
+        fetch = database.fetch_all
+
+        async def note(query: Query, **values: object) -> Sequence[Row]:
+            read.append(query.postgresql.text)
+            return await fetch(query, **values)
+
+        async def refuse(_: object) -> None:
+            read.append("a write")
+
+        monkeypatch.setattr(database, "fetch_all", note)
+        monkeypatch.setattr(database, "write", refuse)
+        await make_months_ahead(database, NOW_MS // 1000)
+
+    store.do(work)
+    assert len(read) == 1 and "to_regclass" in read[0]
+
+
+def test_one_that_was_dropped_is_made_again_alone(store: Store) -> None:
+    this = month_of(NOW_MS // 1000).name
+    store.run(f"DROP TABLE shop_order_{this}")
+    assert this not in months_of(store, "shop_order")
+    store.do(lambda database: make_months_ahead(database, NOW_MS // 1000))
+    test_this_month_and_the_next_two_are_there(store)
 
 
 def test_every_row_goes_to_its_month(store: Store) -> None:

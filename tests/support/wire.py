@@ -19,6 +19,7 @@ class Wire:
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
         self._loop = asyncio.new_event_loop()
+        self._writers: list[asyncio.StreamWriter] = []
         self.trips: Counter[str] = Counter()
         is_open = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(is_open,))
@@ -38,17 +39,27 @@ class Wire:
         is_open.set()
         self._loop.run_forever()
         server.close()
-        # A connection that was just accepted begins another task.
-        while tasks := asyncio.all_tasks(self._loop):
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(_ended(tasks))
+        self._loop.run_until_complete(self._end())
         self._loop.close()
 
+    async def _end(self) -> None:
+        # A connection that was just accepted begins another task.
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        # What a task has closed is not closed yet when the task is over.
+        for each in self._writers:
+            each.transport.abort()
+        closing = [each.wait_closed() for each in self._writers]
+        await asyncio.gather(*closing, return_exceptions=True)
+
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        self._writers.append(to_client)
         try:
             place = self._parts.hostname, self._parts.port
             server, to_server = await asyncio.open_connection(*place)
+            self._writers.append(to_server)
             back = asyncio.create_task(_copy(server, to_client))
             try:
                 await self._listen(client, to_server)
@@ -84,12 +95,6 @@ class Wire:
                 self.trips[running] += 1
             server.write(head + body)
             await server.drain()
-
-
-async def _ended(tasks: set[asyncio.Task[object]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
-    # What is closed is closed in the next turn of the loop.
-    await asyncio.sleep(0)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

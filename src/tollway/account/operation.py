@@ -67,7 +67,8 @@ class AccountCall(msgspec.Struct, frozen=True):
 
 
 def check_unlimited(call: AccountCall) -> None:
-    """Refuses a limited token: with another token or a webhook it would escape its limits."""
+    """Refuses a limited token: with another token or a webhook it would escape its limits, and the
+    alerts and events of the account are not for one of its programs to change."""
     if call.is_limited:
         raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 

@@ -184,8 +184,15 @@ async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) 
     return Done(True)
 
 
-@endpoint("webhooks/test", "Send a test event", Reason.ACCOUNT_LIMIT_REACHED, changes=True)
+@endpoint(
+    "webhooks/test",
+    "Send a test event",
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
+    check_unlimited(call)
     # Each test is its own subject, so that a failed one does not hold up later ones.
     subject = parts.runtime.new_id("test:")
     event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
@@ -213,8 +220,15 @@ async def _deliveries(
     return Deliveries(shown, None if is_last else shown[-1].number)
 
 
-@endpoint("webhooks/redeliver", "Deliver an event again", Reason.ITEM_UNKNOWN, changes=True)
+@endpoint(
+    "webhooks/redeliver",
+    "Deliver an event again",
+    Reason.ITEM_UNKNOWN,
+    Reason.TOKEN_CANNOT_MAKE,
+    changes=True,
+)
 async def _redeliver(parts: AccountParts, request: RedeliverRequest, call: AccountCall) -> Done:
+    check_unlimited(call)
     now_ms = parts.runtime.at_ms()
     key = (call.account_id, request.webhook_id, request.event_id)
     if not await deliver_again(parts.database, *key, now_ms):
@@ -232,8 +246,15 @@ async def _alerts(parts: AccountParts, _: Nothing, call: AccountCall) -> Alerts:
     return await _alerts_of(parts, call.account_id)
 
 
-@endpoint("alerts/set", "Set an alert of a low balance", Reason.ACCOUNT_LIMIT_REACHED, changes=True)
+@endpoint(
+    "alerts/set",
+    "Set an alert of a low balance",
+    Reason.TOKEN_CANNOT_MAKE,
+    Reason.ACCOUNT_LIMIT_REACHED,
+    changes=True,
+)
 async def _set_alert(parts: AccountParts, request: AlertRequest, call: AccountCall) -> Alerts:
+    check_unlimited(call)
     if request.unit not in UNITS:
         raise unknown_unit()
     day_start_s = _day_start_s(parts, call)

@@ -271,9 +271,9 @@ class Reason(Enum):
         "请使用其他令牌，或明天再用。",
     )
     TOKEN_CANNOT_MAKE = _denied(
-        "This token is limited, and cannot change other tokens or webhooks: use one without "
-        "limits.",
-        "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
+        "This token is limited, and cannot change other tokens, webhooks or alerts, nor have "
+        "events sent: use one without limits.",
+        "该令牌受限，不能更改其他令牌、回调或余额提醒，也不能发送回调事件：请使用不受限的令牌。",
     )
     ACCOUNT_LIMIT_REACHED = _denied(
         "This account has reached its {which} of {most} {things}: {advice}.",

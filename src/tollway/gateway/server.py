@@ -83,6 +83,11 @@ class GatewayServer(MPServer):
         self._is_asked_to_drain = args[0] == signal.SIGTERM
         super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
+    def _write_pidfile(self) -> None:
+        # Without what the server adds to it, which looks at every process of the machine, for a
+        # limit of memory that is not set here.
+        super(MPServer, self)._write_pidfile()  # type: ignore[no-untyped-call]
+
     def _spawn_worker(  # type: ignore[override]
         self, idx: int, target: Any, callback_loader: "Callable[[int], Application]"
     ) -> WorkerProcess:

@@ -62,6 +62,11 @@ _MAKE = Query(
         )
     )
 )
+_MISSING = Query(
+    lambda: text(
+        "SELECT name FROM unnest(:names) AS name WHERE to_regclass(name) IS NULL"
+    ).bindparams(bindparam("names", type_=ARRAY(String)))
+)
 _LOCK = Query(lambda: select(func.tollway_lock_month(_text("parent"), _text("month"))))
 _DROP = Query(lambda: select(func.tollway_drop_month(_text("parent"), _text("month"))))
 _MONTHS = Query(
@@ -82,11 +87,19 @@ def month_of(at_s: int) -> Month:
 
 
 async def make_months_ahead(database: Database, now_s: int) -> None:
-    """Creates the coming months of every table; one that exists costs one lookup."""
+    """Creates the coming months of every table; if all exist, that is one read."""
     if not database.is_shared:
         return
-    for table in divided_tables():
-        await _make_if_allowed(database, table, list(_coming(now_s)), "coming months")
+    moments_s = list(_coming(now_s))
+    months = [month_of(moment_s).name for moment_s in moments_s]
+    names = {table: {f"{table.name}_{month}" for month in months} for table in divided_tables()}
+    rows = await database.fetch_all(
+        _MISSING, names=[name for each in names.values() for name in each]
+    )
+    missing = {name for (name,) in rows}
+    for table, its in names.items():
+        if its & missing:
+            await _make_if_allowed(database, table, moments_s, "coming months")
 
 
 async def _make_if_allowed(

@@ -54,10 +54,12 @@ def open_database(
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     check_file(url)
     path = sqlite_path(url)
+    is_of_command = call_timeout_s is None
     # A gateway does this itself when it starts.
-    if call_timeout_s is None and not is_served(path):
+    if is_of_command and not is_served(path):
         rewrite_left_log(path)
-    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, write_lock)
+    patience_s = call_timeout_s or _COMMAND_PATIENCE_S
+    return SqliteDatabase(path, patience_s, metrics, write_lock, is_brief=is_of_command)
 
 
 @asynccontextmanager

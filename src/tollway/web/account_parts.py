@@ -75,15 +75,16 @@ def balance_figures(
     context: Context,
     balances: Sequence[Balance],
     used: Sequence[UsageSum],
+    opened_at_s: int,
     ledger: str = "",
     *,
     has_pace: bool = True,
 ) -> Figures:
-    """What each balance has, and when it runs out at the pace of the last seven days. The balances
-    of a closed account have no pace."""
+    """What each balance has, and when it runs out at the pace of the last seven days, or since the
+    account was opened. The balances of a closed account have no pace."""
     say, figures = context.say, []
     for balance in balances:
-        note, tone = _lasts(context, balance, used) if has_pace else ("", "")
+        note, tone = _lasts(context, balance, used, opened_at_s) if has_pace else ("", "")
         if balance.held:
             held = say("{amount} held", amount=grouped(balance.held))
             note = say(", ").join(each for each in (note, held) if each)
@@ -103,7 +104,9 @@ def balance_figures(
     return Figures(figures)
 
 
-def _lasts(context: Context, balance: Balance, used: Sequence[UsageSum]) -> tuple[str, str]:
+def _lasts(
+    context: Context, balance: Balance, used: Sequence[UsageSum], opened_at_s: int
+) -> tuple[str, str]:
     """When a balance runs out, and the tone of that text."""
     say = context.say
     # Usage is summed by day, so the span begins at a midnight.
@@ -113,7 +116,8 @@ def _lasts(context: Context, balance: Balance, used: Sequence[UsageSum]) -> tupl
     )
     if not taken:
         return say("nothing taken in the last 7 days"), ""
-    pace_days = (context.now_s - since_s) / 86_400
+    # At least a day: what is tried out in a first hour is no pace.
+    pace_days = max(1.0, (context.now_s - max(since_s, opened_at_s)) / 86_400)
     days = int(balance.amount * pace_days / taken)
     tone = "bad" if days < 1 else "soon" if days < 3 else "good"
     if days > _DAYS_MEANT:

@@ -56,15 +56,19 @@ class SqliteDatabase:
         *,
         is_unfinished: bool = False,
         may_vanish: bool = False,
+        is_brief: bool = False,
     ) -> None:
         """With `is_unfinished`, the file is new and not served, and has no write-ahead log. With
-        `may_vanish`, no later process needs it, so writes go on even if the file was deleted."""
+        `may_vanish`, no later process needs it, so writes go on even if the file was deleted. With
+        `is_brief`, connections are opened when they are first used: a command needs one or two of
+        them, and each reads the whole schema."""
         # For a symlink, SQLite puts its other files beside the target.
         path = str(Path(path).resolve())
         busy_timeout_ms = round(busy_timeout_s * 1000)
-        self._reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
+        self._connect = partial(Connection, path, busy_timeout_ms, is_unfinished=is_unfinished)
+        self._reader = self._connect()
         # One long read at a time, so that they never take a second core.
-        self._long_reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
+        self._long_reader = None if is_brief else self._connect()
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
@@ -88,6 +92,7 @@ class SqliteDatabase:
             self._changes,
             is_unfinished=is_unfinished,
             may_vanish=may_vanish,
+            is_brief=is_brief,
         )
         self._metrics = metrics
 
@@ -115,18 +120,28 @@ class SqliteDatabase:
             except asyncio.CancelledError:
                 # No call waits for the rows. The read keeps its slot until its thread is free.
                 while not reading.done():
-                    self._long_reader.raw.interrupt()
+                    self._interrupt()
                     await asyncio.wait((reading,), timeout=_INTERRUPT_AGAIN_S)
                 reading.exception()  # Otherwise asyncio reports it as never retrieved.
                 raise
 
     def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         with self._long_read:
+            if self._long_reader is None:
+                if self._changes is not None:
+                    # Opening would create a file that is missing.
+                    self._changes.check_files()
+                self._long_reader = self._connect()
             rows = self._long_reader.fetch_all(query, values)
-            self._shorten_log()
+            self._shorten_log(self._long_reader)
             return rows
 
-    def _shorten_log(self) -> None:
+    def _interrupt(self) -> None:
+        """Ends a long read, if one has begun."""
+        if self._long_reader is not None:
+            self._long_reader.raw.interrupt()
+
+    def _shorten_log(self, long_reader: Connection) -> None:
         """Checkpoints the log, so that the next commit starts it again from the beginning.
 
         SQLite does so by itself, but only at a moment when no connection reads. While one long read
@@ -137,7 +152,7 @@ class SqliteDatabase:
             return
         try:
             # Most of it runs beside the commits, so that they wait only for the rest.
-            self._long_reader.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+            long_reader.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._writer.checkpoint()
         except StoreError as error:
             logger.warning("the write-ahead log stays long for now: %s", error)
@@ -175,14 +190,16 @@ class SqliteDatabase:
         except BaseException:
             # A checkpoint on close might bring only parts of the log to the disk.
             for connection in (self._reader, self._long_reader):
-                connection.leave_log(True)
+                if connection is not None:
+                    connection.leave_log(True)
             raise
 
     async def close(self) -> None:
         self._writer.close()
         while not self._long_read.acquire(timeout=_INTERRUPT_AGAIN_S):
-            self._long_reader.raw.interrupt()
-        self._long_reader.close()
+            self._interrupt()
+        if self._long_reader is not None:
+            self._long_reader.close()
         self._long_read.release()
         if self._records is not None:
             self._records.close()

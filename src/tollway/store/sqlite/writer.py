@@ -160,6 +160,7 @@ class Writer:
         *,
         is_unfinished: bool = False,
         may_vanish: bool = False,
+        is_brief: bool = False,
     ) -> None:
         self._path = path
         self._may_vanish = may_vanish
@@ -168,7 +169,8 @@ class Writer:
         self._write_lock = write_lock
         self._busy_timeout_ms = busy_timeout_ms
         self._connection: Connection | None = None
-        self._connected()
+        if not is_brief:
+            self._connected()
         self._metrics = metrics
         self._write_back = LogWriteBack(partial(Connection, path, busy_timeout_ms))
         self._tasks: SimpleQueue[_Task | _Checkpoint | None] = SimpleQueue()

@@ -69,7 +69,8 @@ async def show_home(context: Context) -> Response:
             blocks.append(_first_call(context, has_token=has_token))
         blocks += _low(context, balances, alerts)
     ledger = f"{PATH}/ledger"
-    blocks.append(balance_figures(context, balances, used, ledger, has_pace=not is_closed))
+    opened_at_s, has_pace = account.opened_at_s, not is_closed
+    blocks.append(balance_figures(context, balances, used, opened_at_s, ledger, has_pace=has_pace))
     blocks.append(usage_chart(context, used))
     units = [each.unit for each in balances]
     operations = _operations(context, prices, is_closed=is_closed)

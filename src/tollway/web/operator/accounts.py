@@ -152,7 +152,8 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     used = await recent_usage(context, account.id)
     blocks = context.reported(_SAID, *first)
     is_closed = account.closed_at_s is not None
-    blocks.append(balance_figures(context, balances, used, has_pace=not is_closed))
+    opened_at_s = account.opened_at_s
+    blocks.append(balance_figures(context, balances, used, opened_at_s, has_pace=not is_closed))
     if not is_closed:
         blocks += [_top_up_form(context, account), *await permission_blocks(context, account)]
     blocks.append(
