@@ -84,6 +84,26 @@ SABOTAGE = {
         {"key_without_hold"},
     ),
     "a waybill is lost": ("DELETE FROM waybill", {"hold_without_waybill"}),
+    "a hold is of another amount": (
+        "UPDATE hold SET amount = amount + 1",
+        {"hold_amount_differs"},
+    ),
+    "a hold is of another request": (
+        "UPDATE hold SET request_id = 'other'",
+        {"hold_request_differs"},
+    ),
+    "an issued waybill has no number": (
+        "UPDATE waybill SET number = NULL",
+        {"number_state_differs"},
+    ),
+    "an issued waybill has no time": (
+        "UPDATE waybill SET issued_at_s = NULL",
+        {"number_state_differs"},
+    ),
+    "a refused waybill has a number": (
+        "UPDATE waybill SET state = 'refused'",
+        {"number_state_differs", "hold_state_differs"},
+    ),
 }
 
 

@@ -56,7 +56,7 @@ _OTHER_WAYBILLS = f"""
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
 INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, price, asked_at_s,
     fingerprints, sealed)
-SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'cancelled', 0, asked_at_s,
+SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'refused', 0, asked_at_s,
     fingerprints, sealed FROM waybill, n"""
 
 
