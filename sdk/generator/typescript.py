@@ -41,6 +41,7 @@ _SENT = {
 }
 _RECEIVED: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean"}
 _CARRIER_NOTE = "Throws CarrierRefusedError if the carrier issues none; nothing is charged then."
+_WIDTH = 100
 _LOOP_NOTE = "all records, each once, also while others arrive."
 
 
@@ -285,5 +286,7 @@ def _file_loop(each: Described) -> str:
 
 def _comment(lines: Sequence[str], indent: str) -> list[str]:
     if len(lines) == 1:
-        return [f"{indent}/** {lines[0]} */\n"]
+        line = f"{indent}/** {lines[0]} */"
+        if len(line) <= _WIDTH:
+            return [f"{line}\n"]
     return [f"{indent}/**\n", *(f"{indent} * {line}\n" for line in lines), f"{indent} */\n"]

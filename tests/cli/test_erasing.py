@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ MORE_ORDERS = 500
 PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
 PLACE = ("province", "city", "town", "remark")
 OTHER = "880012999"
+HOUSES = ("Adams", "Brown", "Clark", "Davis", "Evans", "Grant", "Hayes", "James", "Kelly", "Lewis")
 _HOW_FAR = (
     f"SELECT finished_at_s, orders, waybills FROM receiver_erasure WHERE owner_id = '{SHOP.id}'"
 )
@@ -54,7 +56,7 @@ _OTHER_WAYBILLS = f"""
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
 INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, price, asked_at_s,
     fingerprints, sealed)
-SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'cancelled', 0, asked_at_s,
+SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'refused', 0, asked_at_s,
     fingerprints, sealed FROM waybill, n"""
 
 
@@ -196,7 +198,7 @@ def test_an_answer_that_is_kept_after_the_erasure_but_was_read_before_is_not_giv
     asked = store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
     assert asked.read_before_ms is not None
     assert_erased()
-    until_erased(store)
+    assert tollway(*ERASE).json["finished_at_s"]
     # What is read later has no receivers, and is given again.
     store.run("UPDATE receiver_erasure SET read_before_ms = read_before_ms - 3600000")
     later = [ask(gateway, ORDERS, caller.token, sent, {"Idempotency-Key": "late"}) for _ in "ab"]
@@ -286,6 +288,25 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     again = issue(gateway, customer.token, body, **key)
     assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_an_erased_receiver_stays_in_no_free_part_of_the_file(
+    ledger_store: Store, tollway: Command, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    all_operations_caller(store)
+    remarks = [f"call {first}{second} first. " * 8 for first, second in permutations(HOUSES, 2)]
+    sent = [order(f"sn-{n}", owner_id=SHOP.id, remark=each) for n, each in enumerate(remarks)]
+    put_orders(store, sent)
+    of_shop = f"SELECT sealed FROM shop_order WHERE owner_id = '{SHOP.id}'"
+    sealed = [bytes(row[0]) for row in store.run(of_shop)]
+    before = store.content()
+    assert all(each.strip().encode() in before for each in remarks), "the test sees them"
+    assert tollway(*ERASE).json["orders"] == len(sealed)
+    after = store.content()
+    assert [each for each in remarks if each[:20].encode() in after] == []
+    assert [each for each in sealed if each[-32:] in after] == []
 
 
 def test_a_cancelled_waybill_is_erased_even_if_its_carrier_never_confirmed_another_receiver(

@@ -23,36 +23,29 @@ _AT_THE_TERMINAL = re.compile(r"(at the terminal with|在终端(用|运行)) `to
 
 
 @cache
-def _trees() -> dict[Path, ast.Module]:
-    return {
-        path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))
-    }
-
-
-@cache
-def _error_names() -> set[str]:
-    """The errors that carry a sentence."""
-    bases = {
-        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
-        for tree in _trees().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
-    found = {"SentenceError"}
-    while more := {name for name, of in bases.items() if of & found} - found:
-        found |= more
-    return found
-
-
-@cache
 def _calls() -> list[tuple[str, ast.Call]]:
-    """The calls that make a sentence, and where they are."""
-    names = {"Sentence", *_error_names()}
+    """The calls that make a sentence, or an error that carries one, and where they are."""
+    unread = {path: path.read_text(encoding="utf-8") for path in sorted(_SOURCE.rglob("*.py"))}
+    bases: dict[str, set[str]] = {}
+    calls: list[tuple[Path, ast.Call]] = []
+    names, more = {"Sentence"}, {"SentenceError"}
+    while more:
+        names |= more
+        # To parse a file takes long: only those are that have one of the names.
+        named = re.compile(rf"\b(?:{'|'.join(names)})\b")
+        for path in [path for path, text in unread.items() if named.search(text)]:
+            for node in ast.walk(ast.parse(unread.pop(path))):
+                if isinstance(node, ast.ClassDef):
+                    bases[node.name] = {
+                        each.id for each in node.bases if isinstance(each, ast.Name)
+                    }
+                elif isinstance(node, ast.Call) and node.args:
+                    calls.append((path, node))
+        more = {name for name, of in bases.items() if of & (names - {"Sentence"})} - names
     return [
         (f"{path.relative_to(_SOURCE)}:{node.lineno}", node)
-        for path, tree in _trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in names
+        for path, node in calls
+        if getattr(node.func, "id", "") in names
     ]
 
 

@@ -36,7 +36,7 @@ def _allowed(group: str) -> frozenset[str]:
 
 
 def test_all_that_is_asked_of_the_kernel_is_allowed(tmp_path: Path, today: date) -> None:
-    place, port, trace = Installed(tmp_path), free_port(), tmp_path / "trace"
+    place, port, trace = Installed(tmp_path, is_loaded=False), free_port(), tmp_path / "trace"
     store = make_store(place, today)
     place.at("/etc/tollway/tollway.env").write_text(f"TOLLWAY_PORT={port}\n", encoding="utf-8")
     (tracer,) = place.start("tollway.service", under=["strace", "-f", "-qq", "-o", str(trace)])

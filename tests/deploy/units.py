@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 
 import tollway
+from tests.support.forks import programs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = tuple(sorted(DEPLOY.glob("*.*")))
 SERVICES = tuple(path for path in UNITS if path.suffix == ".service")
 _MOVED = ("/opt/tollway", "/var/lib/tollway", "/etc/tollway")
-_STARTER = '#!/bin/sh\nPYTHONPATH={source} exec {python} -m tollway "$@"\n'
+_STARTER = '#!/bin/sh\nPYTHONPATH={source} exec {program} "$@"\n'
 
 Unit = dict[str, dict[str, list[str]]]
 
@@ -42,9 +43,10 @@ def parse(text: str) -> Unit:
 
 
 class Installed:
-    """The units and the command, installed below a folder."""
+    """The units and the command, installed below a folder: a command that needs no time to load, or
+    one that is a process of its own from the beginning."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_loaded: bool = True) -> None:
         self._root = root
         self.units = root / "etc/systemd/system"
         for folder in ("opt/tollway/.venv/bin", "etc/tollway", "run/credentials"):
@@ -54,7 +56,8 @@ class Installed:
             (self.units / path.name).write_text(self._moved(path.read_text()), encoding="utf-8")
         starter = root / "opt/tollway/.venv/bin/tollway"
         source = Path(tollway.__file__).parents[1]
-        starter.write_text(_STARTER.format(source=source, python=sys.executable), encoding="utf-8")
+        program = programs() / "tollway" if is_loaded else f"{sys.executable} -m tollway"
+        starter.write_text(_STARTER.format(source=source, program=program), encoding="utf-8")
         starter.chmod(0o755)
 
     def at(self, path: str) -> Path:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, blocks_of
 from tests.support.gateway import Gateway
+from tests.support.java import JAVA
 from tests.support.ledger import new_caller
 from tests.support.ports import free_port
 from tests.support.stores import Store
@@ -23,8 +24,7 @@ _PROGRAMS = {
     "python": ("orders.py", (sys.executable,)),
     "javascript": ("orders.mjs", ("node", "--require", "./as_node_18.cjs")),
     "php": ("orders.php", ("php",)),
-    # It ends before what it compiles thoroughly would be quicker.
-    "java": ("Orders.java", ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")),
+    "java": ("Orders.java", JAVA),
 }
 _BLOCKS = {each.language: each.text for each in blocks_of(PAGE)}
 

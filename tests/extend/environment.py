@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.docs.pages import DOCS, ROOT, examples_of
 from tests.support.gateway import Gateway
+from tests.support.lent_bytecode import lend_bytecode
 from tests.support.lent_pip import lend_pip
 from tests.support.stores import Store
 
@@ -45,6 +46,12 @@ class Environment:
         self._install_dependencies()
         lend_pip(self._programs)
         self._install_project()
+        lend_bytecode(self._packages)
+
+    @property
+    def _packages(self) -> Path:
+        (found,) = (self.folder / "env" / "lib").glob("python*/site-packages")
+        return found
 
     @property
     def variables(self) -> dict[str, str]:
@@ -79,24 +86,32 @@ class Environment:
         assert done.returncode == 0, f"{commands}\n{done.stdout}"
         return done.stdout
 
+    def install(self, *names: str) -> None:
+        """Packages of the page, with the uv of this environment if it has one: to load pip takes
+        two seconds."""
+        folders = [str(self.folder / name) for name in names]
+        if not self._is_installed_by_uv("--no-cache", "--no-build-isolation", *folders):
+            self.shell(f"pip install --quiet {' '.join(folders)}")
+
     def _install_dependencies(self) -> None:
         """The locked ones, from what uv has kept; without that, those of this environment, which
         are the same."""
         lock = ROOT / "requirements" / "runtime.lock"
-        if not self._is_installed_by_uv("--require-hashes", "--requirement", str(lock)):
-            (packages,) = (self.folder / "env" / "lib").glob("python*/site-packages")
-            (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+        what = ("--no-deps", "--require-hashes", "--requirement", str(lock))
+        if not self._is_installed_by_uv(*what):
+            (self._packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
 
     def _install_project(self) -> None:
         # Without what uv has kept: it would not notice that a module has changed.
-        if not self._is_installed_by_uv("--no-cache", "--no-build-isolation", str(ROOT)):
+        what = ("--no-deps", "--no-cache", "--no-build-isolation", str(ROOT))
+        if not self._is_installed_by_uv(*what):
             self.shell(f"pip install --quiet {ROOT}")
 
     def _is_installed_by_uv(self, *what: str) -> bool:
         uv = Path(sys.executable).parent / "uv"
         if not uv.exists():
             return False
-        where = ("--offline", "--no-deps", "--python", self._programs / "python")
+        where = ("--offline", "--python", self._programs / "python")
         done = subprocess.run(
             [uv, "pip", "install", *where, *what], capture_output=True, check=False
         )

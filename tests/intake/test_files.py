@@ -246,6 +246,19 @@ def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
         list(read_records(path))
 
 
+def test_a_second_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "joined.csv"
+    path.write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfa,b\n1,2\n")
+    assert [each.values for each in read_records(path)] == [{"a": "1", "b": "2"}]
+
+
+def test_a_header_whose_quote_is_never_closed_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "open.csv"
+    path.write_bytes(b'a,"b\n' + b"1,2\n" * 1000)
+    with pytest.raises(IntakeError, match="no header line"):
+        list(read_records(path))
+
+
 def test_a_byte_order_mark_does_not_shift_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"x":"' + b"a" * (2**20 + 100) + b'"}\n{}\n')

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
+from tests.support.java import JAVA, JAVAC
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.ports import free_port
 from tests.support.webhooks import Receiver
@@ -236,7 +237,5 @@ def test_the_java_samples_run(sampled: Sampled, tmp_path: Path) -> None:
     main = f"void main(String[] arguments) throws Exception {{ {''.join(calls)} }}"
     (tmp_path / "Samples.java").write_text(f"class Samples {{ public static {main} }}")
     sources = [f"{name}.java" for name in (*(each.name for each in ALL), "Samples")]
-    utf8 = "-J-Dfile.encoding=UTF-8"
-    _outputs(["javac", utf8, "-encoding", "UTF-8", "-proc:none", *sources], tmp_path)
-    java = ["java", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8", "-cp", ".", "Samples"]
-    _check(_outputs(java, tmp_path), _as_json)
+    _outputs([*JAVAC, *sources], tmp_path)
+    _check(_outputs([*JAVA, "-cp", ".", "Samples"], tmp_path), _as_json)

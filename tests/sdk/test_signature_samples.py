@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.support.java import JAVA, JAVAC
 from tollway.web.code_samples import SIGNATURE_SAMPLES
 from tollway.webhooks.signature import key_of, sign
 
@@ -144,5 +145,5 @@ def test_in_java(tmp_path: Path) -> None:
     )
     (tmp_path / "Webhooks.java").write_text(SAMPLES["Java"], encoding="utf-8")
     (tmp_path / "Check.java").write_text(main, encoding="utf-8")
-    _run(["javac", "-encoding", "UTF-8", "-proc:none", "Webhooks.java", "Check.java"], tmp_path)
-    _check(_run(["java", "-cp", ".", "Check"], tmp_path), sent, "true")
+    _run([*JAVAC, "Webhooks.java", "Check.java"], tmp_path)
+    _check(_run([*JAVA, "-cp", ".", "Check"], tmp_path), sent, "true")

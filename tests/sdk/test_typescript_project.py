@@ -1,11 +1,12 @@
 """The JavaScript package in a project of a caller: its types, and odd timeouts."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.sdk.conftest import Run
+from tests.sdk.conftest import COMPILER, Run
 from tests.support.all_operations import all_operations_caller
 from tests.support.gateway import Gateway
 from tollway.demo.owners import SHOP
@@ -57,6 +58,7 @@ def test_a_strict_project_can_name_what_it_sends(package: Path, tmp_path: Path) 
     done = subprocess.run(
         [compiler, *options.split(), *libraries.split(), file.name],
         cwd=package,
+        env={**os.environ, **COMPILER},
         capture_output=True,
         text=True,
         check=False,

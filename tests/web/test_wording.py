@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -38,10 +38,15 @@ _WEB = Path(tollway.web.__file__).parent
 _SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
 
 
+def _calls(path: Path, names: Iterable[str]) -> Iterator[ast.Call]:
+    """Those of a file that has one of these names: to parse them all takes a second."""
+    text = path.read_text(encoding="utf-8")
+    if any(f"{name}(" in text for name in names):
+        yield from (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
+
+
 def _in_code(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.Call):
-            continue
+    for node in _calls(path, _SAID_BY):
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if name in _SAID_BY:
@@ -160,8 +165,8 @@ _RECORDED_BY = {"record_act": 2, "note_act": 2, "record": 1, "_record_state": 2}
 def _recorded() -> Iterator[str]:
     """The acts that are written out where they are recorded in the trail."""
     for path in Path(tollway.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+        for node in _calls(path, _RECORDED_BY):
+            name = getattr(node.func, "id", "")
             if name in _RECORDED_BY and len(node.args) > _RECORDED_BY[name]:
                 act = node.args[_RECORDED_BY[name]]
                 if isinstance(act, ast.Constant):

@@ -28,6 +28,10 @@ _KEY = "Idempotency-Key"
 # From a proxy in front of the gateway.
 _PASSING = (429, 502, 503, 504)
 _FIELDS = {"code", "msg", "msec", "time", "data"}
+# A loop or a file that has begun is tried so many times as often as a call, which takes about a
+# minute by default: ending would lose what was read.
+_LOOP_PATIENCE = 2
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # From how many lines of a file, at most, it is tried to go on.
 _LINES_BACK_MAX = 30
 
@@ -102,7 +106,7 @@ class Core:
         token = str(token or "").strip()
         if not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("The token is empty or not whole: copy all of it, without Bearer.")
-        self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
+        self._headers = _checked({"Authorization": f"Bearer {token}", "Accept-Language": language})
         self._retries = retries
         self._pacer = Pacer()
 
@@ -113,13 +117,15 @@ class Core:
         values: Mapping[str, Any],
         key: Optional[str],
         headers: Optional[Mapping[str, str]],
+        retries: Optional[int] = None,
     ) -> "Call[P]":
-        """A call of an operation.
+        """A call of an operation, repeated `retries` times; left out, as the client was made.
 
         A paid one always has an Idempotency-Key, so that a repetition is answered with the stored
         answer and not charged again, whether or not the first attempt arrived.
         """
-        added = dict(headers or {})
+        added = _checked(headers or {})
+        most = self._retries if retries is None else retries
         # Two keys would be none, or one that is new each time.
         sent_key = next((added[name] for name in added if name.lower() == _KEY.lower()), None)
         if operation.repeats == "key" and sent_key is None:
@@ -135,7 +141,7 @@ class Core:
                 return self._payload(operation, payload, outcome, sent_key)
             except errors.TollwayError as error:
                 error.idempotency_key = sent_key
-                if attempt >= self._retries or not _may_repeat(operation, outcome, error):
+                if attempt >= most or not _may_repeat(operation, outcome, error):
                     raise
                 wait_s = _delay_s(attempt, error)
             attempt += 1
@@ -151,10 +157,14 @@ class Core:
                 raise
 
     def asker(self, operation: Operation, payload: type[P]) -> "Callable[..., Call[P]]":
-        """Makes calls from parameters alone, each with a key of its own."""
+        """Makes the calls of a loop from parameters alone, each with a key of its own."""
+        retries = self._retries
 
         def ask(**values: Any) -> "Call[P]":
-            return self.call(operation, payload, values, None, None)
+            nonlocal retries
+            answer = yield from self.call(operation, payload, values, None, None, retries)
+            retries = self._retries * _LOOP_PATIENCE
+            return answer
 
         return ask
 
@@ -166,7 +176,7 @@ class Core:
 
         A line whose record changed since the export is refused as that, and is no longer in the
         file: then it is asked for after the line before."""
-        values, attempt = dict(values), 0
+        values, attempt, retries = dict(values), 0, self._retries
         given: deque[bytes] = deque(maxlen=_LINES_BACK_MAX)
         while True:
             yield from self._paced(operation)
@@ -179,6 +189,7 @@ class Core:
                     if lines := reading.add(outcome):
                         given.extend(lines)
                         values["after"], attempt = took(lines[-1]), 0
+                        retries = self._retries * _LOOP_PATIENCE
                         yield Page(lines)
                 return
             except errors.ParameterError:
@@ -188,7 +199,7 @@ class Core:
                 values["after"] = took(given[-1])
                 continue
             except errors.TollwayError as error:
-                if attempt >= self._retries or not _is_passing(error):
+                if attempt >= retries or not _is_passing(error):
                     raise
                 wait_s = _delay_s(attempt, error)
             attempt += 1
@@ -225,6 +236,24 @@ class Core:
         # The dataclass is frozen for its users.
         object.__setattr__(found, "meta", meta)
         return found
+
+
+def _checked(headers: Mapping[str, str]) -> "dict[str, str]":
+    """Headers without spaces around their values. What cannot be sent is no lost connection, and
+    would fail again each time."""
+    return {name: _header_value(name, value) for name, value in headers.items()}
+
+
+def _header_value(name: str, value: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"The header {name!r} cannot be sent: its name is not one.")
+    text = value.strip(" \t") if isinstance(value, str) else None
+    if text is None or not (text.isascii() and text.replace("\t", " ").isprintable()):
+        raise ValueError(
+            f"The header {name!r} cannot be sent: its value must be a text of printable ASCII "
+            "characters."
+        )
+    return text
 
 
 def _is_key(text: str) -> bool:

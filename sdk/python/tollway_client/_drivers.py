@@ -99,7 +99,8 @@ class SyncDriver:
 
     token: of your account; a test token uses the sandbox.
     base_url: where the gateway is, such as https://gateway.example.
-    retries: how often a call is repeated that may succeed then.
+    retries: how often a call is repeated that may succeed then; twice as often in a loop or a file
+        that has begun.
     timeout_s: how long one attempt may wait for the gateway.
     language: of messages, such as zh.
     http: what sends the requests, if not a client of its own; closing this closes it too.
@@ -224,7 +225,8 @@ class AsyncDriver:
 
     token: of your account; a test token uses the sandbox.
     base_url: where the gateway is, such as https://gateway.example.
-    retries: how often a call is repeated that may succeed then.
+    retries: how often a call is repeated that may succeed then; twice as often in a loop or a file
+        that has begun.
     timeout_s: how long one attempt may wait for the gateway.
     language: of messages, such as zh.
     http: what sends the requests, if not a client of its own; closing this closes it too.

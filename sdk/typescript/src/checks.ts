@@ -43,6 +43,21 @@ export function checkedToken(token: string): string {
   return text;
 }
 
+/** What cannot be sent is no lost connection, and would fail again each time. */
+export function checkHeaders(headers: Record<string, string>): void {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+      throw new TypeError(`The header '${name}' cannot be sent: its name is not one.`);
+    }
+    if (!/^[\t -~]*$/.test(String(value))) {
+      throw new TypeError(
+        `The header '${name}' cannot be sent: its value must be a text of printable ASCII ` +
+          "characters.",
+      );
+    }
+  }
+}
+
 export function checkedTimeoutMs(timeoutMs: number): number {
   if (!(timeoutMs > 0)) {
     throw new TypeError("timeoutMs must be a number of milliseconds above 0.");

@@ -177,7 +177,9 @@ export interface PromotionMaterialRequest {
    * coupon, 61809 stacked coupon. Send a whole number from 1 to 999999999999999999.
    */
   promotion_id: Whole;
-  /** Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999. */
+  /**
+   * Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999.
+   */
   site_id: Whole;
   /** Id of the authorizing user. Send a whole number from 1 to 999999999999999999. */
   platform_user_id: Whole;
@@ -249,7 +251,9 @@ export interface OrdersRequest {
    * (enhanced), 2 (normal).
    */
   vvtype?: Whole;
-  /** Page number; the first page is 0, and the default. Send a whole number from 0 to 1000000000. */
+  /**
+   * Page number; the first page is 0, and the default. Send a whole number from 0 to 1000000000.
+   */
   page?: Whole;
   /** Orders per page; 100 if left out. Send a whole number from 1 to 100. */
   pageSize?: Whole;
@@ -383,7 +387,9 @@ export interface PromotionMaterialFilter {
    * coupon, 61809 stacked coupon. Send a whole number from 1 to 999999999999999999.
    */
   promotion_id: Whole;
-  /** Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999. */
+  /**
+   * Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999.
+   */
   site_id: Whole;
   /** Id of the authorizing user. Send a whole number from 1 to 999999999999999999. */
   platform_user_id: Whole;

@@ -1,6 +1,12 @@
 /** How one call is made: paced, repeated where that is safe, with errors by reason. */
 
-import { checkParameters, checkedBaseUrl, checkedTimeoutMs, checkedToken } from "./checks.js";
+import {
+  checkHeaders,
+  checkParameters,
+  checkedBaseUrl,
+  checkedTimeoutMs,
+  checkedToken,
+} from "./checks.js";
 import {
   type Envelope,
   ParameterError,
@@ -23,6 +29,9 @@ const DELAY_MAX_MS = 20_000;
 const ASKED_MAX_MS = 60_000;
 // From a proxy in front of the gateway.
 const PASSING = [429, 502, 503, 504];
+// A loop or a file that has begun is tried so many times as often as a call, which takes about a
+// minute by default: ending would lose what was read.
+const LOOP_PATIENCE = 2;
 // From how many records of a file, at most, it is tried to go on.
 const RECORDS_BACK_MAX = 30;
 
@@ -50,7 +59,10 @@ export interface ClientOptions {
   token: string;
   /** Where the gateway is, for example `https://gateway.example`. */
   baseUrl: string;
-  /** How often a call is repeated that may succeed then; 4 if left out. */
+  /**
+   * How often a call is repeated that may succeed then; 4 if left out. Twice as often in a loop or
+   * a file that has begun.
+   */
   retries?: number;
   /** How long one attempt may take; 30 seconds if left out. */
   timeoutMs?: number;
@@ -82,7 +94,8 @@ export class Core {
   constructor(options: ClientOptions) {
     if (typeof options !== "object" || options === null) {
       throw new TypeError(
-        'Give the token and the address: new Client({ token: "tw_…", baseUrl: "https://gateway.example" }).',
+        "Give the token and the address: " +
+          'new Client({ token: "tw_…", baseUrl: "https://gateway.example" }).',
       );
     }
     this.baseUrl = checkedBaseUrl(options.baseUrl);
@@ -91,6 +104,7 @@ export class Core {
       "Accept-Language": options.language ?? "en",
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
+    checkHeaders(this.headers);
     this.retries = options.retries ?? 4;
     this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
@@ -99,13 +113,14 @@ export class Core {
   /**
    * A call of an operation.
    *
-   * A paid one always has an Idempotency-Key, so that a repetition is answered with the stored answer and
-   * not charged again, whether or not the first attempt arrived.
+   * A paid one always has an Idempotency-Key, so that a repetition is answered with the stored
+   * answer and not charged again, whether or not the first attempt arrived.
    */
   protected async call<P>(
     operation: Operation,
     values: object,
     options: CallOptions = {},
+    retries = this.retries,
   ): Promise<Answer<P>> {
     checkParameters(operation, values);
     const key = keyOf(operation, options);
@@ -113,13 +128,14 @@ export class Core {
       throw new TypeError("An Idempotency-Key is 1 to 255 printable ASCII characters.");
     }
     const headers = withHeaders({ ...this.headers, ...key.added }, options.headers);
+    checkHeaders(headers);
     for (let attempt = 0; ; attempt += 1) {
       await this.paced(operation, options.signal);
       try {
         return await this.attempt<P>(operation, values, headers, key.text, options.signal);
       } catch (error) {
         if (error instanceof TollwayError) error.idempotencyKey = key.text;
-        if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
+        if (attempt >= retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
     }
@@ -151,13 +167,18 @@ export class Core {
         "A loop takes no Idempotency-Key: each page is a call of its own, and gets one.",
       );
     }
-    return (values) => this.call<P>(operation, values, options);
+    let retries = this.retries;
+    return async (values) => {
+      const answer = await this.call<P>(operation, values, options, retries);
+      retries = this.retries * LOOP_PATIENCE;
+      return answer;
+    };
   }
 
   /**
    * The records of an export's file. One that breaks off is asked for again after the last record
-   * that arrived, which `key` names. One that changed since the export is refused as that, and is no
-   * longer in the file: then it is asked for after the record before.
+   * that arrived, which `key` names. One that changed since the export is refused as that, and is
+   * no longer in the file: then it is asked for after the record before.
    */
   protected async *file<T>(
     operation: Operation,
@@ -166,7 +187,9 @@ export class Core {
     options: CallOptions = {},
   ): AsyncGenerator<Page<T>> {
     checkParameters(operation, request);
+    checkHeaders(withHeaders(this.headers, options.headers));
     let values = request;
+    let retries = this.retries;
     let given: T[] = [];
     for (let attempt = 0; ; attempt += 1) {
       await this.paced(operation, options.signal);
@@ -175,6 +198,7 @@ export class Core {
           given = [...given, ...records].slice(-RECORDS_BACK_MAX);
           values = { ...values, after: given[given.length - 1]?.[key] };
           attempt = 0;
+          retries = this.retries * LOOP_PATIENCE;
           yield { records };
         }
         return;
@@ -186,7 +210,7 @@ export class Core {
           attempt = 0;
           continue;
         }
-        if (attempt >= this.retries || !isPassing(error)) throw error;
+        if (attempt >= retries || !isPassing(error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
     }

@@ -1,6 +1,8 @@
 /** Between JSON and the types of `types.ts`. */
 
-/** A time: a Date, a number as its parameter counts, or a text (in the gateway's zone, or its own). */
+/**
+ * A time: a Date, a number as its parameter counts, or a text (in the gateway's zone, or its own).
+ */
 export type Moment = Date | number | string;
 /** A day: a text as YYYY-MM-DD. */
 export type Day = string;

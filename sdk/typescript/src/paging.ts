@@ -12,8 +12,9 @@
  *   towards later pages only, where they are left out because their codes were given.
  *
  * Both compare the totals that the gateway sends. If there are fewer than there must be, a record
- * has moved to another time while the loop ran: the window is read once more, and what was not given
- * yet is given then. Of a record that arrives while the loop runs, it is open whether it is given.
+ * has moved to another time while the loop ran: the window is read once more, and what was not
+ * given yet is given then. Of a record that arrives while the loop runs, it is open whether it is
+ * given.
  */
 
 import type { Moment } from "./json.js";

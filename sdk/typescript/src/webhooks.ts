@@ -39,7 +39,9 @@ export async function verify(
   const id = header("webhook-id");
   const moment = header("webhook-timestamp");
   if (!id || !/^\d{1,15}$/.test(moment)) {
-    throw new SignatureError("The headers webhook-id and webhook-timestamp are missing or invalid.");
+    throw new SignatureError(
+      "The headers webhook-id and webhook-timestamp are missing or invalid.",
+    );
   }
   const nowS = options.nowS ?? Date.now() / 1000;
   if (Math.abs(nowS - Number(moment)) > (options.toleranceS ?? 300)) {
@@ -67,7 +69,9 @@ const HMAC = { name: "HMAC", hash: "SHA-256" };
 function headerReader(headers: HeadersLike): (name: string) => string {
   // Not by its class: a framework may bring a `Headers` of its own.
   if (isReader(headers)) return (name) => headers.get(name) ?? "";
-  const lower = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const lower = new Map(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
   return (name) => [lower.get(name)].flat().join(" ");
 }
 
@@ -86,7 +90,8 @@ function joined(start: string, body: string | Uint8Array): Uint8Array<ArrayBuffe
 }
 
 function keyOf(secret: string): Uint8Array<ArrayBuffer> {
-  const key = secret.startsWith(SECRET_START) ? fromBase64(secret.slice(SECRET_START.length)) : null;
+  const isOne = secret.startsWith(SECRET_START);
+  const key = isOne ? fromBase64(secret.slice(SECRET_START.length)) : null;
   if (!key) throw new TypeError(`A secret is ${SECRET_START} and base64.`);
   return key;
 }

@@ -18,6 +18,7 @@ _KEPT_OF_TOO_LONG = 4096
 _TELL_LINES = 1000
 _TOO_LONG = "the line is over 1 MiB, and only its beginning is kept; write shorter records."
 _DELIMITERS = ",\t;"
+_HEADER_LINES_MAX = 100
 # A line before the header, written for Excel.
 _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
@@ -119,7 +120,12 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
         first, header = next(lines, ""), 2
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
     delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
-    columns = Columns(_cells(first, delimiter) or [])
+    names = _cells(first, delimiter)
+    # The name of a column may have line breaks.
+    while names is None and header < _HEADER_LINES_MAX and (more := next(lines, "")):
+        first, header = first + more, header + 1
+        names = _cells(first, delimiter)
+    columns = Columns(names or [])
     # Strict: otherwise an unclosed quote would silently take the records after it into its cell.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:

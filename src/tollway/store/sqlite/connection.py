@@ -16,7 +16,8 @@ from tollway.store.many_rows import ManyRows, Rows
 from tollway.store.query import Query, Steps
 
 # WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
-# KiB when negative.
+# KiB when negative. What is deleted is overwritten with zeros: otherwise an erased receiver would
+# stay in free parts of the file, and in every copy that is made of it.
 _PRAGMAS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -25,6 +26,7 @@ PRAGMA cache_size = -65536;
 PRAGMA mmap_size = 68719476736;
 PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
+PRAGMA secure_delete = ON;
 """
 
 # For a file that gets its name only when it is complete: a crash may ruin it, so it needs no log
