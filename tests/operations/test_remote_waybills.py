@@ -331,7 +331,7 @@ def test_asked_for_again_after_it_was_given_up_it_is_still_recorded_for_the_owne
 def test_a_number_that_the_carrier_gave_before_leaves_the_credits_held(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
-    """The caller is not told that nothing was charged: once the operator has decided, it is."""
+    """The answer must not be that nothing was charged: the operator's decision may charge it."""
     customer = new_customer(own_store, credits_=CREDITS)
     wp_code = connected_carrier(own_store, carrier, **HASTY)
     gateway = Gateway(own_store, reconcile_interval_s=3600)

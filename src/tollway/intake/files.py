@@ -24,10 +24,10 @@ _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
-    """The records of a file, in the format that its name says. Errors call it `name`, for a file
-    that was uploaded under another name."""
+    """The records of a file, in the format that its name says. A file that was uploaded has its
+    `name` from the sender."""
     shown = name or path.name
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in Path(shown).suffixes]
     is_packed = suffixes[-1:] == [".gz"]
     kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
     if kind == ".xlsx" and not is_packed:
