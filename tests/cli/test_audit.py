@@ -156,6 +156,22 @@ SABOTAGE = {
         "UPDATE entry SET token_id = (SELECT id FROM token) WHERE request_id = 'r4'",
         {"sandbox_charged"},
     ),
+    "what was never charged is refunded": (
+        f"UPDATE entry SET request_id = 'none' WHERE {OF_CALLS} AND number = 1",
+        {"refund_differs"},
+    ),
+    "more is refunded than was charged": (
+        f"UPDATE entry SET request_id = 'r3' WHERE {OF_CALLS} AND number = 1",
+        {"refund_differs"},
+    ),
+    "a call is refunded twice": (
+        "INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms, "
+        "operation, request_id) SELECT account_id, unit, number + nth, 'top_up', 1, "
+        "balance_after + nth, at_ms, 'product_analysis', 'r3' FROM entry, "
+        "(SELECT 1 AS nth UNION ALL SELECT 2) AS two WHERE number = 12;"
+        f"UPDATE balance SET amount = 62, entries = 14 WHERE {OF_CALLS}",
+        {"refunded_twice"},
+    ),
     "an account is deleted": ("DELETE FROM account", {"account_missing"}),
 }
 

@@ -84,6 +84,26 @@ SABOTAGE = {
         {"key_without_hold"},
     ),
     "a waybill is lost": ("DELETE FROM waybill", {"hold_without_waybill"}),
+    "a hold is of another amount": (
+        "UPDATE hold SET amount = amount + 1",
+        {"hold_amount_differs"},
+    ),
+    "a hold is of another request": (
+        "UPDATE hold SET request_id = 'other'",
+        {"hold_request_differs"},
+    ),
+    "an issued waybill has no number": (
+        "UPDATE waybill SET number = NULL",
+        {"number_state_differs"},
+    ),
+    "an issued waybill has no time": (
+        "UPDATE waybill SET issued_at_s = NULL",
+        {"number_state_differs"},
+    ),
+    "a refused waybill has a number": (
+        "UPDATE waybill SET state = 'refused'",
+        {"number_state_differs", "hold_state_differs"},
+    ),
 }
 
 
@@ -117,9 +137,10 @@ def test_the_journal_must_say_the_same(tollway: Command, issued: Store) -> None:
     }
     journal.write_text("", "utf-8")
     assert breaches_of(tollway, *options) == {"journal_lacks"}
-    journal.write_text("nonsense\n", "utf-8")
-    refused = tollway("audit", *options)
-    assert refused.status == 1 and "Line 1 of the journal" in refused.err
+    for unreadable in (b"nonsense\n", line.encode().replace(b"SN", "单".encode("gbk"))):
+        journal.write_bytes(unreadable)
+        refused = tollway("audit", *options)
+        assert refused.status == 1 and "Line 1 of the journal" in refused.err
     issued.run_unchecked("UPDATE waybill SET state = 'refused'")
     journal.write_text(f"{line}\n", "utf-8")
     assert "journal_differs" in breaches_of(tollway, *options)

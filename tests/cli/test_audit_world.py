@@ -81,6 +81,7 @@ def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
         "hold_waybills",
         "reserved_keys",
         "usage",
+        "usage_calls",
         "entry_days",
     ]
     assert rows["waybill_charges"] == 3 and rows["consent_uses"] == 8

@@ -12,8 +12,9 @@ from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
+from tollway.ledger.archiving import archive_entries
 from tollway.ledger.entries import top_up
-from tollway.store.database import Database
+from tollway.store.database import Database, Transaction
 
 
 @pytest.fixture
@@ -124,6 +125,22 @@ def test_a_refund_whose_charge_is_dropped_makes_no_receipt(
     ledger_store.run("DELETE FROM entry WHERE request_id = 'r0' AND kind = 'charge'")
     answer = tollway("receipt", "r0")
     assert (answer.status, answer.err.startswith("There is no receipt r0: ")) == (1, True)
+
+
+def test_a_refund_whose_charge_is_dropped_is_no_breach(
+    tollway: Command, ledger_store: Store, account_id: str
+) -> None:
+    charge_calls(ledger_store, account_id, 1)
+    tollway("credit", "add", "acme", "1", "--calls", "product_analysis", "--refund", "r0")
+
+    async def drop(transaction: Transaction) -> int:
+        # The first top-up, and the charge.
+        return await archive_entries(
+            transaction, 2, account_id=account_id, unit=CALLS, before_ms=2**53
+        )
+
+    assert ledger_store.do(lambda database: database.write(drop)) == 2
+    assert tollway("audit").status == 0
 
 
 def test_of_refunds_of_one_call_at_once_one_is_made(ledger_store: Store, account_id: str) -> None:

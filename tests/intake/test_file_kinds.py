@@ -358,6 +358,25 @@ def test_a_broken_spreadsheet_is_one_sentence(tmp_path: Path, cut: int) -> None:
         list(read_records(path))
 
 
+def test_a_spreadsheet_with_a_password_is_named_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "f.xlsx"
+    path.write_bytes(bytes.fromhex("D0CF11E0A1B11AE1") + bytes(504))
+    with pytest.raises(IntakeError, match=r"^f\.xlsx has a password, or is an \.xls file: save it"):
+        list(read_records(path))
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
+def test_the_name_of_a_column_may_have_line_breaks(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"f.{suffix}"
+    names, row = ["a", "备注\n（选填）", "c"], ["1", "2", "3"]
+    text = io.StringIO()
+    csv.writer(text).writerows([names, row])
+    path.write_bytes(spreadsheet(names, row) if suffix == "xlsx" else text.getvalue().encode())
+    (record,) = read_records(path)
+    assert record.values == {"a": "1", "备注 （选填）": "2", "c": "3"}
+    assert record.line == (2 if suffix == "xlsx" else 3)
+
+
 def test_large_records_do_not_pile_up_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

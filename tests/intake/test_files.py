@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,26 @@ def test_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
         list(read_records(tmp_path / "folder.csv"))
 
 
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [("pipe.csv", ONE), ("pipe.jsonl", JSON_ONE), ("pipe.json", JSON_ONE + b",")],
+)
+def test_a_pipe_is_read_to_its_end(tmp_path: Path, name: str, record: bytes) -> None:
+    path, many = tmp_path / name, 3000
+    before, after = {
+        "pipe.csv": (HEADER, b""),
+        "pipe.jsonl": (b"", b""),
+        "pipe.json": (b"[", JSON_ONE + b"]"),
+    }[name]
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(before + record * many + after,))
+    writer.start()
+    try:
+        assert sum(1 for _ in read_records(path)) == many + (name == "pipe.json")
+    finally:
+        writer.join()
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=200)
@@ -243,6 +265,19 @@ def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mac.csv"
     path.write_bytes(b"kind,product_id\rproduct,p1\r")
     with pytest.raises(IntakeError, match="header"):
+        list(read_records(path))
+
+
+def test_a_second_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "joined.csv"
+    path.write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfa,b\n1,2\n")
+    assert [each.values for each in read_records(path)] == [{"a": "1", "b": "2"}]
+
+
+def test_a_header_whose_quote_is_never_closed_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "open.csv"
+    path.write_bytes(b'a,"b\n' + b"1,2\n" * 1000)
+    with pytest.raises(IntakeError, match="no header line"):
         list(read_records(path))
 
 

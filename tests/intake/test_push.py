@@ -23,6 +23,7 @@ from tollway.intake.sources import (
     set_spoken_for,
 )
 from tollway.operations.catalogue import RECORD_KINDS
+from tollway.store.sealing import SealError
 
 
 class Side(NamedTuple):
@@ -253,6 +254,21 @@ def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: S
     assert [each.id for each in own.do(list_rejected)] == [rejects[1]["id"]]
     assert [order_sn for order_sn, _ in stored(own)] == ["sn-1"]
     assert own.do(miscounted) == {}
+
+
+@pytest.mark.usefixtures("secret")
+def test_a_rejected_record_that_was_altered_stops_no_other(own: Store) -> None:
+    sealer = sealer_of(own)
+    records = [as_json(order(f"sn-{n}")) for n in (1, 2, 3)]
+    rejects = [sealed_reject(sealer, b"key", SOURCE, "orders", each, "", 5) for each in records]
+    own.do(lambda database: database.write(lambda tx: keep_rejects(tx, rejects)))
+    altered = sorted(str(each["id"]) for each in rejects)[0]
+    own.run(f"UPDATE rejected_record SET sealed = substr(sealed, 2) WHERE id = '{altered}'")
+    result = own.do(lambda database: replay(database, sealer, RECORD_KINDS, None))
+    assert (result.stored, result.unchanged, result.rejected) == (2, 0, 1)
+    assert [each.id for each in own.do(list_rejected)] == [altered]
+    with pytest.raises(SealError):
+        own.do(lambda database: replay(database, sealer, RECORD_KINDS, altered))
 
 
 @pytest.mark.parametrize("body", [b"", b"   ", b"[1, 2", b"not json", b"\xff\xfe", b"7", b"[]"])

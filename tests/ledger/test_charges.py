@@ -300,6 +300,8 @@ def test_what_succeeds_under_a_grant_is_recorded_for_the_owner(account: Account)
         granted(account.charge("c act", act(PAID))),
         granted(account.charge("d counted", act(PAID)), count_records=len),
         granted(account.charge("e replayed", act(replayed)), count_records=len),
+        granted(capped(account.charge("f capped", amount=1)), records=3, count_records=len),
+        granted(keyed(account.charge("g keyed", amount=1), b"four"), records=3, count_records=len),
         granted(account.charge("too dear", amount=101)),
         granted(account.charge("failed", act(ValueError("a mistake")))),
         granted(account.charge("waits", act(waits)), count_records=len),
@@ -312,6 +314,8 @@ def test_what_succeeds_under_a_grant_is_recorded_for_the_owner(account: Account)
         ("c act", "orders", None, None),
         ("d counted", "orders", None, len(PAID.data)),
         ("e replayed", "orders", "first", 4),
+        ("f capped", "orders", None, 3),
+        ("g keyed", "orders", None, 3),
     ]
 
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.stores import Store
-from tollway.audit.check import Breach
-from tollway.audit.usage import ENTRY_DAYS
+from tollway.audit.check import Breach, Check
+from tollway.audit.usage import ENTRY_DAYS, USAGE_CALLS
 from tollway.ledger.accounts import open_account
 from tollway.ledger.archiving import archive_entries
 from tollway.ledger.entry_days import DAY_MS
@@ -118,8 +118,8 @@ async def rolled_up(database: Database) -> None:
         pass
 
 
-def breaches(store: Store, account_id: str) -> list[Breach]:
-    _, found = store.do(lambda database: ENTRY_DAYS.run(database, 0))
+def breaches(store: Store, account_id: str, check: Check = ENTRY_DAYS) -> list[Breach]:
+    _, found = store.do(lambda database: check.run(database, 0))
     return [each for each in found if each.account_id == account_id]
 
 
@@ -218,6 +218,18 @@ def test_the_audit_notices_a_sum_that_is_not_of_its_entries(store: Store, change
     store.run(f"{change} WHERE account_id = '{opened.id}' AND kind = 'top_up'")
     found = breaches(store, opened.id)
     assert found and {(each.name, each.unit) for each in found} == {("entry_days", "credits")}
+
+
+@pytest.mark.parametrize("change", ["calls = calls + 1", "operation = operation || 'x'"])
+def test_the_audit_notices_usage_with_other_calls(store: Store, change: str) -> None:
+    name = f"usage {change}"
+    opened = store.do(lambda database: open_account(database, Runtime(), name))
+    put(store, opened.id, made_entries(Random(4), "credits", 60), 0, 60)
+    store.do(rolled_up)
+    assert breaches(store, opened.id, USAGE_CALLS) == []
+    store.run(f"UPDATE usage SET {change} WHERE account_id = '{opened.id}' AND span_s = 86400")
+    found = breaches(store, opened.id, USAGE_CALLS)
+    assert found and {(each.name, each.unit) for each in found} == {("usage_calls", "credits")}
 
 
 def test_of_whole_days_no_entry_is_read(own_store: Store) -> None:

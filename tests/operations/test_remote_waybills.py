@@ -326,3 +326,20 @@ def test_asked_for_again_after_it_was_given_up_it_is_still_recorded_for_the_owne
     uses = store.run("SELECT request_id FROM consent_use")
     assert uses == [(again.headers["x-request-id"],)]
     assert gateway.stop() == 0
+
+
+def test_a_number_that_the_carrier_gave_before_leaves_the_credits_held(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    """The answer must not be that nothing was charged: the operator's decision may charge it."""
+    customer = new_customer(own_store, credits_=CREDITS)
+    wp_code = connected_carrier(own_store, carrier, **HASTY)
+    gateway = Gateway(own_store, reconcile_interval_s=3600)
+    first = issue(gateway, customer.token, request(wp_code)).data["waybillCode"]
+    own_store.run(f"UPDATE waybill SET number = 'YT{int(first[2:]) + 1:013d}'")
+    body = request(wp_code)
+    for reply in (issue(gateway, customer.token, body) for _ in range(2)):
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (101, "CARRIER_SILENT"), reply.msg
+        assert "credits are held until it does (10)" in reply.msg
+    assert ledger_of(own_store, customer)[:3] == (CREDITS - 2 * PRICE, PRICE, PRICE)
+    assert gateway.stop() == 0

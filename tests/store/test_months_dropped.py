@@ -157,7 +157,7 @@ def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
     # Forgetting its counts now takes its time.
     store.run(
         "CREATE FUNCTION dally() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$"
+        "$$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$"
     )
     store.run(
         "CREATE TRIGGER slowly BEFORE DELETE ON order_count "
@@ -165,7 +165,7 @@ def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
     )
 
     async def work() -> None:
-        hurried = open_database(store.url, Metrics(), 2)
+        hurried = open_database(store.url, Metrics(), 1)
         of_orders = _of("orders", await retention_of(hurried, keep_orders_days=30).apply(NOW_MS))
         await hurried.close()
         assert of_orders.rows == 1

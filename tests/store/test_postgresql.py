@@ -225,14 +225,13 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
 
 
 @pytest.mark.parametrize("call_timeout_s", [None, 30])
-@pytest.mark.parametrize("limit", LIMITS)
-def test_no_limit_of_the_servers_own_ends_a_transaction(
-    limit: str, call_timeout_s: float | None
-) -> None:
+def test_no_limit_of_the_servers_own_ends_a_transaction(call_timeout_s: float | None) -> None:
     url = new_database()
-    if not run_on(url, KNOWN.format(limit)):
-        pytest.skip(f"this server has no {limit}")
-    run_on(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET {limit} = '300ms'")
+    # Not every server has all of them.
+    limits = [limit for limit in LIMITS if run_on(url, KNOWN.format(limit))]
+    assert len(limits) > 1
+    name = url.rpartition("/")[2]
+    run_on(url, *(f"ALTER DATABASE {name} SET {limit} = '300ms'" for limit in limits), "SELECT")
 
     async def work() -> None:
         database = opened(url, call_timeout_s)

@@ -21,7 +21,8 @@ from tests.support.stores import Store
 
 _HEADER = re.compile(rb"^([\w-]+): *(.*?)\r$", re.MULTILINE)
 _DEADLINE_S = 120
-_PAUSE_S = 0.02
+# Of a client after a refusal, which comes at once: no pause would keep the processors busy with it.
+_PAUSE_S = 0.05
 _keys = count()
 
 

@@ -62,3 +62,11 @@ def test_codes_say_of_what_they_are(reader: Browser) -> None:
     ):
         text = _text(reader, path)
         assert f"|{name}|" in text and "代码" not in text, path
+
+
+@pytest.mark.parametrize("path", ["/operator/account?id={}", "/operator/operators"])
+def test_the_name_of_a_person_is_called_that(reader: Browser, caller: Caller, path: str) -> None:
+    """名称 is the name of a thing, 姓名 that of a person."""
+    page = reader.open(path.format(caller.account_id)).text
+    labels = re.findall(r"<label[^>]*>([^<]+)</label>", page)
+    assert "姓名" in labels and "名称" not in labels

@@ -307,6 +307,40 @@ def test_names_of_people_are_not_broken_beside_the_rail(
         assert name.evaluate(lines) == 1, width
 
 
+# The lines on which each word of the reasons is that is on more than one.
+_BROKEN_REASONS = """() => [...document.querySelectorAll("table.log td.code:not(:last-child)")]
+  .flatMap(cell => {
+    const texts = [...cell.childNodes].filter(each => each.nodeType === 3);
+    return texts.flatMap(text => [...text.data.matchAll(/[A-Z]+/g)].map(word => {
+      const range = cell.ownerDocument.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map(each => each.top));
+      return lines.size > 1 ? word[0] : "";
+    }));
+  }).filter(Boolean)"""
+
+
+def test_reasons_are_broken_between_their_words_alone(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    paying = aside(lambda: new_caller(store, name="Northern Outdoor Equipment"))
+    assert gateway.get(token=paying.token, query=question).code == 0
+    caller = aside(lambda: new_caller(store, granted=False, name="Beishan Stationery"))
+    refused = gateway.get(token=caller.token, query=question)
+    assert refused.headers["x-tollway-reason"] == "PERMISSION_MISSING"
+    page = sign_in(new_page(gateway.base_url), gateway)
+    row = page.locator("tr", has_text="204 PERMISSION_MISSING")
+    # The log of refused calls is written a moment later.
+    while not row.count():
+        page.goto("/operator/requests")
+    found = page.evaluate(
+        f"widths => ({_AT_WIDTHS})(widths, document => [({_TOO_WIDE})(), ({_BROKEN_REASONS})()])",
+        _WIDTHS,
+    )
+    assert dict(zip(_WIDTHS, found, strict=True)) == {width: [[], []] for width in _WIDTHS}
+
+
 def test_the_table_of_a_chart_with_many_columns_is_scrolled_within_its_card(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:

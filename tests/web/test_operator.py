@@ -174,7 +174,7 @@ def test_refused_calls_are_found_by_reason_and_page_by_page(
     while not more:
         assert time.monotonic() < deadline_s
         newest = operator.open(f"/operator/requests?account={caller.account_id}").text
-        more = "".join(re.findall(r"PARAMETER_MISSING and (?:\d+) more like this", newest))
+        more = "".join(re.findall(r"PARAMETER_<wbr>MISSING and (?:\d+) more like this", newest))
     tomorrow = time.strftime("%Y-%m-%dT00:00", time.gmtime(time.time() + 2 * 86_400))
     later = operator.open(f"/operator/requests?account={caller.account_id}&since={tomorrow}").text
     assert "No call matches" in later

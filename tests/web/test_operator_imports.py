@@ -1,21 +1,28 @@
 """Files that an operator uploads on a page: what is stored of them, and what is rejected."""
 
+import gzip
 import html
+import io
 import json
 import re
+import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import openpyxl
 import pytest
 
 from tests.support.browsers import Browser, open_until, recorded_acts
 from tests.support.orders import order
 from tests.support.stores import Store
-from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.intake.files import read_records
+from tollway.intake.rejects import keep_rejects, replay, sealed_reject
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
+from tollway.operations.catalogue import RECORD_KINDS
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.web.area import Context
@@ -83,7 +90,16 @@ def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store:
         store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
 
 
-@pytest.mark.parametrize("record", [b'{"remark": "\\ud800"}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "record",
+    [
+        b'{"remark": "\\ud800"}',
+        b"[" * 100_000,
+        # Rejected for its decimals, and not to be mended unnoticed.
+        b'{"pay_amount": 1.000}',
+        b'{"pay_amount": 123456789012345678901.25}',
+    ],
+)
 def test_a_rejected_record_that_no_page_can_show_otherwise_is_shown_as_it_was_written(
     operator: Browser, store: Store, record: bytes
 ) -> None:
@@ -189,3 +205,68 @@ def test_reading_stops_where_far_too_many_records_are_rejected(
     assert store.run(f"SELECT 1 FROM shop_order WHERE order_sn = '{sn}'") == []
     # Other tests look at what is rejected.
     store.run("DELETE FROM rejected_record")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_what_was_lost_in_a_file_is_not_stored_when_its_record_is_tried_again(
+    operator: Browser, store: Store, kind: str
+) -> None:
+    now = time.time_ns()
+    name, rounded = f"{now}.{kind}", f"{now % 10}.{now % 10**9}E+17"
+    record = {**order(), "order_sn": "ROUNDED"}
+    if kind == "csv":
+        given = {each: value for each, value in record.items() if value is not None}
+        rows = [",".join(given), ",".join(map(str, given.values()))]
+        text = "\n".join(rows).replace("ROUNDED", rounded).replace("False", "false")
+    else:
+        # In JSON, a number that is no text.
+        text = json.dumps(record).replace('"ROUNDED"', rounded)
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (name, text.encode())},
+    )
+    open_until(operator, "/operator/data", f"{name}, {2 if kind == 'csv' else 1}: order_sn")
+    exported = operator.client.get("/operator/data/rejected.jsonl").text
+    (kept,) = [json.loads(line) for line in exported.splitlines() if name in line]
+    assert rounded in kept["record"]
+    sealer = open_sealer(store.url, store.key_file)
+    tried = store.do(lambda database: replay(database, sealer, RECORD_KINDS, kept["id"]))
+    assert (tried.stored, tried.rejected) == (0, 1)
+    assert store.run("SELECT 1 FROM shop_order WHERE order_sn LIKE '%E+17'") == []
+    assert store.run("SELECT 1 FROM shop_order WHERE order_sn LIKE '%JsonNumber%'") == []
+    store.run(f"DELETE FROM rejected_record WHERE id = '{kept['id']}'")
+
+
+def test_an_upload_has_no_name_that_a_killed_gateway_would_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    upload = Upload()
+    upload.begin_file("orders.csv")
+    upload.write(b"a,b\n1,2\n")
+    upload.end_file()
+    assert list(tmp_path.iterdir()) == []
+    assert upload.path is not None
+    assert [each.values for each in read_records(upload.path, upload.name)] == [
+        {"a": "1", "b": "2"}
+    ]
+    upload.drop()
+    assert upload.path is None
+
+
+@pytest.mark.parametrize("name", ["orders.xlsx", "ORDERS.JSONL.GZ"])
+def test_an_upload_of_every_kind_is_read(name: str) -> None:
+    workbook, content = openpyxl.Workbook(), io.BytesIO()
+    workbook.active.append(["a"])
+    workbook.active.append(["1"])
+    workbook.save(content)
+    upload = Upload()
+    upload.begin_file(name)
+    is_packed = name.endswith("GZ")
+    upload.write(gzip.compress(b'{"a": "1"}', mtime=0) if is_packed else content.getvalue())
+    upload.end_file()
+    assert upload.path is not None
+    assert [each.values for each in read_records(upload.path, upload.name)] == [{"a": "1"}]
+    upload.drop()

@@ -118,7 +118,7 @@ def test_a_live_call_is_one_row_of_the_log(
     assert "DRY_RUN" not in member.page
     # That of a program is its own act.
     gateway.get(token=caller.token, query=question, headers={"X-Tollway-Dry-Run": "1"})
-    eventually(lambda: member.open("/account/requests").text, lambda page: "0 DRY_RUN" in page)
+    eventually(lambda: member.open("/account/requests").text, lambda page: "0 DRY_<wbr>RUN" in page)
 
 
 def test_a_waybill_that_an_order_has_already_is_not_said_to_cost_anything(

@@ -119,7 +119,7 @@ class Core:
         headers: Optional[Mapping[str, str]],
         retries: Optional[int] = None,
     ) -> "Call[P]":
-        """A call of an operation, repeated as often as the client was told unless `retries` says.
+        """A call of an operation, repeated `retries` times; left out, as the client was made.
 
         A paid one always has an Idempotency-Key, so that a repetition is answered with the stored
         answer and not charged again, whether or not the first attempt arrived.

@@ -83,7 +83,7 @@ async def audit_journal(
 def _line(number: int, raw: bytes) -> Line:
     try:
         return msgspec.json.decode(raw, type=Line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise CarrierError(
             "Line {number} of the journal cannot be read: {why}.", number=number, why=str(error)
         ) from None

@@ -1,5 +1,7 @@
 """Holds against balances, against their waybills, their keys and the clock."""
 
+from collections.abc import Iterator
+
 from sqlalchemy import (
     BigInteger,
     and_,
@@ -8,11 +10,13 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    or_,
     select,
     union_all,
 )
 
-from tollway.audit.check import check_each
+from tollway.audit.check import Breach, Check, check_each
+from tollway.store.database import Row
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
@@ -69,6 +73,10 @@ _beside = (
         waybill.c.state,
         func.coalesce(hold.c.state, "not there").label("hold_state"),
         case(_EXPECTED, value=waybill.c.state).label("expected"),
+        waybill.c.price,
+        hold.c.amount,
+        waybill.c.request_id,
+        hold.c.request_id.label("held_for"),
     )
     .select_from(
         waybill.outerjoin(
@@ -80,13 +88,32 @@ _beside = (
 )
 
 
-WAYBILL_HOLDS = check_each(
+def _tell_beside(row: Row) -> Iterator[Breach]:
+    account_id, object_id, state, hold_state, expected, price, amount, request_id, held_for = row
+    which = f"waybill {object_id}"
+    if hold_state != expected:
+        difference = f"{which} is {state}, so its hold is {expected}, but it is {hold_state}"
+        yield Breach("hold_state_differs", account_id, None, difference)
+    elif price != amount:
+        difference = f"{which} costs {price}, but its hold is of {amount}"
+        yield Breach("hold_amount_differs", account_id, None, difference)
+    else:
+        difference = f"{which} is of request {request_id}, but its hold is of {held_for}"
+        yield Breach("hold_request_differs", account_id, None, difference)
+
+
+WAYBILL_HOLDS = Check(
     "waybill_holds",
-    "a waybill's hold is open, captured or released as the waybill says",
+    "a waybill's hold has its price, and is open, captured or released as the waybill says",
     waybill,
-    select(_beside).where(_beside.c.hold_state != _beside.c.expected),
-    "hold_state_differs",
-    "waybill {object_id} is {state}, so its hold is {expected}, but it is {hold_state}",
+    select(_beside).where(
+        or_(
+            _beside.c.hold_state != _beside.c.expected,
+            _beside.c.amount != _beside.c.price,
+            _beside.c.held_for != _beside.c.request_id,
+        )
+    ),
+    _tell_beside,
 )
 
 # A summed union instead of a join, because either side may be missing.

@@ -1,5 +1,6 @@
 """Balances against entries: does every balance follow from its entries? And the entries
-themselves: no gap, every step adds up, nothing charged twice or for a test call.
+themselves: no gap, every step adds up, nothing charged twice or for a test call, nothing refunded
+that was not charged.
 
 A new kind of entry is one line in SIGNS; a new column of a balance is one line in FOLLOWS.
 """
@@ -7,7 +8,7 @@ A new kind of entry is one line in SIGNS; a new column of a balance is one line 
 from collections.abc import Iterator
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import ColumnElement, and_, case, exists, func, literal, or_, select, union_all
 
 from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Database, Row
@@ -244,6 +245,44 @@ _charged_twice = (
     .having(func.count() > 1)
 )
 
+_refund, _other = entry.alias("refund"), entry.alias("other")
+_of_same_request = (
+    _other.c.request_id == _refund.c.request_id,
+    _other.c.account_id == _refund.c.account_id,
+    _other.c.unit == _refund.c.unit,
+)
+_charged = (
+    select(func.coalesce(-func.sum(_other.c.amount), 0))
+    .where(*_of_same_request, _other.c.kind == "charge")
+    .scalar_subquery()
+)
+_refunds = (
+    select(
+        _refund.c.account_id,
+        _refund.c.unit,
+        _refund.c.number,
+        _refund.c.request_id,
+        _refund.c.amount,
+        _charged.label("charged"),
+        exists()
+        .where(*_of_same_request, _other.c.kind == "top_up", _other.c.number < _refund.c.number)
+        .label("is_second"),
+    )
+    .where(_refund.c.kind == "top_up", _refund.c.request_id.is_not(None))
+    .subquery("refunds")
+)
+# The charge may be among the dropped entries.
+_is_carried = exists().where(
+    archived_balance.c.account_id == _refunds.c.account_id,
+    archived_balance.c.unit == _refunds.c.unit,
+)
+_wrong_refunds = select(_refunds).where(
+    or_(
+        _refunds.c.is_second,
+        and_(_refunds.c.amount > _refunds.c.charged, or_(_refunds.c.charged != 0, ~_is_carried)),
+    )
+)
+
 
 def _tell_entry(row: Row) -> Iterator[Breach]:
     account_id, unit, number, kind, amount, before, after, is_sandbox = row
@@ -276,4 +315,24 @@ CHARGED_ONCE = check_each(
     _charged_twice,
     "charged_twice",
     "request {request_id} was charged {times} times",
+)
+
+
+def _tell_refund(row: Row) -> Iterator[Breach]:
+    account_id, unit, number, request_id, amount, charged, is_second = row
+    if is_second:
+        difference = f"entry {number}: request {request_id} was refunded before"
+        yield Breach("refunded_twice", account_id, unit, difference)
+    else:
+        difference = f"entry {number}: {amount} was refunded of request {request_id}"
+        difference = f"{difference}, which was charged {charged}"
+        yield Breach("refund_differs", account_id, unit, difference)
+
+
+REFUNDS = Check(
+    "refunds",
+    "a request was refunded once at most, and at most what it was charged",
+    entry,
+    _wrong_refunds,
+    _tell_refund,
 )

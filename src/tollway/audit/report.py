@@ -17,12 +17,20 @@ from tollway.audit.holds import (
     RESERVED_KEYS,
     WAYBILL_HOLDS,
 )
-from tollway.audit.ledger import BALANCES, CHARGED_ONCE, ENTRIES, UnitFigures, unit_figures
+from tollway.audit.ledger import (
+    BALANCES,
+    CHARGED_ONCE,
+    ENTRIES,
+    REFUNDS,
+    UnitFigures,
+    unit_figures,
+)
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL
-from tollway.audit.usage import ENTRY_DAYS, USAGE
+from tollway.audit.usage import ENTRY_DAYS, USAGE, USAGE_CALLS
 from tollway.audit.waybills import (
+    NUMBERS_ISSUED,
     NUMBERS_ONCE,
     NUMBERS_TAKEN,
     NUMBERS_USED,
@@ -40,6 +48,7 @@ CHECKS = (
     BALANCES,
     ENTRIES,
     CHARGED_ONCE,
+    REFUNDS,
     NOT_CHARGED,
     CAPS,
     HOLDS,
@@ -51,6 +60,7 @@ CHECKS = (
     CONSENT_CHARGES,
     WAYBILLS_IN_FORCE,
     NUMBERS_ONCE,
+    NUMBERS_ISSUED,
     NUMBERS_TAKEN,
     NUMBERS_USED,
     WAYBILLS_PAID,
@@ -64,6 +74,7 @@ CHECKS = (
     DAY_PARTS,
     TRAIL,
     USAGE,
+    USAGE_CALLS,
     ENTRY_DAYS,
 )
 

@@ -1,5 +1,5 @@
 """Usage against entries: are the sums by day what the counted entries took? And the sums behind
-statements: do they include every counted entry once?
+statements: do they include every counted entry once? Both must have the same calls.
 
 Entries that the cursor of a balance has not reached are not counted yet, and are left out; so is a
 balance whose entries were dropped before they were counted, until the cursor has passed them. The
@@ -67,6 +67,33 @@ USAGE = check_each(
     _wrong,
     "usage",
     "the days add up to {summed}, the entries to {taken}",
+)
+
+# Both are made from the same entries, and neither is ever dropped. By operation, not by day: a day
+# of usage begins at midnight in a time zone, which may have changed since.
+_of_operation = union_all(
+    select(
+        usage.c.account_id, usage.c.unit, usage.c.operation, usage.c.calls, usage.c.amount
+    ).where(usage.c.span_s == _DAY_S),
+    select(
+        entry_day.c.account_id,
+        entry_day.c.unit,
+        entry_day.c.operation,
+        -entry_day.c.entries,
+        entry_day.c.amount,
+    ).where(entry_day.c.kind == "charge"),
+).subquery("of_operation")
+_by = (_of_operation.c.account_id, _of_operation.c.unit, _of_operation.c.operation)
+_more_calls, _more_amount = func.sum(_of_operation.c.calls), func.sum(_of_operation.c.amount)
+USAGE_CALLS = check_each(
+    "usage_calls",
+    "the sums by day have the calls of every operation",
+    usage,
+    select(*_by, _more_calls.label("calls"), _more_amount.label("amount"))
+    .group_by(*_by)
+    .having(or_(_more_calls != 0, _more_amount != 0)),
+    "usage_calls",
+    "{operation}: the days have {calls} calls and {amount} too many",
 )
 
 _DAY_MS = 1000 * _DAY_S

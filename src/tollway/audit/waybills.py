@@ -7,7 +7,7 @@ Each waybill has the charge that it costs, and each charge has a waybill. A pend
 paid for yet, and a refused one never is.
 """
 
-from sqlalchemy import and_, exists, func, literal, or_, select, text, union_all
+from sqlalchemy import and_, exists, func, literal, not_, or_, select, text, union_all
 
 from tollway.audit.check import check_each
 from tollway.operations.waybills.operation import WAYBILLS
@@ -41,6 +41,12 @@ _still_free = (
 _lost = select(waybill_number.c.wp_code, waybill_number.c.number).where(
     waybill_number.c.is_taken == 1, ~exists().where(_same_number)
 )
+_is_issued = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
+_has_number = and_(waybill.c.number.is_not(None), waybill.c.issued_at_s.is_not(None))
+_has_none = and_(waybill.c.number.is_(None), waybill.c.issued_at_s.is_(None))
+_misnumbered = select(waybill.c.account_id, waybill.c.object_id, waybill.c.state).where(
+    or_(and_(_is_issued, not_(_has_number)), and_(not_(_is_issued), not_(_has_none)))
+)
 WAYBILLS_IN_FORCE = check_each(
     "waybills_in_force",
     "an order has at most one waybill of a carrier in force",
@@ -56,6 +62,14 @@ NUMBERS_ONCE = check_each(
     _used_again,
     "number_used_again",
     "number {number} of {wp_code} is on {times} waybills",
+)
+NUMBERS_ISSUED = check_each(
+    "numbers_issued",
+    "a waybill has a number if it was issued, and only then",
+    waybill,
+    _misnumbered,
+    "number_state_differs",
+    "waybill {object_id} is {state}, which its number or the time of issue contradicts",
 )
 NUMBERS_TAKEN = check_each(
     "numbers_taken",
@@ -74,7 +88,6 @@ NUMBERS_USED = check_each(
     "number {number} of {wp_code} is marked as taken but on no waybill",
 )
 
-_is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
 
 _its_unit = literal(WAYBILLS.balance_unit).label("unit")
@@ -98,7 +111,7 @@ _each = (
         waybill.c.issued_at_s,
     )
     # A waybill without a request cannot be compared by itself; the sums below include it.
-    .where(_is_paid, waybill.c.request_id.is_not(None))
+    .where(_is_issued, waybill.c.request_id.is_not(None))
     .subquery("each")
 )
 # The charge may be among the dropped ones. A waybill's time is a little after its charge's.
@@ -117,7 +130,7 @@ _laid_under = union_all(
     select(
         waybill.c.account_id, func.sum(waybill.c.price).label("priced"), literal(0).label("charged")
     )
-    .where(_is_paid)
+    .where(_is_issued)
     .group_by(waybill.c.account_id),
     select(entry.c.account_id, literal(0), -func.sum(entry.c.amount))
     .where(_is_charge)

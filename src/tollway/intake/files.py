@@ -18,15 +18,16 @@ _KEPT_OF_TOO_LONG = 4096
 _TELL_LINES = 1000
 _TOO_LONG = "the line is over 1 MiB, and only its beginning is kept; write shorter records."
 _DELIMITERS = ",\t;"
+_HEADER_LINES_MAX = 100
 # A line before the header, written for Excel.
 _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
-    """The records of a file, in the format that its name says. Errors call it `name`, for a file
-    that was uploaded under another name."""
+    """The records of a file, in the format that its name says. A file that was uploaded has its
+    `name` from the sender."""
     shown = name or path.name
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in Path(shown).suffixes]
     is_packed = suffixes[-1:] == [".gz"]
     kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
     if kind == ".xlsx" and not is_packed:
@@ -44,7 +45,8 @@ def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
     try:
         with path.open("rb") as file:
             content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
-            yield from _READERS[kind](as_utf8(content), file)
+            # A pipe has no position.
+            yield from _READERS[kind](as_utf8(content), file.tell if file.seekable() else int)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise IntakeError("{name} is not a whole gzip file: pack it again.", name=shown) from None
     except OSError as error:
@@ -66,24 +68,24 @@ def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
             raw = content.readline(_LINE_MAX)
 
 
-def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _json_lines(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     at_byte = 0
     for number, raw, is_whole in _lines(content):
         # Only now and then: on every line it would take a tenth of the reading time.
         if number % _TELL_LINES == 0:
-            at_byte = file.tell()
+            at_byte = tell()
         if not is_whole:
             yield RawRecord(number, raw, at_byte, (None, _TOO_LONG))
         elif not raw.isspace():
             yield RawRecord(number, raw, at_byte)
 
 
-def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _json_array(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     """One array of objects. After a mistake between two objects, the rest cannot be separated."""
     text = io.TextIOWrapper(content, "utf-8", errors="surrogateescape", newline="")
     try:
         for item in split_array(iter(lambda: text.read(PIECE_BYTES), "")):
-            yield RawRecord(item.line, as_bytes(item.text), file.tell())
+            yield RawRecord(item.line, as_bytes(item.text), tell())
     except ArrayError as error:
         raise IntakeError(
             "The file is not one whole JSON array: line {line} cannot be read. The {count:,} "
@@ -109,7 +111,7 @@ class _CsvLines(Iterator[str]):
         return self.taken[-1]
 
 
-def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _csv(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a missing value, and a line of empty cells is no
     record: spreadsheets save empty rows that way."""
     lines = _CsvLines(content)
@@ -119,7 +121,12 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
         first, header = next(lines, ""), 2
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
     delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
-    columns = Columns(_cells(first, delimiter) or [])
+    names = _cells(first, delimiter)
+    # The name of a column may have line breaks.
+    while names is None and header < _HEADER_LINES_MAX and (more := next(lines, "")):
+        first, header = first + more, header + 1
+        names = _cells(first, delimiter)
+    columns = Columns(names or [])
     # Strict: otherwise an unclosed quote would silently take the records after it into its cell.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
@@ -141,7 +148,7 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             alone = [("".join(together), cells)]
         for number, (source, found) in enumerate(alone, line):
             problem = _TOO_LONG if number in lines.too_long else ""
-            yield columns.record(number, found, source, file.tell(), problem)
+            yield columns.record(number, found, source, tell(), problem)
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
@@ -160,8 +167,9 @@ def _trimmed(cells: list[str]) -> list[str]:
     return list(map(str.strip, cells))
 
 
-# Reads the records of a file that may be compressed; the second argument is the file itself.
-_READERS: dict[str, Callable[[BinaryIO, BinaryIO], Iterator[RawRecord]]] = {
+# Reads the records of a file that may be compressed; the second argument says how far in the file
+# itself the reader is.
+_READERS: dict[str, Callable[[BinaryIO, Callable[[], int]], Iterator[RawRecord]]] = {
     ".csv": _csv,
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,

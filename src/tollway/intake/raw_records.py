@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tollway.contract.fields import bare
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
@@ -77,7 +78,8 @@ class Columns:
     """The columns of a table, by the names that its first line gives them."""
 
     def __init__(self, names: list[str]) -> None:
-        self._names = [name.strip() for name in names]
+        # Templates break long names into lines, and a second byte order mark cannot be seen.
+        self._names = [" ".join(bare(name).split()) for name in names]
         if not all(name.isprintable() for name in self._names) or not any(self._names):
             raise IntakeError("The file has no header line: its first line names the columns.")
         named = Counter(filter(None, self._names))

@@ -6,6 +6,7 @@ its kind and content, so that a record pushed twice is kept once.
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +24,9 @@ from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
-from tollway.store.sealing import Sealer
+from tollway.store.sealing import Sealer, SealError
+
+logger = logging.getLogger("tollway.push")
 
 # The source of records from a file that an operator uploaded; no source can have this name.
 UPLOAD = "uploaded file"
@@ -225,9 +228,18 @@ async def replay(
         *facts, sealed = row
         of = Rejected(*facts)
         loader = loaders[of.kind]
-        record = sealer.open(sealed, record_context(of.source, record_id))
         try:
+            record = sealer.open(sealed, record_context(of.source, record_id))
             good = await _check(database, sealer, kinds[of.kind], loader, of, record)
+        except SealError as error:
+            if only_id is not None:
+                raise
+            # It must not keep those after it from being tried.
+            logger.error(
+                "rejected record %s of %s is left as it is: %s", record_id, of.source, error
+            )
+            rejected += 1
+            continue
         except ValueError:
             rejected += 1
             continue

@@ -36,6 +36,7 @@ _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "
 _UNCOMPUTED = LostCell(
     "=", "its formula has no value yet; open the file in a spreadsheet program and save it."
 )
+_COMPOUND = bytes.fromhex("D0CF11E0A1B11AE1")
 _HIDDEN = ("hidden", "veryHidden")
 # XML cannot contain most control characters, so a carriage return is written as _x000D_.
 _ESCAPED = re.compile("_x00([01][0-9A-Fa-f])_")
@@ -95,7 +96,18 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
             "{name} cannot be read: {why}.", name=name or str(path), why=error.strerror or ""
         ) from None
     except Exception as error:
+        if _is_compound(path):
+            raise IntakeError(
+                "{name} has a password, or is an .xls file: save it as .xlsx, without a password.",
+                name=shown,
+            ) from error
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
+
+
+def _is_compound(path: Path) -> bool:
+    """Whether a file is of the kind that .xls files are, and .xlsx files with a password."""
+    with path.open("rb") as file:
+        return file.read(len(_COMPOUND)) == _COMPOUND
 
 
 class Parts(ZipFile):
@@ -189,8 +201,9 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
     """Reads the rows of the first visible sheet, and nothing else but what they need: the library
     refuses filters and styles that some programs write. The size that a sheet states may be
     wrong."""
-    with _quiet():
-        reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
+    # The library would refuse the name of an uploaded file.
+    with _quiet(), path.open("rb") as file:
+        reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
         reader.archive = parts
         reader.read_manifest()

@@ -74,8 +74,10 @@ def _done_under_grants(
         if result is None:
             yield grant, charge, charge.replay_of, charge.records
         elif isinstance(result, ActResult) and result.then is None:
-            count = charge.count_records
-            records = None if count is None else count(result.data)
+            records, count = charge.records, charge.count_records
+            # Known before the charge, unless an act made the answer.
+            if records is None and count is not None:
+                records = count(result.data)
             yield grant, charge, result.replay_of, records
 
 

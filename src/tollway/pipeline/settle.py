@@ -1,5 +1,6 @@
 """Stage: the one commit. A call that gets here has succeeded, and now pays."""
 
+import logging
 from collections.abc import Awaitable
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -14,6 +15,8 @@ from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
 from tollway.pipeline.permit import day_cap
 from tollway.store.database import StoreError
+
+logger = logging.getLogger("tollway.call")
 
 
 class Settle:
@@ -84,34 +87,41 @@ class Settle:
 
     async def _act_on(self, call: Call, charge: Charge, result: ActResult) -> None:
         """Continues after the first commit: asks a carrier, or waits for another call."""
-        batcher = call.side.batcher
         while result.then is not None:
-            act = await result.then()
-            was_held = result.is_held
-            # A committed hold carries the grant from here on.
-            grant = None if was_held else charge.grant
-            # It carries the key too; a call that only waited for another must look it up again.
-            idempotency_key = charge.idempotency_key
-            if idempotency_key is not None:
-                idempotency_key = replace(idempotency_key, late=was_held)
-            # The first commit has counted the call.
-            charge = replace(
-                charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None
-            )
-            result = await self._go_on(batcher, charge, is_held=was_held)
+            try:
+                charge, result = await self._go_on(call.side.batcher, charge, result)
+            except Refusal:
+                raise
+            except Exception as error:
+                if not result.is_held:
+                    raise
+                # Its price stays held: it may still be charged.
+                if not isinstance(error, StoreError):
+                    extra = {"request_id": call.request_id}
+                    logger.error(
+                        "a call with a hold failed unexpectedly", exc_info=error, extra=extra
+                    )
+                raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
         _answer(call, result)
 
     @staticmethod
-    async def _go_on(batcher: ChargeBatcher, charge: Charge, *, is_held: bool) -> ActResult:
-        """Posts the next act of a call. If that fails, a call with a hold may still be charged."""
-        try:
-            result = await batcher.settle(charge)
-        except StoreError:
-            if is_held:
-                raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
-            raise
-        assert result is not None
-        return result
+    async def _go_on(
+        batcher: ChargeBatcher, charge: Charge, result: ActResult
+    ) -> tuple[Charge, ActResult]:
+        """Does what follows a commit, and posts the next act."""
+        assert result.then is not None
+        act = await result.then()
+        # A committed hold carries the grant from here on.
+        grant = None if result.is_held else charge.grant
+        # It carries the key too; a call that only waited for another must look it up again.
+        idempotency_key = charge.idempotency_key
+        if idempotency_key is not None:
+            idempotency_key = replace(idempotency_key, late=result.is_held)
+        # The first commit has counted the call.
+        charge = replace(charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None)
+        posted = await batcher.settle(charge)
+        assert posted is not None
+        return charge, posted
 
 
 def _answer(call: Call, result: ActResult) -> None:

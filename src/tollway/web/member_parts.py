@@ -85,7 +85,7 @@ def invite_form(context: Context, action: str, role: Role, hidden: Mapping[str, 
         action,
         say("Make a link"),
         [
-            Field("name", say("Name"), is_required=True, length_max=100),
+            Field("name", say("Full name"), is_required=True, length_max=100),
             Field("login", say("Login"), is_required=True, length_max=100),
             _role_field(context, role),
         ],

@@ -73,6 +73,7 @@ _THEME_NAMES = {
 # PostgreSQL stores no NUL in a text, and no person types one.
 _NUL, _NUL_IN_ADDRESS = "\0", b"%00"
 _COMMAND = re.compile("`([^`]+)`")
+_IN_REASON = re.compile("(?<=[A-Z])_(?=[A-Z])")
 
 
 class Named(Protocol):
@@ -166,6 +167,7 @@ class Web(Generic[P]):
         )
         self._templates.globals.update(zone=zone.key, title_of=title_of)
         self._templates.filters["commands"] = _with_commands
+        self._templates.filters["between_words"] = _between_words
         self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
             "%Y-%m-%d %H:%M"
         )
@@ -385,6 +387,11 @@ class Web(Generic[P]):
 def _with_commands(text: str) -> Markup:
     """A text with the commands between backticks shown as code."""
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
+
+
+def _between_words(text: str) -> Markup:
+    """A text whose reasons, such as PERMISSION_MISSING, may wrap after an underscore."""
+    return Markup(_IN_REASON.sub("_<wbr>", str(escape(text))))  # noqa: S704 - escaped
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
@@ -186,7 +187,11 @@ class RemoteIssuer:
                     raise _silent(stored)
         if await self._is_settled_soon(stored):
             return again
-        finding = await self._reconciler.settle(stored)
+        try:
+            finding = await self._reconciler.settle(stored)
+        except CarrierError as error:
+            logger.error("waybill %s could not be settled: %s", stored.waybill.object_id, error)
+            raise _silent(stored) from None
         if finding.is_waiting:
             raise _silent(stored)
         return again

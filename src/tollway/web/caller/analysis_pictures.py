@@ -85,19 +85,30 @@ def _change(context: Context, value: float, before: float, name: str) -> str:
     return context.say("{percent} % against {what}", percent=percent, what=name)
 
 
+def _first_day(series: DailySeries) -> int:
+    """Which day is the first with visitors: those before it have no figures, and are sent as 0."""
+    found = (at for at, visitors in enumerate(series.visitorNum) if visitors)
+    return next(found, 0)
+
+
 def _figures(context: Context, shown: Sequence[DayAnswer]) -> Figures:
-    """The requested day, compared with the other one or with the mean of the days before it."""
+    """The requested day, compared with the other one or with the mean of the days before it. Of
+    today, which is not over, only the rate can be compared with whole days."""
     say, figures = context.say, []
+    answer = shown[0].answer
+    is_today, first = answer.itemCltByrCnt is not None, _first_day(shown[0].series)
     for measure in _MEASURES:
         values = measure.values(shown[0].series)
         if shown[1:]:
             other = measure.values(shown[1].series)[-1]
             note = _change(context, values[-1], other, shown[1].name) or measure.written(other)
+        elif is_today and measure.unit != "%":
+            note = say("today, until now")
         else:
-            mean = sum(values[:-1]) / max(1, len(values) - 1)
+            before = values[first:-1]
+            mean = sum(before) / max(1, len(before))
             note = _change(context, values[-1], mean, say("the mean of the days before"))
         figures.append(Figure(say(measure.title), measure.written(values[-1]), note=note))
-    answer = shown[0].answer
     for title, value in (
         (say("Added to favourites"), answer.itemCltByrCnt),
         (say("Pieces paid"), answer.payItmCnt),
@@ -159,7 +170,9 @@ def _parts(
         ]
         if shown[1:]:
             row.append(context.number(other_day.get(part.pageName)))
-        row += [context.number(part.payByrCntIndex), Cell(_rate(part.payRateIndex), "number")]
+        # Without buyers the API sends 0.01, which is no rate.
+        rate = part.payRateIndex if part.payByrCntIndex else 0.0
+        row += [context.number(part.payByrCntIndex), Cell(_rate(rate), "number")]
         rows.append(row)
     left = len(ranked) - _ROWS_MAX
     note = say("{count} more with fewer visitors", count=left) if left > 0 else ""

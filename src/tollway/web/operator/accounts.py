@@ -218,8 +218,8 @@ def _top_up_form(context: Context, account: Account) -> Form:
         hidden={"account": account.id},
         title=say("Top up"),
         note=say(
-            "{operations}: paid in calls of their own. All others are paid in credits. A negative "
-            "amount corrects.",
+            "{operations}: paid in calls. All other operations: paid in credits. A negative amount "
+            "corrects.",
             operations=listed(
                 say, (say(each.title) for each in OPERATIONS if each.unit is Unit.CALLS)
             ),

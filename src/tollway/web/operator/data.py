@@ -224,10 +224,11 @@ def _sealed(
 
 
 def _as_json(raw: RawRecord) -> str:
-    """A record as JSON for mending it on a page, whatever the format of its file."""
-    if raw.values is None:
+    """A record as JSON for mending it on a page, whatever the format of its file. A lost cell is an
+    object, which no field accepts: otherwise it would be stored when the record is tried again."""
+    if isinstance(raw.source, bytes) or raw.values is None:
         return raw.text()
-    return json.dumps(raw.values, ensure_ascii=False, default=str)
+    return json.dumps(raw.values, ensure_ascii=False, default=lambda cell: {"lost": str(cell)})
 
 
 def _source_form(context: Context, source: Source | None = None) -> Form:

@@ -40,7 +40,7 @@ async def show_operators(context: Context, *first: Block) -> Response:
             f"{PATH}/invite",
             say("Make a link"),
             [
-                Field("name", say("Name"), is_required=True, length_max=100),
+                Field("name", say("Full name"), is_required=True, length_max=100),
                 Field("login", say("Login"), is_required=True, length_max=100),
             ],
             title=say("Invite an operator"),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.responses import Response
 
+from tollway.intake.json_records import JsonNumber, json_number
 from tollway.intake.rejects import Rejected, forget_reject, mend_reject, open_reject, rejects_page
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -111,13 +112,20 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
 
 def _indented(text: str) -> str:
     """Indented JSON. A text that is not JSON stays as it is, and so does one that a page cannot
-    show: with half of a surrogate pair, or nested too deeply."""
+    show: with half of a surrogate pair, nested too deeply, or with a number that would change."""
     try:
-        shown = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        read = json.loads(text, parse_float=_exact)
+        shown = json.dumps(read, ensure_ascii=False, indent=2)
         shown.encode()
     except (ValueError, RecursionError):
         return text
     return shown
+
+
+def _exact(text: str) -> float:
+    if isinstance(json_number(text), JsonNumber):
+        raise ValueError("another number would be shown")
+    return float(text)
 
 
 async def mend_act(context: Context) -> Response:
