@@ -31,6 +31,7 @@ CALLS = "calls:product_analysis"
 _CHANGE_SCHEMA = {"migrate", "move", "restore"}
 # Filled once: every test that moves it begins with the same.
 _old_files: dict[str, bytes] = {}
+_backup_files: dict[str, tuple[int, bytes]] = {}
 
 
 class Answer(NamedTuple):
@@ -179,14 +180,25 @@ def ruin_a_page(path: Path) -> None:
 
 @pytest.fixture
 def backup(tollway: Command, ledger_store: Store, workplace: Path) -> Path:
-    """A backup of a ledger with charges, with its keys."""
+    """A backup of a ledger with charges, with its keys. Made once: every test begins with the same
+    files."""
+    if not _backup_files:
+        _make_backup(tollway, ledger_store)
+        for file in workplace.iterdir():
+            _backup_files[file.name] = (file.stat().st_mode, file.read_bytes())
+    for name, (mode, content) in _backup_files.items():
+        (workplace / name).write_bytes(content)
+        (workplace / name).chmod(mode)
+    return workplace / "copy.db"
+
+
+def _make_backup(tollway: Command, ledger_store: Store) -> None:
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
     charge_calls(ledger_store, account_id, 10)
     put_orders(ledger_store, [order(f"{number:06d}") for number in range(300)])
     tollway("source", "add", "market", "--shop", "*")
     assert tollway("backup", "copy.db", "--with-keys").status == 0
-    return workplace / "copy.db"
 
 
 def files(workplace: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ class Damaged:
     """Takes any row; it is mended after each test.
 
     A copy for each takes a server several times as long: it knows nothing of it, and plans every
-    statement of an audit anew. A file is copied, which takes nothing.
+    statement of an audit again. A file is copied, which takes nothing.
     """
 
     def __init__(self, store: Store, sabotages: Iterable[str]) -> None:

@@ -140,9 +140,9 @@ def test_a_gateway_loads_what_calls_need_its_main_process_less_and_nothing_gives
     database = f"sqlite:///{tmp_path}/tollway.db"
     assert tollway("migrate", "--database", database).status == 0
     options = ["--database", database, "--port", str(free_port()), "--workers", "2"]
-    told = tmp_path / "told"
+    shown = tmp_path / "shown"
     with (
-        told.open("wb") as written,
+        shown.open("wb") as written,
         subprocess.Popen(
             [*_TELLING, "-m", "tollway", "serve", *options],
             stdout=subprocess.PIPE,
@@ -155,8 +155,8 @@ def test_a_gateway_loads_what_calls_need_its_main_process_less_and_nothing_gives
         assert server.stdout is not None
         assert server.stdout.readline().startswith("Tollway is serving")
         server.send_signal(signal.SIGTERM)
-    assert "Warning" not in told.read_text()
-    found = re.findall(r"\|\s+(\S+)$", told.read_text(), re.MULTILINE)
+    assert "Warning" not in shown.read_text()
+    found = re.findall(r"\|\s+(\S+)$", shown.read_text(), re.MULTILINE)
     assert not NOT_FOR_CALLS & set(found)
     # The workers are loaded after the fork, and name the process's own modules once more.
     assert "tollway.gateway.gateway" in found

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,26 @@ def test_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(IntakeError, match="cannot be read: Is a directory"):
         list(read_records(tmp_path / "folder.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [("pipe.csv", ONE), ("pipe.jsonl", JSON_ONE), ("pipe.json", JSON_ONE + b",")],
+)
+def test_a_pipe_is_read_to_its_end(tmp_path: Path, name: str, record: bytes) -> None:
+    path, many = tmp_path / name, 3000
+    before, after = {
+        "pipe.csv": (HEADER, b""),
+        "pipe.jsonl": (b"", b""),
+        "pipe.json": (b"[", JSON_ONE + b"]"),
+    }[name]
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(before + record * many + after,))
+    writer.start()
+    try:
+        assert sum(1 for _ in read_records(path)) == many + (name == "pipe.json")
+    finally:
+        writer.join()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import date
 from time import monotonic
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.support import forks
 from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
+from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import CALLS, RUNTIME, new_caller
 from tests.support.postgresql import run_on
@@ -17,6 +19,7 @@ from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import revoke_token
+from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.postgresql import changes
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.versions import directory_changed
@@ -35,22 +38,30 @@ LISTENERS = f"SELECT count(*) {_LISTENING}"
 CUT = f"SELECT pg_terminate_backend(pid) {_LISTENING}"
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
+    """What the two nodes serve; each test has callers of its own."""
+    made = Store(tmp_path_factory.mktemp("served") / "tollway.db")
+    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    return made
+
+
 @pytest.fixture(params=["both hear", "both were cut off"])
-def cut_off(request: pytest.FixtureRequest, own_store: Store) -> Callable[[], None]:
+def cut_off(request: pytest.FixtureRequest, served: Store) -> Callable[[], None]:
     """What is done to the nodes right before the change."""
 
     def cut() -> None:
         if request.param == "both were cut off":
             # Each node has one that listens, as soon as it was called.
-            eventually(lambda: own_store.run(LISTENERS), lambda found: found == [(2,)])
-            assert len(own_store.run(CUT)) == 2
+            eventually(lambda: served.run(LISTENERS), lambda found: found == [(2,)])
+            assert len(served.run(CUT)) == 2
 
     return cut
 
 
-@pytest.fixture
-def nodes(own_store: Store) -> Iterator[list[Gateway]]:
-    started = [Gateway(own_store) for _ in range(2)]
+@pytest.fixture(scope="module")
+def nodes(served: Store) -> Iterator[list[Gateway]]:
+    started = [Gateway(served) for _ in range(2)]
     yield started
     assert [node.stop() for node in started] == [0, 0]
 
@@ -75,27 +86,27 @@ def seconds_until(look: Callable[[Gateway], int], nodes: list[Gateway], code: in
 
 
 def test_a_revoked_token(
-    own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
+    served: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
 ) -> None:
     def revoked() -> float:
-        caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
+        caller = new_caller(served, rate_limit=1_000_000, calls=100_000)
 
         def code(node: Gateway) -> int:
             return node.get(token=caller.token, query=question).code
 
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
-        own_store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
+        served.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
         return seconds_until(code, nodes, 401)
 
     assert_soon(revoked)
 
 
 def test_a_revoked_client(
-    own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
+    served: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
 ) -> None:
     def revoked() -> float:
-        client = new_client(own_store, rate_limit=1_000_000, calls=100_000)
+        client = new_client(served, rate_limit=1_000_000, calls=100_000)
         token = obtain(nodes[0], client)
 
         def code(node: Gateway) -> int:
@@ -103,36 +114,36 @@ def test_a_revoked_client(
 
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
-        revoke(own_store, client)
+        revoke(served, client)
         return seconds_until(code, nodes, 401)
 
     assert_soon(revoked)
 
 
 def test_a_revoked_consent(
-    own_store: Store, nodes: list[Gateway], cut_off: Callable[[], None]
+    served: Store, nodes: list[Gateway], cut_off: Callable[[], None]
 ) -> None:
     def revoked() -> float:
-        asker = new_asker(own_store, credits=100_000, rate_limit=1_000_000)
-        person = new_person(own_store)
-        given = allow(own_store, asker, person)
+        asker = new_asker(served, credits=100_000, rate_limit=1_000_000)
+        person = new_person(served)
+        given = allow(served, asker, person)
 
         def code(node: Gateway) -> int:
             return ask(node, asker, person.id).code
 
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
-        own_store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
+        served.do(lambda database: revoke_grant(database, RUNTIME, given.id))
         return seconds_until(code, nodes, 302)
 
     assert_soon(revoked)
 
 
 def test_a_top_up(
-    own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
+    served: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
 ) -> None:
     def topped_up() -> float:
-        caller = new_caller(own_store, calls=2, rate_limit=1_000_000)
+        caller = new_caller(served, calls=2, rate_limit=1_000_000)
 
         def code(node: Gateway) -> int:
             return node.get(token=caller.token, query=question).code
@@ -140,23 +151,23 @@ def test_a_top_up(
         assert [code(node) for node in nodes] == [0, 0]
         assert [code(node) for node in nodes] == [204, 204]
         cut_off()
-        own_store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 100))
+        served.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 100))
         return seconds_until(code, nodes, 0)
 
     assert_soon(topped_up)
 
 
 def test_what_the_command_line_does(
-    own_store: Store, nodes: list[Gateway], question: dict[str, str]
+    served: Store, nodes: list[Gateway], question: dict[str, str]
 ) -> None:
     def revoked() -> float:
-        caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
+        caller = new_caller(served, rate_limit=1_000_000, calls=100_000)
 
         def code(node: Gateway) -> int:
             return node.get(token=caller.token, query=question).code
 
         assert [code(node) for node in nodes] == [0, 0]
-        command = ("token", "revoke", caller.token_id, "--database", own_store.url)
+        command = ("token", "revoke", caller.token_id, "--database", served.url)
         forks.run("tollway", *command).check_returncode()
         return seconds_until(code, nodes, 401)
 

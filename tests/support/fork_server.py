@@ -27,6 +27,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.support.memory_ahead import take_memory
+
+if __name__ == "__main__":
+    take_memory()
+
 from tests.support.passwords import SLOW, use_slow_passwords
 from tests.support.warm_up import warm_up
 

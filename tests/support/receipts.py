@@ -1,17 +1,16 @@
 """Asks a gateway for receipts, as a caller does."""
 
-import time
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
 
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
 
-_DEADLINE_S = 20
 _COUNT = Query(
     select(func.count())
     .select_from(refused_call)
@@ -30,14 +29,12 @@ def ask_receipt(gateway: Gateway, token: str | None, request_id: str, **headers:
 
 def receipt_of(gateway: Gateway, token: str, of: Reply, **headers: str) -> dict[str, Any]:
     """The receipt of an answer; that of a call that was not charged is there a moment later."""
-    deadline_s = time.monotonic() + _DEADLINE_S
-    while True:
-        reply = ask_receipt(gateway, token, id_of(of), **headers)
-        if reply.code == 0:
-            return reply.data
-        assert reply.code in (202, 404), reply.envelope
-        assert time.monotonic() < deadline_s, reply.envelope
-        time.sleep(0.02)
+
+    def is_there(reply: Reply) -> bool:
+        assert reply.code in (0, 202, 404), reply.envelope
+        return reply.code == 0
+
+    return eventually(lambda: ask_receipt(gateway, token, id_of(of), **headers), is_there).data
 
 
 def notes_of(store: Store, caller: Caller) -> int:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.sqlite
-_URL = "postgresql://nobody@127.0.0.1:{}/nothing"
+_URL = "postgresql://someone@127.0.0.1:{}/nothing"
 
 
 def closed_in_the_turn_of(

@@ -11,6 +11,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
@@ -25,9 +26,10 @@ from tests.support.commands import all_commands
 from tests.support.known_types import know_types
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.gateway import openapi
 from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
-from tollway.pipeline.decode import Decode
+from tollway.pipeline import decode
 from tollway.store.key_check import has_rows
 from tollway.store.moving.source import sealed_tables
 from tollway.store.query import JointQuery, Query
@@ -70,7 +72,7 @@ def warm_up(folder: str) -> None:
             main(arguments)
     # It is run as a program in every fork, and runpy warns of one that is loaded already.
     del sys.modules["tollway.__main__"]
-    Decode(WITH_COMPANIONS, _ZONE)
+    _make_decoders()
     schema_parts()
     # A gateway that finds no keys asks whether any are needed.
     has_rows(sealed_tables(ALL_TABLES))
@@ -109,8 +111,17 @@ def _use_large_pages() -> None:
         place, rights, _, _, _, *name = line.split()
         begin, end = (int(each, 16) for each in place.split("-"))
         begin, end = -(-begin // _LARGE) * _LARGE, end // _LARGE * _LARGE
-        if rights == "rw-p" and name in ([], ["[heap]"]) and begin < end:
-            madvise(begin, end - begin, _MADV_COLLAPSE)
+        if rights == "rw-p" and name in ([], ["[heap]"]):
+            # One by one: it does not go on after one that it cannot put together.
+            for large in range(begin, end, _LARGE):
+                madvise(large, _LARGE, _MADV_COLLAPSE)
+
+
+def _make_decoders() -> None:
+    """Every gateway makes one for each operation, each time the same."""
+    decode.Decoder = cache(decode.Decoder)  # type: ignore[attr-defined]
+    for operations in (WITH_COMPANIONS, ACCOUNT_OPERATIONS):
+        decode.Decode(operations, _ZONE)
 
 
 def _compile_queries() -> None:

@@ -1,18 +1,24 @@
 """Files that an operator uploads on a page: what is stored of them, and what is rejected."""
 
+import gzip
 import html
+import io
 import json
 import re
+import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import openpyxl
 import pytest
 
 from tests.support.browsers import Browser, open_until, recorded_acts
 from tests.support.orders import order
 from tests.support.stores import Store
+from tollway.intake.files import read_records
 from tollway.intake.rejects import keep_rejects, replay, sealed_reject
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
@@ -231,3 +237,36 @@ def test_what_was_lost_in_a_file_is_not_stored_when_its_record_is_tried_again(
     assert store.run("SELECT 1 FROM shop_order WHERE order_sn LIKE '%E+17'") == []
     assert store.run("SELECT 1 FROM shop_order WHERE order_sn LIKE '%JsonNumber%'") == []
     store.run(f"DELETE FROM rejected_record WHERE id = '{kept['id']}'")
+
+
+def test_an_upload_has_no_name_that_a_killed_gateway_would_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    upload = Upload()
+    upload.begin_file("orders.csv")
+    upload.write(b"a,b\n1,2\n")
+    upload.end_file()
+    assert list(tmp_path.iterdir()) == []
+    assert upload.path is not None
+    assert [each.values for each in read_records(upload.path, upload.name)] == [
+        {"a": "1", "b": "2"}
+    ]
+    upload.drop()
+    assert upload.path is None
+
+
+@pytest.mark.parametrize("name", ["orders.xlsx", "ORDERS.JSONL.GZ"])
+def test_an_upload_of_every_kind_is_read(name: str) -> None:
+    workbook, content = openpyxl.Workbook(), io.BytesIO()
+    workbook.active.append(["a"])
+    workbook.active.append(["1"])
+    workbook.save(content)
+    upload = Upload()
+    upload.begin_file(name)
+    is_packed = name.endswith("GZ")
+    upload.write(gzip.compress(b'{"a": "1"}', mtime=0) if is_packed else content.getvalue())
+    upload.end_file()
+    assert upload.path is not None
+    assert [each.values for each in read_records(upload.path, upload.name)] == [{"a": "1"}]
+    upload.drop()

@@ -95,6 +95,11 @@ def test_what_a_carrier_refused_is_not_logged_as_done(
         operator, f"/operator/requests?account={customer.account_id}", "0 NOT_<wbr>DONE"
     )
     assert '<span class="state soon">not done</span>' in page
+    receipt = re.search(r'href="(/operator/request\?id=[0-9a-f]+)"', page)
+    assert receipt is not None
+    assert re.search(
+        r'class="[^"]*notice[^"]* soon"[^§]*?was not done', operator.open(receipt[1]).text
+    )
 
 
 def test_all_waybills_are_listed_page_by_page(

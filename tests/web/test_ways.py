@@ -149,3 +149,28 @@ def test_accounts_are_listed_by_name_by_age_and_by_credits(operator: Browser, st
     # An address that was typed wrongly shows the list all the same.
     assert _names(operator, f"{path}&state=x&order=x&after=", prefix) == by_name
     assert _names(operator, f"{path}&order=newest&after=x", prefix) == newest
+
+
+def test_a_refused_call_leads_to_what_to_do(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    """Also if the message of its answer had values of the call, which the receipt does not keep."""
+    caller = new_caller(store)
+    refused = gateway.get(token=caller.token, query={"product_id": "1", "query_date": "soon"})
+    receipt = f"/operator/request?id={refused.headers['x-request-id']}"
+    page = eventually(lambda: operator.open(receipt).text, lambda page: "PARAMETER_INVALID" in page)
+    assert "The msg of its answer says what was wrong and what to do." in page
+    assert "/docs/product_analysis" in _links(operator, receipt)
+
+
+def test_a_call_that_a_shop_did_not_allow_leads_to_the_shop(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    asker, person = new_asker(store), new_person(store)
+    refused = ask(gateway, asker, person.id)
+    assert refused.headers["x-tollway-reason"] == "NOT_AUTHORIZED"
+    receipt = f"/operator/request?id={refused.headers['x-request-id']}"
+    eventually(lambda: operator.open(receipt).text, lambda page: "NOT_AUTHORIZED" in page)
+    shop = f"/operator/shop?kind=user&shop={person.id}"
+    assert shop in _links(operator, receipt)
+    assert operator.open(shop).status_code == 200

@@ -24,10 +24,10 @@ _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
-    """The records of a file, in the format that its name says. Errors call it `name`, for a file
-    that was uploaded under another name."""
+    """The records of a file, in the format that its name says. A file that was uploaded has its
+    `name` from the sender."""
     shown = name or path.name
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in Path(shown).suffixes]
     is_packed = suffixes[-1:] == [".gz"]
     kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
     if kind == ".xlsx" and not is_packed:
@@ -45,7 +45,8 @@ def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
     try:
         with path.open("rb") as file:
             content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
-            yield from _READERS[kind](as_utf8(content), file)
+            # A pipe has no position.
+            yield from _READERS[kind](as_utf8(content), file.tell if file.seekable() else int)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise IntakeError("{name} is not a whole gzip file: pack it again.", name=shown) from None
     except OSError as error:
@@ -67,24 +68,24 @@ def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
             raw = content.readline(_LINE_MAX)
 
 
-def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _json_lines(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     at_byte = 0
     for number, raw, is_whole in _lines(content):
         # Only now and then: on every line it would take a tenth of the reading time.
         if number % _TELL_LINES == 0:
-            at_byte = file.tell()
+            at_byte = tell()
         if not is_whole:
             yield RawRecord(number, raw, at_byte, (None, _TOO_LONG))
         elif not raw.isspace():
             yield RawRecord(number, raw, at_byte)
 
 
-def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _json_array(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     """One array of objects. After a mistake between two objects, the rest cannot be separated."""
     text = io.TextIOWrapper(content, "utf-8", errors="surrogateescape", newline="")
     try:
         for item in split_array(iter(lambda: text.read(PIECE_BYTES), "")):
-            yield RawRecord(item.line, as_bytes(item.text), file.tell())
+            yield RawRecord(item.line, as_bytes(item.text), tell())
     except ArrayError as error:
         raise IntakeError(
             "The file is not one whole JSON array: line {line} cannot be read. The {count:,} "
@@ -110,7 +111,7 @@ class _CsvLines(Iterator[str]):
         return self.taken[-1]
 
 
-def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+def _csv(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a missing value, and a line of empty cells is no
     record: spreadsheets save empty rows that way."""
     lines = _CsvLines(content)
@@ -147,7 +148,7 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             alone = [("".join(together), cells)]
         for number, (source, found) in enumerate(alone, line):
             problem = _TOO_LONG if number in lines.too_long else ""
-            yield columns.record(number, found, source, file.tell(), problem)
+            yield columns.record(number, found, source, tell(), problem)
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
@@ -166,8 +167,9 @@ def _trimmed(cells: list[str]) -> list[str]:
     return list(map(str.strip, cells))
 
 
-# Reads the records of a file that may be compressed; the second argument is the file itself.
-_READERS: dict[str, Callable[[BinaryIO, BinaryIO], Iterator[RawRecord]]] = {
+# Reads the records of a file that may be compressed; the second argument says how far in the file
+# itself the reader is.
+_READERS: dict[str, Callable[[BinaryIO, Callable[[], int]], Iterator[RawRecord]]] = {
     ".csv": _csv,
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,

@@ -201,8 +201,9 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
     """Reads the rows of the first visible sheet, and nothing else but what they need: the library
     refuses filters and styles that some programs write. The size that a sheet states may be
     wrong."""
-    with _quiet():
-        reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
+    # The library would refuse the name of an uploaded file.
+    with _quiet(), path.open("rb") as file:
+        reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
         reader.archive.close()
         reader.archive = parts
         reader.read_manifest()

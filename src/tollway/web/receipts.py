@@ -3,14 +3,15 @@
 from collections import Counter
 
 from tollway.contract.reasons import Reason
-from tollway.contract.receipt import Outcome, Receipt
+from tollway.contract.receipt import FreeReason, Outcome, Receipt
 from tollway.ledger.call_timings import stage_times
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.tokens import find_own_token
 from tollway.operations.catalogue import BY_NAME, title_of
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Facts, Notice, Stage, Stages
+from tollway.web.blocks import Block, Cell, Facts, Link, Notice, Stage, Stages
 from tollway.web.page_errors import PageError
+from tollway.web.reference_parts import page_of
 from tollway.web.wording import amount, exact_time, grouped, named_reason, sentence
 
 # The stages in the order of the pipeline, by their names there.
@@ -59,6 +60,7 @@ _CURES = {
     Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),
     Reason.TOKEN_DAY_USED_UP: sentence("Use another token, or this one again tomorrow."),
 }
+_IN_THE_ANSWER = sentence("The msg of its answer says what was wrong and what to do.")
 _HOLDS = {
     "held": sentence("held"),
     "captured": sentence("charged"),
@@ -99,7 +101,8 @@ async def wanted_receipt(context: Context, account_id: str | None, request_id: s
 async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
     say = context.say
     is_refused = bool(receipt.code)
-    tone = "bad" if is_refused else "soon" if receipt.outcome is Outcome.HELD else "good"
+    is_open = receipt.outcome is Outcome.HELD or receipt.reason == FreeReason.NOT_DONE
+    tone = "bad" if is_refused else "soon" if is_open else "good"
     taken = await stage_times(context.database, receipt.account_id, receipt.request_id)
     note = ""
     if taken:
@@ -110,18 +113,26 @@ async def receipt_blocks(context: Context, receipt: Receipt) -> list[Block]:
     label = f"{token.label} · " if token is not None and token.label else ""
     stages = _with_times(_stages(context, receipt, label), taken)
     return [
-        Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
+        _notice(context, receipt, tone),
         Stages(say("The stages of this call"), stages, note),
         Facts(_facts(context, receipt), say("Details")),
     ]
 
 
-def _cure(context: Context, receipt: Receipt) -> str:
-    """What to do about a refusal: the message of the answer, unless it has values of the call."""
-    reason = Reason.__members__.get(receipt.reason or "")
-    if reason is None or "{" in reason.value.message.en:
-        return context.say(_CURES[reason]) if reason in _CURES else ""
-    return reason.value.message.said(context.visit.view.language)
+def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
+    """What became of the call, and what to do about a refusal: the message of the answer, unless it
+    has values of the call."""
+    say, reason = context.say, Reason.__members__.get(receipt.reason or "")
+    if reason is None or not receipt.code:
+        return Notice(receipt.why, tone)
+    if "{" not in reason.value.message.en:
+        cure = reason.value.message.said(context.visit.view.language)
+        return Notice(f"{receipt.why} {cure}", tone)
+    if reason in _CURES:
+        return Notice(f"{receipt.why} {say(_CURES[reason])}", tone)
+    operation = BY_NAME.get(receipt.operation)
+    link = None if operation is None else Link(say("API reference"), page_of(operation))
+    return Notice(f"{receipt.why} {say(_IN_THE_ANSWER)}", tone, link)
 
 
 def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:
@@ -231,13 +242,19 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
         has_page = is_operator and waybill.number
         facts.append((say("Waybill"), Cell(shown, "mono", page if has_page else "")))
     if (consent := receipt.consent) is not None:
-        page = address("/account/shops", q=consent.owner_id)
-        if is_operator:
-            page = address("/operator/shop", kind=consent.owner_kind, shop=consent.owner_id)
-        shown = context.owner(consent.owner_kind, consent.owner_id)
-        facts.append((say("Consent of"), Cell(shown, href=page)))
+        owner = _owner_cell(context, consent.owner_kind, consent.owner_id, is_known=True)
+        facts.append((say("Consent of"), owner))
     elif receipt.owner_kind and receipt.owner_id:
-        facts.append(
-            (say("Shop or user"), Cell(context.owner(receipt.owner_kind, receipt.owner_id)))
-        )
+        # The shops of the sandbox have no pages.
+        is_known = receipt.reason == Reason.NOT_AUTHORIZED.name and not receipt.is_test
+        owner = _owner_cell(context, receipt.owner_kind, receipt.owner_id, is_known=is_known)
+        facts.append((say("Shop or user"), owner))
     return facts
+
+
+def _owner_cell(context: Context, kind: str, owner_id: str, *, is_known: bool) -> Cell:
+    """A shop or user, with a link to its page, or to what it allows, unless there is none."""
+    page = address("/account/shops", q=owner_id)
+    if not context.person.account_id:
+        page = address("/operator/shop", kind=kind, shop=owner_id)
+    return Cell(context.owner(kind, owner_id), href=page if is_known else "")

@@ -1,10 +1,9 @@
 """A form with a file, streamed: the file goes to disk, and not into memory."""
 
 import asyncio
-import os
 from pathlib import Path
-from tempfile import mkstemp
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import IO
 
 from multipart import MultipartError, PushMultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
@@ -16,8 +15,6 @@ _FIELD_MAX_BYTES = 4096
 _FIELDS_MAX = 20
 _TIMEOUT_S = 1800
 FILE_FIELD = "file"
-# A longer suffix names no file type, and a file system limits the length of names.
-_SUFFIX_MAX = 16
 
 
 class Upload:
@@ -28,16 +25,14 @@ class Upload:
         self.fields: dict[str, str] = {}
         self.name = ""
         self.path: Path | None = None
-        self._file: BinaryIO | None = None
+        self._file: IO[bytes] | None = None
 
     def begin_file(self, name: str) -> None:
         last = Path(name.replace("\\", "/")).name
         self.name = "".join(each for each in last if each.isprintable()).strip()[-100:]
-        # Only this system user can read the file. The job that loads it removes it.
-        suffixes = Path(self.name).suffixes[-2:]
-        suffix = "".join(each for each in suffixes if each.isascii() and len(each) <= _SUFFIX_MAX)
-        descriptor, made = mkstemp(prefix="tollway-upload-", suffix=suffix)
-        self.path, self._file = Path(made), os.fdopen(descriptor, "wb")
+        # It has no name in any folder: a process that is killed leaves nothing of the orders in it.
+        self._file = TemporaryFile()  # noqa: SIM115 - `drop` closes it
+        self.path = Path(f"/proc/self/fd/{self._file.fileno()}")
 
     def write(self, content: bytes) -> None:
         assert self._file is not None
@@ -45,13 +40,13 @@ class Upload:
 
     def end_file(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            self._file.flush()
 
     def drop(self) -> None:
-        self.end_file()
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+        # Without its path, which may soon be that of another file.
+        self.path, file, self._file = None, self._file, None
+        if file is not None:
+            file.close()
 
 
 async def read_upload(request: Request) -> Upload:

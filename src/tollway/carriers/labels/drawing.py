@@ -2,7 +2,7 @@
 Chinese characters: the named one, or one of the system."""
 
 import re
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -260,7 +260,7 @@ def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
     lines: list[str] = []
     line, taken = "", 0.0
     # Each piece is measured once: measuring the whole line for every character takes seconds.
-    length = cache(font.getlength)
+    length = cache(partial(_length, font))
     for piece in _PIECES.findall(text):
         parts = piece if length(piece) > width else [piece]
         for part in parts:
@@ -270,3 +270,14 @@ def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
             else:
                 line, taken = line + part, taken + length(part)
     return [*lines, line]
+
+
+def _length(font: ImageFont.FreeTypeFont, piece: str) -> float:
+    return _length_of_letter(font, piece) if len(piece) == 1 else font.getlength(piece)
+
+
+@lru_cache(maxsize=16_384)
+def _length_of_letter(font: ImageFont.FreeTypeFont, letter: str) -> float:
+    """Kept, because most letters come again in every label. Words and numbers are not kept: they
+    may be personal data."""
+    return font.getlength(letter)

@@ -25,7 +25,7 @@ from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
-from tollway.store.sqlite.schema_check import added_parts, changed_parts
+from tollway.store.sqlite.schema_check import strange_parts
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
@@ -219,7 +219,7 @@ class SqliteDatabase:
 
     async def schema_differences(self) -> list[str]:
         with our_errors():
-            return added_parts(self._reader.raw) + changed_parts(self._reader.raw)
+            return strange_parts(self._reader.raw)
 
     async def unfinished_move(self) -> str | None:
         return None  # A move's target is never a file.

@@ -5,7 +5,6 @@ trigger runs with the next write, a view answers in place of a table, and withou
 table takes a number twice. SQLite keeps the SQL text of every part, so the texts are compared.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -17,20 +16,29 @@ _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NU
 _CAN_ACT = ("trigger", "view")
 
 
+def strange_parts(connection: apsw.Connection) -> list[str]:
+    """Both: what was added, and what is missing or changed."""
+    found = _parts(connection)
+    return [*_added(found), *_changed(found)]
+
+
 def added_parts(connection: apsw.Connection) -> list[str]:
     """Triggers and views that no migration made, and such indexes on tables of ours."""
-    made = _made()
-    tables = {name for kind, name in made if kind == "table"}
-    return [
-        f"it has the {kind} {name!r}, which Tollway did not make"
-        for (kind, name), (table, _) in _parts(connection).items()
-        if (kind, name) not in made and (kind in _CAN_ACT or (kind == "index" and table in tables))
-    ]
+    return list(_added(_parts(connection)))
 
 
 def changed_parts(connection: apsw.Connection) -> list[str]:
     """Parts that the migrations made and that are missing or changed."""
     return list(_changed(_parts(connection)))
+
+
+def _added(found: _Parts) -> Iterator[str]:
+    made = _made()
+    tables = {name for kind, name in made if kind == "table"}
+    for (kind, name), (table, _) in found.items():
+        is_active = kind in _CAN_ACT or (kind == "index" and table in tables)
+        if is_active and (kind, name) not in made:
+            yield f"it has the {kind} {name!r}, which Tollway did not make"
 
 
 def _changed(found: _Parts) -> Iterator[str]:
@@ -63,6 +71,6 @@ def _made() -> _Parts:
 def _parts(connection: apsw.Connection) -> _Parts:
     rows = [map(str, row) for row in connection.execute(_READ).fetchall()]
     return {
-        (kind, name): (table, re.sub(r"\s+", " ", text).replace('"', ""))
+        (kind, name): (table, " ".join(text.split()).replace('"', ""))
         for kind, name, table, text in rows
     }
