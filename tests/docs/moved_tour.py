@@ -135,7 +135,10 @@ def _whole_answers(address: str, world: DemoWorld) -> Iterator[str]:
         for page in ("0", "7", "21"):
             fields = {"owner_id": world.owner_id, "page": page, "pageSize": "50"}
             fields |= {"vvtype": "1", "end_time": until}
-            yield client.post("/erps/paging-orders", data=fields).text
+            orders = client.post("/erps/paging-orders", data=fields).text
+            # Or nothing would have been compared.
+            assert '"order_sn":' in orders
+            yield orders
         material = {
             "promotion_id": 37104,
             "platform_user_id": world.platform_user_id,

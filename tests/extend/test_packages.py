@@ -348,9 +348,11 @@ def _settings(store: Store) -> dict[str, str]:
     return {**kept, **store.settings}
 
 
-# The protocol.
+# The protocol. It reaches no database; what is held and captured is tested on both engines in
+# `tests/operations/test_remote_waybills.py`.
 
 
+@pytest.mark.sqlite
 def test_the_courier_gives_the_number_and_the_price_is_captured(
     served: Gateway, extended: Store, customer: Caller, wp_code: str, courier: str
 ) -> None:
@@ -364,6 +366,7 @@ def test_the_courier_gives_the_number_and_the_price_is_captured(
     assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, 0, PRICE)
 
 
+@pytest.mark.sqlite
 def test_what_the_courier_refuses_costs_nothing(
     served: Gateway, extended: Store, customer: Caller, wp_code: str, faults: Any
 ) -> None:
@@ -374,6 +377,7 @@ def test_what_the_courier_refuses_costs_nothing(
     assert ledger_of(extended, customer).posted == 0
 
 
+@pytest.mark.sqlite
 def test_an_answer_that_is_lost_is_looked_up_at_once(
     served: Gateway, extended: Store, customer: Caller, wp_code: str, courier: str, faults: Any
 ) -> None:
@@ -385,6 +389,7 @@ def test_an_answer_that_is_lost_is_looked_up_at_once(
     assert ledger_of(extended, customer).posted == PRICE
 
 
+@pytest.mark.sqlite
 def test_101_while_the_outcome_is_unknown_the_price_is_held(
     served: Gateway, extended: Store, customer: Caller, wp_code: str, courier: str, faults: Any
 ) -> None:
@@ -403,6 +408,7 @@ def test_101_while_the_outcome_is_unknown_the_price_is_held(
     assert len(journal(courier, body, "issue")) == 1
 
 
+@pytest.mark.sqlite
 def test_a_number_is_taken_back_at_the_courier(
     environment: Environment,
     served: Gateway,

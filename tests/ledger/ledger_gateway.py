@@ -168,7 +168,8 @@ def _call(wanted: Wanted, operation: Operation) -> Call:
 
 
 def _outcome_of(error: Exception) -> Outcome:
-    if isinstance(error, CrashedError):
+    # A call with a hold would answer that it is held, but no process is there to send that.
+    if isinstance(error, CrashedError) or isinstance(error.__context__, CrashedError):
         return ledger_calls.UNHEARD
     if isinstance(error, ShortageError):
         return ledger_calls.SHORT
@@ -180,6 +181,7 @@ def _outcome_of(error: Exception) -> Outcome:
 
 
 _REFUSALS: Mapping[Reason, Outcome] = {
+    Reason.CARRIER_SILENT: ledger_calls.FAILED,
     Reason.CREDENTIAL_INVALID: ledger_calls.NOT_LET_IN,
     Reason.CALLS_USED_UP: ledger_calls.SHORT,
     Reason.CREDITS_USED_UP: ledger_calls.SHORT,

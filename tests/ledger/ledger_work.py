@@ -5,6 +5,7 @@ from functools import partial
 from sqlalchemy import bindparam, select
 
 from tests.ledger import ledger_calls
+from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.holds import capture, release, reserve
 from tollway.operations.product_analysis.schema import product
@@ -69,7 +70,7 @@ def _errand(what: str, number: int) -> Act:
 
     async def ask() -> Act:
         if what == ledger_calls.SILENT:
-            raise AsMeantError
+            raise Refusal(Reason.CARRIER_SILENT, cost=0)
         return come_back
 
     async def come_back(transaction: Transaction, charge: Charge) -> ActResult:

@@ -22,6 +22,8 @@ async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) 
         return await _blocks(database, ask)
     steps: list[int] = []
     assert database._records is not None
+    # Otherwise it would be opened with its first read, and that would not be counted.
+    database._long_reader = database._long_reader or database._connect()
     connections = database._reader, database._long_reader, database._records.opened()
     readers: list[apsw.Connection] = [each.raw for each in connections]
     for raw in readers:

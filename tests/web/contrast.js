@@ -7,9 +7,11 @@ async passed => {
     if (!grounds.has(element)) {
       const {backgroundColor: ground, backgroundImage: image, opacity, position} =
         getComputedStyle(element);
-      const hides = ground.startsWith("rgb(") && image === "none" && opacity === "1";
+      const isPlain = image === "none" && opacity === "1";
+      const hides = ground.startsWith("rgb(") && isPlain;
       const under = hides ? "" : groundOf(element.parentElement);
-      grounds.set(element, [ground, image, opacity, position, under].join());
+      const isClear = ground === "rgba(0, 0, 0, 0)" && isPlain && position === "static";
+      grounds.set(element, isClear ? under : [ground, image, opacity, position, under].join());
     }
     return grounds.get(element);
   };

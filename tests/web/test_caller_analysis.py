@@ -11,6 +11,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.members import entered
 from tests.support.stores import Store
+from tollway.identity.people import Role
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import PAGES, Token, list_tokens
@@ -36,6 +37,19 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
     member.open(f"{shown.url}&other={other}")
     both = member.send("/account/analysis/pay").text
     assert f"to {other}" in both and calls_left(store, caller) == before - 2
+
+
+def test_a_reader_learns_who_can_pay_for_an_analysis(
+    browser: Browser, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    reader = entered(store, browser, caller, Role.READER)
+    asked = {"product": question["product_id"], "day": question["query_date"]}
+    offer = reader.open(f"/account/analysis?{urlencode(asked)}").text
+    assert "Your role pays for nothing: a developer or an owner of the account can." in offer
+    assert "/account/analysis/pay" not in offer
+    # Nothing is charged for the sandbox.
+    free = reader.open(f"/account/analysis?{urlencode(asked)}&data=sandbox").text
+    assert "Your role pays for nothing" not in free
 
 
 def test_an_analysis_whose_price_rose_is_asked_about_again(

@@ -70,3 +70,8 @@ def test_the_name_of_a_person_is_called_that(reader: Browser, caller: Caller, pa
     page = reader.open(path.format(caller.account_id)).text
     labels = re.findall(r"<label[^>]*>([^<]+)</label>", page)
     assert "姓名" in labels and "名称" not in labels
+
+
+def test_what_an_event_is_sent_for_is_no_time(reader: Browser) -> None:
+    headings = re.findall("<th[^>]*>([^<]+)</th>", reader.open("/docs/events").text)
+    assert "何时发送" in headings and "时间" not in headings

@@ -29,18 +29,29 @@ _VIOLATIONS = """async () => (await axe.run({
 })).violations"""
 _VIOLATIONS_OF_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 _AT_WIDTHS = (Path(__file__).parent / "at_widths.js").read_text(encoding="utf-8")
-_SHOW = """async ([url, shown]) => {
-  const root = new DOMParser().parseFromString(shown, "text/html").documentElement;
+_SCRIPT = files("tollway.web").joinpath("pages.js").read_text(encoding="utf-8")
+# A page is fetched and shown in one that is loaded, which takes far less than to load it. It is
+# then as its script leaves it, but for what the script does again later. What the policy of pages
+# forbids would be an error on the console of one that is loaded.
+_SHOW = f"""async path => {{
+  const page = await fetch(path);
+  if (!page.ok) throw new Error(`${{path}}: ${{page.status}}`);
+  const root = new DOMParser().parseFromString(await page.text(), "text/html").documentElement;
+  const forbidden = [...root.querySelectorAll("*")].filter(each =>
+    each.matches("style, [style], script:not([src])")
+    || each.getAttributeNames().some(name => name.startsWith("on")));
+  if (forbidden.length) throw new Error(`${{path}}: ${{forbidden[0].outerHTML}}`);
   const styles = [...root.querySelectorAll("link[rel=stylesheet]")].map(
-    link => new Promise((loaded, failed) => { link.onload = loaded; link.onerror = failed; })
+    link => new Promise((loaded, failed) => {{ link.onload = loaded; link.onerror = failed; }})
   );
-  history.replaceState(null, "", url);
+  history.replaceState(null, "", page.url);
   document.replaceChild(document.adoptNode(root), document.documentElement);
   await Promise.all(styles);
-}"""
+  (setInterval => {{ {_SCRIPT} }})(() => 0);
+}}"""
 # In one message: what passes each of them on takes a quarter of the time.
-_SHOW_AND_JUDGE = f"""async ([url, shown, looks]) => {{
-  await ({_SHOW})([url, shown]);
+_SHOW_AND_JUDGE = f"""async ([path, looks]) => {{
+  await ({_SHOW})(path);
   return [await ({_VIOLATIONS})(), ...await ({_VIOLATIONS_OF_CONTRAST})(looks)];
 }}"""
 
@@ -52,10 +63,12 @@ _WIDTHS = (320, 375, 768, 901, 1001, 1024, 1200, 1366, 1440)
 # and every charge had been large.
 _TOO_WIDE = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
-  for (const each of document.querySelectorAll('td.time > [title^="2"]'))
-    each.textContent = "59 min ago";
-  for (const each of document.querySelectorAll('table.log td.number:not(:empty)'))
-    each.textContent = "1,000,000 credits";
+  const say = (selector, text) => {
+    for (const each of document.querySelectorAll(selector))
+      if (each.textContent !== text) each.textContent = text;
+  };
+  say('td.time > [title^="2"]', "59 min ago");
+  say("table.log td.number:not(:empty)", "1,000,000 credits");
   return [document.documentElement, ...document.querySelectorAll(".card")]
     .filter(each => each.scrollWidth > each.clientWidth + 1)
     .map(each => `${each.tagName} ${each.className} ${each.scrollWidth - each.clientWidth} px`);
@@ -78,13 +91,14 @@ _UNEVEN = """() => [...document.querySelectorAll(".filters, form.line")]
 
 _WRONG_AT_WIDTH = f"() => [({_TOO_WIDE})(), ({_UNEVEN})(), ({_TOO_SMALL})()]"
 
-# Of many pages, each with what their script shows: to load one takes far longer than to show it.
+_WRONG_AT_WIDTHS = f"widths => ({_AT_WIDTHS})(widths, document => ({_WRONG_AT_WIDTH})())"
+_JUDGE_AGAIN = f"""async ([looks, widths]) => [
+  ...await ({_VIOLATIONS_OF_CONTRAST})(looks), await ({_WRONG_AT_WIDTHS})(widths)
+]"""
 _WRONG_OF_PAGES = f"""async paths => {{
   const found = [];
   for (const path of paths) {{
-    const page = await fetch(path);
-    await ({_SHOW})([page.url, await page.text()]);
-    for (const each of document.querySelectorAll("[data-copy], [data-print]")) each.hidden = false;
+    await ({_SHOW})(path);
     found.push([path, document.documentElement.lang, ({_WRONG_AT_WIDTH})().flat()]);
   }}
   return found;
@@ -93,13 +107,14 @@ _WRONG_OF_PAGES = f"""async paths => {{
 pytestmark = IN_CHROMIUM
 
 
-def _wrong_at_widths(page: Page, widths: Sequence[int] = _WIDTHS) -> list[str]:
+def _wrong_at_widths(page: Page) -> list[str]:
     """What is too wide for a window, and what is too small in it; the page is of no use then."""
+    return _by_width(page.evaluate(_WRONG_AT_WIDTHS, _WIDTHS))
+
+
+def _by_width(wrong: list[list[list[Any]]]) -> list[str]:
     found = []
-    wrong = page.evaluate(
-        f"widths => ({_AT_WIDTHS})(widths, document => ({_WRONG_AT_WIDTH})())", widths
-    )
-    for width, (wide, uneven, small) in zip(widths, wrong, strict=True):
+    for width, (wide, uneven, small) in zip(_WIDTHS, wrong, strict=True):
         found += [f"{width}: {each}" for each in (*wide, *uneven)]
         found += [f"{width}: chart {each} px" for each in small[:1]]
     return found
@@ -134,15 +149,15 @@ def _fill_with_long_values(store: Store, account_id: str) -> None:
     )
 
 
-def _assert_faults_are_found(seen: Page, looks: list[str]) -> None:
+def _assert_faults_are_found(page: Page, looks: list[str]) -> None:
     """A single element that is hard to read, and a field without a label."""
-    seen.emulate_media(color_scheme="light")
-    seen.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
+    page.emulate_media(color_scheme="light")
+    page.evaluate("() => { document.querySelector('h1').style.color = '#ddd'; }")
+    assert [each["id"] for each in page.evaluate(_VIOLATIONS_OF_CONTRAST, looks)[1]] == [
         "color-contrast"
     ]
-    seen.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
-    assert [each["id"] for each in seen.evaluate(_VIOLATIONS)] == ["label"]
+    page.evaluate("() => document.querySelector('main').append(document.createElement('input'))")
+    assert [each["id"] for each in page.evaluate(_VIOLATIONS)] == ["label"]
 
 
 def _enter_as_owner(page: Page, person: Person) -> None:
@@ -179,10 +194,8 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
         f"&other={other.isoformat()}&data=sandbox"
     )
-    # What a page has become on a phone is shown again on a screen: axe is loaded once for all.
-    seen = page.context.new_page()
-    seen.goto("/")
-    seen.evaluate(_AXE)
+    page.goto("/")
+    page.evaluate(_AXE)
     colours = cycle(("dark", "light"))
     wrong: dict[str, Any] = {}
     looks: list[str] = []
@@ -206,26 +219,24 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     )
     for path in paths:
-        page.goto(path)
-        shown = [page.url, page.content()]
-        found, passed, low = seen.evaluate(_SHOW_AND_JUDGE, [*shown, looks])
+        found, passed, low = page.evaluate(_SHOW_AND_JUDGE, [path, looks])
         looks += passed
         # The other colours can only be wrong in contrast; the next page is shown in them first.
-        seen.emulate_media(color_scheme=next(colours))
-        passed, low_in_others = seen.evaluate(_VIOLATIONS_OF_CONTRAST, looks)
+        page.emulate_media(color_scheme=next(colours))
+        passed, low_in_others, at_widths = page.evaluate(_JUDGE_AGAIN, [looks, _WIDTHS])
         looks += passed
-        wide = [{"id": each, "nodes": []} for each in _wrong_at_widths(seen)]
+        wide = [{"id": each, "nodes": []} for each in _by_width(at_widths)]
         found += [*low, *low_in_others, *wide]
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
+    page.evaluate(_SHOW, path)
+    _assert_faults_are_found(page, looks)
     reference = ("/docs", "/docs/waybills", "/docs/codes", "/docs/sandbox")
     for path in reference:
         page.goto(path)
         if wide := _wrong_at_widths(page):
             wrong[path] = wide
     assert {**wrong, **_wrong_in_chinese(page, gateway, (*paths, *reference))} == {}
-    seen.evaluate(_SHOW, shown)
-    _assert_faults_are_found(seen, looks)
     # So would be what is too wide for a window.
     page.goto("/account")
     page.evaluate("() => { document.querySelector('h1').style.width = '400px'; }")

@@ -183,7 +183,7 @@ def _row(
         href = address("/operator/account", id=call.account_id)
         row.append(Cell(names.get(call.account_id, call.account_id), href=href))
     row += [
-        Cell(_reason(context, call), "code"),
+        Cell(_reason(context, call), "code reason"),
         Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
         context.receipt(call.request_id),
     ]

@@ -260,7 +260,7 @@ def event_blocks(view: View) -> list[Block]:
         [Cell(name, "mono"), Cell(say(each.reports)), Cell(", ".join(each.example), "mono")]
         for name, each in EVENT_TYPES.items()
     ]
-    titles = (say("Event"), say("When"), say("Fields of data"))
+    titles = (say("Event"), say("Sent when"), say("Fields of data"))
     rules = [
         (say(name), Cell(say(rule, waits=waits, count=len(RETRY_AFTER_S)))) for name, rule in _RULES
     ]

@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, sentences
+from tollway.web.wording import amount, listed, sentence, sentences
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -42,6 +42,10 @@ _HASHED = "~"
 # An answer that is about to expire counts as expired: viewing it must never pay for it again.
 _MARGIN_MS = 60_000
 _RECENT = 20
+_MAY_NOT_PAY = sentence(
+    "Your role pays for nothing: a developer or an owner of the account can. What they asked for "
+    "in the last 24 hours is shown to you too."
+)
 
 
 class Wanted(NamedTuple):
@@ -255,7 +259,8 @@ async def _offer(
         title=wanted.product,
         note=note,
     )
-    shown: list[Block] = [paying] if context.person.may_change else [Notice(note, "soon")]
+    may_not = Notice(say(_MAY_NOT_PAY), "soon")
+    shown: list[Block] = [paying if context.person.may_change else may_not]
     shown.append(_form(context, wanted, is_folded=True))
     return context.page(say("Product analysis"), shown, crumbs=crumbs)
 
