@@ -8,11 +8,11 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
+from urllib.parse import urlencode
 
-import httpx
 import pytest
 
 from tests.support.gateway import ANALYSIS, Gateway
@@ -34,6 +34,7 @@ KIND = re.compile(r"([\w.]+) (\d+)(?=[,)])")
 # Of a second; how long this takes is not known.
 _SECONDS_MAX = 8
 _LINES_MAX = 20 * _SECONDS_MAX
+_FORM = "Content-Type: application/x-www-form-urlencoded"
 
 
 @pytest.fixture
@@ -96,14 +97,31 @@ def _invented_client() -> dict[str, str]:
     }
 
 
-def _invented(path: str) -> dict[str, Any]:
+def _invented(path: str) -> bytes:
     """What must be looked up before it is refused."""
     if path == ANALYSIS:
-        return {"headers": {"Authorization": f"Bearer {mint('live', secrets.choice)}"}}
+        return _request(path, f"Authorization: Bearer {mint('live', secrets.choice)}", method="GET")
     if path == TOKEN_PATH:
-        return {"data": _invented_client()}
-    signed = {"webhook-source": "unknown", "webhook-id": "1", "webhook-signature": "v1,eA=="}
-    return {"headers": {**signed, "webhook-timestamp": str(int(time.time()))}, "content": b"{}"}
+        return _request(path, _FORM, body=urlencode(_invented_client()).encode())
+    signed = ("webhook-source: unknown", "webhook-id: 1", "webhook-signature: v1,eA==")
+    return _request(path, *signed, f"webhook-timestamp: {int(time.time())}", body=b"{}")
+
+
+def _request(path: str, *headers: str, method: str = "POST", body: bytes = b"") -> bytes:
+    length = f"Content-Length: {len(body)}"
+    return request(path, "Host: 127.0.0.1", length, *headers, method=method, body=body)
+
+
+async def _ask(port: int, sent: bytes, statuses: list[int]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    statuses.append(int((await reader.readuntil(b"\r\n\r\n")).split()[1]))
+    writer.close()
+
+
+async def _ask_all(port: int, path: str, statuses: list[int]) -> None:
+    async with asyncio.timeout(60):
+        await asyncio.gather(*[_ask(port, _invented(path), statuses) for _ in range(FAILURES)])
 
 
 @pytest.mark.postgresql
@@ -114,24 +132,15 @@ def _invented(path: str) -> dict[str, Any]:
 def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
     served: Gateway, path: str, table: str
 ) -> None:
-    method = "GET" if path == ANALYSIS else "POST"
-    limits = httpx.Limits(max_connections=None)
-    with (
-        httpx.Client(base_url=served.base_url, timeout=60, limits=limits) as client,
-        ThreadPoolExecutor(FAILURES) as pool,
-    ):
+    statuses: list[int] = []
+    with ThreadPoolExecutor(1) as aside:
         with locked(served.store.url, table, mode="ACCESS EXCLUSIVE"):
-            sent = [
-                pool.submit(client.request, method, path, **_invented(path))
-                for _ in range(FAILURES)
-            ]
+            asked = aside.submit(asyncio.run, _ask_all(served.port, path, statuses))
             # The others are being looked up.
-            late = eventually(
-                lambda: [each.result() for each in sent if each.done()],
-                lambda found: len(found) >= FAILURES - 2,
-            )
-        assert {each.status_code for each in late} == {200 if path == ANALYSIS else 503}
-        wait(sent)
+            late = eventually(lambda: list(statuses), lambda found: len(found) >= FAILURES - 2)
+        assert set(late) == {200 if path == ANALYSIS else 503}
+        asked.result()
+    assert len(statuses) == FAILURES
     eventually(lambda: _counted(served), lambda number: number == FAILURES)
     assert len([each for each in _lines(served) if each.get("request_id")]) < FAILURES - 2
 
@@ -153,11 +162,12 @@ def test_failures_of_the_gateway_are_none_of_strangers(own_store: Store) -> None
     own_store.url = wire.url
     gateway = Gateway(own_store)
     own_store.url = direct
-    form = _invented_client()
+    call = _request(ANALYSIS, f"Authorization: Bearer {caller.token}", method="GET")
+    form = _request(TOKEN_PATH, _FORM, body=urlencode(_invented_client()).encode())
     wire.close()
-    for _ in range(FAILURES):
-        assert gateway.get(token=caller.token).code == 202
-        assert gateway.client.post(TOKEN_PATH, data=form).status_code == 503
+    assert talk(gateway.port, FAILURES * call, expected=FAILURES).codes == [202] * FAILURES
+    asked = talk(gateway.port, FAILURES * form, expected=FAILURES).replies
+    assert [each.status for each in asked] == [503] * FAILURES
     gateway.stop()
     # One that a stage logged for a call has no time that it took.
     events = Counter(each["event"] for each in _lines(gateway) if "msec" in each)
