@@ -78,16 +78,23 @@ def test_a_page_is_shown_to_those_who_may_see_it(people: People, who: str) -> No
             assert (answer.status_code == 403) is not allowed, found
 
 
+def _form_token(browser: Browser, area: str) -> str:
+    """What the forms of an area have, as long as their reader is signed in."""
+    browser.open(area)
+    return browser.hidden()["form_token"]
+
+
 @pytest.mark.parametrize("who", People._fields)
 def test_an_act_is_done_for_those_who_may_do_it(people: People, who: str) -> None:
     """With an empty form: who may not is refused before it is read, and so is one that was not sent
     from a page."""
     browser = getattr(people, who)
+    tokens = {area: _form_token(browser, area) for area in ("/account", "/operator")}
     for spec in ALL:
         if spec.act is None:
             continue
-        browser.open("/account" if spec.path.startswith("/account") else "/operator")
-        token, allowed = browser.hidden()["form_token"], may(who, spec, is_act=True)
+        token = tokens["/account" if spec.path.startswith("/account") else "/operator"]
+        allowed = may(who, spec, is_act=True)
         if allowed and spec.path in DONE_WITHOUT_FIELDS:
             token = ""
         for sent in ("", "0" * 64, token):
@@ -99,6 +106,8 @@ def test_an_act_is_done_for_those_who_may_do_it(people: People, who: str) -> Non
                 assert answer.status_code != 403 and answer.status_code < 500, spec.path
             else:
                 assert answer.status_code == 403, spec.path
+    # No act has ended the session, which would be a reason to refuse all others.
+    assert tokens == {area: _form_token(browser, area) for area in tokens}
 
 
 # What another account might want to change.
@@ -171,9 +180,8 @@ def test_no_page_shows_or_changes_what_is_another_accounts(
 ) -> None:
     browser = entered(store, Browser(gateway), new_caller(store))
     before, values = _state(store, victim), victim.values()
+    sent = {**values, "form_token": _form_token(browser, "/account")}
     for spec in CALLER_PAGES:
-        browser.open("/account")
-        sent = {**values, "form_token": browser.hidden()["form_token"]}
         for answer in (
             browser.client.get(spec.path, params=values),
             browser.client.post(spec.path, data=sent),
@@ -181,6 +189,8 @@ def test_no_page_shows_or_changes_what_is_another_accounts(
             assert MARK not in answer.text, spec.path
             assert answer.status_code < 500
     assert _state(store, victim) == before
+    # Until the end it was one who is signed in and may send these forms.
+    assert _form_token(browser, "/account") == sent["form_token"]
     browser.client.close()
 
 
