@@ -61,6 +61,33 @@ def test_one_that_takes_long_is_not_waited_for() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_one_that_is_stopped_while_it_waits_does_not_begin(turns: int) -> None:
+    """Also if the one before ends in the same moment, so many turns of the loop earlier."""
+
+    async def test() -> None:
+        runs, may_end, begun = FirstRuns(), asyncio.Event(), False
+
+        async def first() -> None:
+            await may_end.wait()
+
+        async def second() -> None:
+            nonlocal begun
+            begun = True
+
+        tasks = [asyncio.create_task(runs.in_turn(each)()) for each in (first, second)]
+        await asyncio.sleep(0)
+        may_end.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        tasks[1].cancel()
+        had_begun = begun
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert begun == had_begun
+
+    run(test())
+
+
 def test_one_that_fails_lets_the_next_begin_and_later_runs_wait_for_none() -> None:
     async def test() -> None:
         runs, done = FirstRuns(), 0

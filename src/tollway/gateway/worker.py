@@ -194,8 +194,10 @@ class FirstRuns:
             if ended.is_set():
                 return await work()
             if before is not None:
+                # Not `wait_for`: in Python 3.11 it may ignore that the task is cancelled.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(before.wait(), _TURN_S)
+                    async with asyncio.timeout(_TURN_S):
+                        await before.wait()
             try:
                 await work()
             finally:

@@ -25,7 +25,7 @@ from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
-from tollway.store.sqlite.schema_check import strange_parts
+from tollway.store.sqlite.schema_check import differences
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
@@ -219,7 +219,7 @@ class SqliteDatabase:
 
     async def schema_differences(self) -> list[str]:
         with our_errors():
-            return strange_parts(self._reader.raw)
+            return differences(self._reader.raw)
 
     async def unfinished_move(self) -> str | None:
         return None  # A move's target is never a file.

@@ -16,8 +16,8 @@ _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NU
 _CAN_ACT = ("trigger", "view")
 
 
-def strange_parts(connection: apsw.Connection) -> list[str]:
-    """Both: what was added, and what is missing or changed."""
+def differences(connection: apsw.Connection) -> list[str]:
+    """What was added, and what is missing or changed."""
     found = _parts(connection)
     return [*_added(found), *_changed(found)]
 
