@@ -38,7 +38,7 @@ def sign_in(page: Page, gateway: Gateway) -> Page:
     load the three pages than most tests need for the rest. `test_browser.py` signs in with it."""
     browser = Browser(gateway)
     browser.open(f"/operator/enter?link={aside(lambda: operator_link(gateway.store))}")
-    assert browser.send("/operator/enter").url.path == "/operator"
+    browser.enter("/operator")
     page.context.add_cookies(
         [
             {"name": each.name, "value": each.value or "", "url": gateway.base_url}

@@ -27,5 +27,5 @@ def new_member(
 def entered(store: Store, browser: Browser, caller: Caller, role: Role = Role.OWNER) -> Browser:
     made = new_member(store, caller.account_id, role)
     browser.open(f"/account/enter?link={made.link}")
-    assert browser.send("/account/enter").url.path == "/account"
+    browser.enter("/account")
     return browser
