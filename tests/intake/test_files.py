@@ -281,6 +281,22 @@ def test_a_header_whose_quote_is_never_closed_is_one_sentence(tmp_path: Path) ->
         list(read_records(path))
 
 
+@pytest.mark.parametrize("cell", [b'"x"', b'"x, y"', b'"x\ny"', b'"""x"""', b'"","x"'])
+def test_a_header_whose_quote_is_never_closed_takes_no_record_along(
+    tmp_path: Path, cell: bytes
+) -> None:
+    path = tmp_path / "open.csv"
+    path.write_bytes(b'a,"note\n1,' + cell + b"\n2,y\n")
+    with pytest.raises(IntakeError, match="no header line"):
+        list(read_records(path))
+
+
+def test_quotes_within_the_header_line_are_taken_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "inches.csv"
+    path.write_bytes(b'5" pipe,"x"y\n1,2\n')
+    assert [each.values for each in read_records(path)] == [{'5" pipe': "1", "xy": "2"}]
+
+
 def test_a_byte_order_mark_does_not_shift_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"x":"' + b"a" * (2**20 + 100) + b'"}\n{}\n')
