@@ -329,6 +329,14 @@ def test_a_formula_without_a_value_is_not_an_empty_cell(figures: Figures) -> Non
     )
 
 
+def test_a_row_of_formulas_without_a_value_is_an_empty_row(figures: Figures) -> None:
+    # Templates have a column of formulas, filled down beyond the last record.
+    names, row = [*TITLES.strip().split(","), "note"], ["product", "p1", "t", "s", "=1+1"]
+    empty: list[object] = [None, None, None, None, "=1+1"]
+    loaded = figures.load_bytes("f.xlsx", spreadsheet(names, empty, row, empty, empty))
+    assert (loaded.rejects, loaded.result.read, loaded.result.stored) == ([], 1, 1)
+
+
 def test_a_formula_whose_value_is_an_empty_text_is_an_empty_cell(tmp_path: Path) -> None:
     whole = spreadsheet(["a", "b"], ["1", '=""'])
     content = altered(whole, b'<c r="B2">', b'<c r="B2" t="str">')

@@ -68,9 +68,9 @@ def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
         # Empty cells may also be left out at the end of a row.
         cells.extend([None] * (len(columns) - len(cells)))
         read = list(map(_read, cells))
-        texts = list(map(str, read))
-        if any(texts):
-            yield columns.record(line, read, _written(texts), size)
+        # Templates have formulas filled down beyond the last record.
+        if any(str(cell) for cell in read if cell is not _UNCOMPUTED):
+            yield columns.record(line, read, _written(list(map(str, read))), size)
 
 
 def _without_end(cells: list[object], least: int) -> list[object]:
