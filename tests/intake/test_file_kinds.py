@@ -5,9 +5,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import zipfile
 from datetime import date, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import openpyxl
 import pytest
@@ -371,6 +373,27 @@ def test_a_spreadsheet_with_a_password_is_named_as_that(tmp_path: Path) -> None:
     path.write_bytes(bytes.fromhex("D0CF11E0A1B11AE1") + bytes(504))
     with pytest.raises(IntakeError, match=r"^f\.xlsx has a password, or is an \.xls file: save it"):
         list(read_records(path))
+
+
+def test_a_spreadsheet_in_a_pipe_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "f.xlsx"
+    os.mkfifo(path)
+    # Open on both sides and filled, so that a second reading would not wait for a writer either.
+    pipe = os.open(path, os.O_RDWR)
+    try:
+        os.write(pipe, spreadsheet(["a"], ["b"]))
+        with pytest.raises(IntakeError, match=r"^f\.xlsx is not a regular file: save it to disk"):
+            list(read_records(path))
+    finally:
+        os.close(pipe)
+
+
+def test_a_spreadsheet_that_has_no_name_on_disk_is_read() -> None:
+    with TemporaryFile() as file:
+        file.write(spreadsheet(["a"], ["b"]))
+        file.flush()
+        records = list(read_records(Path(f"/proc/self/fd/{file.fileno()}"), "f.xlsx"))
+    assert [each.values for each in records] == [{"a": "b"}]
 
 
 @pytest.mark.parametrize("suffix", ["xlsx", "csv"])

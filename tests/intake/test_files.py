@@ -138,14 +138,16 @@ def test_a_file_cut_off_can_be_loaded_again_when_it_is_whole(figures: Figures) -
 
 
 def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(IntakeError, match="cannot be read: No such file"):
-        list(read_records(tmp_path / "nothing.csv"))
+    for name in ("nothing.csv", "nothing.xlsx"):
+        with pytest.raises(IntakeError, match="cannot be read: No such file"):
+            list(read_records(tmp_path / name))
 
 
-def test_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "folder.csv").mkdir()
+@pytest.mark.parametrize("name", ["folder.csv", "folder.xlsx"])
+def test_a_folder_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
     with pytest.raises(IntakeError, match="cannot be read: Is a directory"):
-        list(read_records(tmp_path / "folder.csv"))
+        list(read_records(tmp_path / name))
 
 
 @pytest.mark.parametrize(
