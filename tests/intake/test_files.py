@@ -234,7 +234,10 @@ def test_a_number_that_is_written_as_a_formula_is_its_text(tmp_path: Path) -> No
     assert records == [{"a": "0123", "b": "0456"}, {"a": "=1+1", "b": 'x="y"'}]
 
 
-@pytest.mark.parametrize("rounded", ["1.23457E+17", "1E+12", "1.2345678901234568e+17"])
+@pytest.mark.parametrize(
+    "rounded",
+    ["1.23457E+17", "1E+12", "1.23457E+11", "1.2E+20", "1e+100", "1.2345678901234568e+17"],
+)
 def test_an_id_that_a_spreadsheet_rounded_is_rejected(figures: Figures, rounded: str) -> None:
     # Stored, several products would become one.
     rows = f"product,{rounded},one,shop\nproduct,p2,E+12,shop\n"
@@ -245,6 +248,19 @@ def test_an_id_that_a_spreadsheet_rounded_is_rejected(figures: Figures, rounded:
         "original file, or format the column as text before saving.",
     )
     assert names(figures) == ["p2"]
+
+
+@pytest.mark.parametrize("short", ["1e+05", "1E+00", "1.5E+10", "1e+010"])
+def test_a_number_with_a_small_exponent_is_not_taken_for_rounded(
+    figures: Figures, short: str
+) -> None:
+    # Spreadsheets write numbers of up to 11 digits in full, so it means exactly what it says.
+    names_of = b"kind,product_id,day,visitors,buyers,payment\n"
+    rows = f"day,{short},2026-01-02,1,1,1\nday,p2,2026-01-02,{short},1,1\n"
+    (reject,) = figures.load_bytes("f.csv", names_of + rows.encode()).rejects
+    assert reject.line == 3 and reject.reason.startswith("visitors: ")
+    assert "spreadsheet" not in reject.reason
+    assert [row[0] for row in figures.rows("product_day")] == [short]
 
 
 def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_path: Path) -> None:
