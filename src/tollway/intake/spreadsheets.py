@@ -1,4 +1,4 @@
-"""Reading records from a spreadsheet: the first sheet of an .xlsx file, row by row.
+"""Reading records from a spreadsheet: the first visible sheet of an .xlsx file, row by row.
 
 Cells are read as the texts that a CSV file would have, so that one check serves both.
 
