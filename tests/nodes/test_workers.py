@@ -59,7 +59,11 @@ def calls_by_worker(gateway: Gateway) -> Counter[str]:
 
 def shared_folder(gateway: Gateway) -> Path:
     """Where the workers of a gateway have their sockets."""
-    held = {path.readlink().name for path in Path(f"/proc/{gateway.workers()[0]}/fd").iterdir()}
+    held = set()
+    for path in Path(f"/proc/{gateway.workers()[0]}/fd").iterdir():
+        # The worker opens and closes others meanwhile.
+        with suppress(FileNotFoundError):
+            held.add(path.readlink().name)
     for line in Path("/proc/net/unix").read_text().splitlines():
         before, _, path = line.partition("/")
         if f"socket:[{before.split()[-1]}]" in held and path.endswith(".socket"):

@@ -64,7 +64,9 @@ async def settled(call: Call) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("it fails"), StoreDoubtError("who knows")])
-def test_a_call_whose_credits_are_held_says_that_they_are(error: StoreError) -> None:
+def test_a_call_whose_credits_are_held_says_that_they_are(
+    error: StoreError, caplog: pytest.LogCaptureFixture
+) -> None:
     held = ActResult(b"", is_paid=False, then=next_act, is_held=True)
     call, posted = call_of(held, error)
     with pytest.raises(Refusal) as refused:
@@ -72,6 +74,8 @@ def test_a_call_whose_credits_are_held_says_that_they_are(error: StoreError) -> 
     assert refused.value.reason is Reason.CARRIER_SILENT
     assert refused.value.values["cost"] == PRICE
     assert len(posted) == 2
+    # The caller hears of the carrier, the operator of the database.
+    assert f"the outcome of a call with a hold is not known: {error}" in caplog.text
 
 
 def test_a_call_that_waited_for_another_and_holds_nothing_fails_as_the_database_does() -> None:

@@ -71,29 +71,45 @@ USAGE = check_each(
 
 # Both are made from the same entries, and neither is ever dropped. By operation, not by day: a day
 # of usage begins at midnight in a time zone, which may have changed since.
+_none = literal(0)
 _of_operation = union_all(
     select(
-        usage.c.account_id, usage.c.unit, usage.c.operation, usage.c.calls, usage.c.amount
+        usage.c.account_id,
+        usage.c.unit,
+        usage.c.operation,
+        usage.c.calls,
+        usage.c.amount,
+        _none.label("entries"),
+        _none.label("charged"),
     ).where(usage.c.span_s == _DAY_S),
     select(
         entry_day.c.account_id,
         entry_day.c.unit,
         entry_day.c.operation,
-        -entry_day.c.entries,
-        entry_day.c.amount,
+        _none,
+        _none,
+        entry_day.c.entries,
+        -entry_day.c.amount,
     ).where(entry_day.c.kind == "charge"),
 ).subquery("of_operation")
 _by = (_of_operation.c.account_id, _of_operation.c.unit, _of_operation.c.operation)
-_more_calls, _more_amount = func.sum(_of_operation.c.calls), func.sum(_of_operation.c.amount)
+_calls, _amount = func.sum(_of_operation.c.calls), func.sum(_of_operation.c.amount)
+_entries, _charged = func.sum(_of_operation.c.entries), func.sum(_of_operation.c.charged)
 USAGE_CALLS = check_each(
     "usage_calls",
     "the sums by day have the calls of every operation",
     usage,
-    select(*_by, _more_calls.label("calls"), _more_amount.label("amount"))
+    select(
+        *_by,
+        _calls.label("calls"),
+        _amount.label("amount"),
+        _entries.label("entries"),
+        _charged.label("charged"),
+    )
     .group_by(*_by)
-    .having(or_(_more_calls != 0, _more_amount != 0)),
+    .having(or_(_calls != _entries, _amount != _charged)),
     "usage_calls",
-    "{operation}: the days have {calls} calls and {amount} too many",
+    "{operation}: the days have {calls} calls for {amount}, the entries {entries} for {charged}",
 )
 
 _DAY_MS = 1000 * _DAY_S

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
 
 from tollway.gateway.dispatch import CallTest
 from tollway.gateway.gateway import Gateway
@@ -33,14 +32,11 @@ _START_INTERVAL_S = 0.5
 _BEAT_INTERVAL_S = 0.5
 _SWEEP_INTERVAL_S = 0.5
 _SOCKET_INTERVAL_S = 5
-# How long a first run waits for the one before it.
-_TURN_S = 0.1
 # Options of glibc, and their values.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_FREE_BYTES, _OWN_MAPPING_BYTES = 8 * 2**20, 2**20
 
 logger = logging.getLogger("tollway.serving")
-Work = Callable[[], Awaitable[None]]
 
 
 class Application:
@@ -136,19 +132,17 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
-        # Starts at once: what is pending now was left by the previous process.
-        first = FirstRuns().in_turn
-        interval_s = self._settings.reconcile_interval_s
-        yield _regularly("reconciliation", first(upkeep.reconcile), interval_s)
-        deliver = first(upkeep.deliver_webhooks)
-        yield _regularly("delivering webhooks", deliver, _WEBHOOK_INTERVAL_S)
-        yield _regularly("watching accounts", first(upkeep.watch_accounts), _WATCH_INTERVAL_S)
-        yield _regularly("erasing receivers", first(upkeep.erase_receivers), _ERASE_INTERVAL_S)
-        yield _regularly("adding up usage", first(upkeep.roll_up), _USAGE_INTERVAL_S)
-        yield _regularly("measuring", first(upkeep.measure), _TEND_INTERVAL_S)
+        yield _regularly("erasing receivers", upkeep.erase_receivers, _ERASE_INTERVAL_S)
+        yield _regularly("adding up usage", upkeep.roll_up, _USAGE_INTERVAL_S)
         sweep = gateway.connections.sweep
         yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)
         yield _regularly("keeping its socket", gateway.worker.keep_open, _SOCKET_INTERVAL_S)
+        yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
+        yield _regularly("delivering webhooks", upkeep.deliver_webhooks, _WEBHOOK_INTERVAL_S)
+        yield _regularly("watching accounts", upkeep.watch_accounts, _WATCH_INTERVAL_S)
+        # Starts at once: what is pending now was left by the previous process.
+        interval_s = self._settings.reconcile_interval_s
+        yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
     async def _start(self) -> Gateway:
         parent = self._worker_group.main_process
@@ -179,34 +173,9 @@ class Application:
             sys.stdout.flush()
 
 
-class FirstRuns:
-    """Lets the first runs of regular work begin one after the other: if all began at once, each
-    would open a connection to the database of its own. One that takes long is not waited for."""
-
-    def __init__(self) -> None:
-        self._last: asyncio.Event | None = None
-
-    def in_turn(self, work: Work) -> Work:
-        before, ended = self._last, asyncio.Event()
-        self._last = ended
-
-        async def run() -> None:
-            if ended.is_set():
-                return await work()
-            if before is not None:
-                # Not `wait_for`: in Python 3.11 it may ignore that the task is cancelled.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_TURN_S):
-                        await before.wait()
-            try:
-                await work()
-            finally:
-                ended.set()
-
-        return run
-
-
-async def _regularly(what: str, work: Work, every_s: float, first_after_s: float = 0) -> None:
+async def _regularly(
+    what: str, work: Callable[[], Awaitable[None]], every_s: float, first_after_s: float = 0
+) -> None:
     """Runs work at intervals, even after an error: a bug must not stop it for good."""
     await asyncio.sleep(first_after_s)
     while True:

@@ -95,12 +95,12 @@ async def _do(
 def _owed(charge: Charge, result: ActResult) -> Charge:
     """What a call owes after its act, and what the owner of its grant gets to see of it: nothing
     yet if it goes on after the commit."""
-    count = charge.count_records
+    count, is_over = charge.count_records, result.then is None
     return replace(
         charge,
         act=None,
         amount=charge.amount if result.is_paid else 0,
-        grant=charge.grant if result.then is None else None,
+        grant=charge.grant if is_over else None,
         replay_of=result.replay_of,
-        records=None if count is None else count(result.data),
+        records=count(result.data) if is_over and count is not None else None,
     )

@@ -96,11 +96,7 @@ class Settle:
                 if not result.is_held:
                     raise
                 # Its price stays held: it may still be charged.
-                if not isinstance(error, StoreError):
-                    extra = {"request_id": call.request_id}
-                    logger.error(
-                        "a call with a hold failed unexpectedly", exc_info=error, extra=extra
-                    )
+                _log_unknown(call, error)
                 raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
         _answer(call, result)
 
@@ -122,6 +118,15 @@ class Settle:
         posted = await batcher.settle(charge)
         assert posted is not None
         return charge, posted
+
+
+def _log_unknown(call: Call, error: Exception) -> None:
+    """The caller is told that the carrier is silent, which may not be the cause."""
+    extra = {"request_id": call.request_id}
+    if isinstance(error, StoreError):
+        logger.error("the outcome of a call with a hold is not known: %s", error, extra=extra)
+    else:
+        logger.error("a call with a hold failed unexpectedly", exc_info=error, extra=extra)
 
 
 def _answer(call: Call, result: ActResult) -> None:
