@@ -5,9 +5,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import zipfile
 from datetime import date, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import openpyxl
 import pytest
@@ -329,6 +331,14 @@ def test_a_formula_without_a_value_is_not_an_empty_cell(figures: Figures) -> Non
     )
 
 
+def test_a_row_of_formulas_without_a_value_is_an_empty_row(figures: Figures) -> None:
+    # Templates have a column of formulas, filled down beyond the last record.
+    names, row = [*TITLES.strip().split(","), "note"], ["product", "p1", "t", "s", "=1+1"]
+    empty: list[object] = [None, None, None, None, "=1+1"]
+    loaded = figures.load_bytes("f.xlsx", spreadsheet(names, empty, row, empty, empty))
+    assert (loaded.rejects, loaded.result.read, loaded.result.stored) == ([], 1, 1)
+
+
 def test_a_formula_whose_value_is_an_empty_text_is_an_empty_cell(tmp_path: Path) -> None:
     whole = spreadsheet(["a", "b"], ["1", '=""'])
     content = altered(whole, b'<c r="B2">', b'<c r="B2" t="str">')
@@ -363,6 +373,27 @@ def test_a_spreadsheet_with_a_password_is_named_as_that(tmp_path: Path) -> None:
     path.write_bytes(bytes.fromhex("D0CF11E0A1B11AE1") + bytes(504))
     with pytest.raises(IntakeError, match=r"^f\.xlsx has a password, or is an \.xls file: save it"):
         list(read_records(path))
+
+
+def test_a_spreadsheet_in_a_pipe_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "f.xlsx"
+    os.mkfifo(path)
+    # Open on both sides and filled, so that a second reading would not wait for a writer either.
+    pipe = os.open(path, os.O_RDWR)
+    try:
+        os.write(pipe, spreadsheet(["a"], ["b"]))
+        with pytest.raises(IntakeError, match=r"^f\.xlsx is not a regular file: save it to disk"):
+            list(read_records(path))
+    finally:
+        os.close(pipe)
+
+
+def test_a_spreadsheet_that_has_no_name_on_disk_is_read() -> None:
+    with TemporaryFile() as file:
+        file.write(spreadsheet(["a"], ["b"]))
+        file.flush()
+        records = list(read_records(Path(f"/proc/self/fd/{file.fileno()}"), "f.xlsx"))
+    assert [each.values for each in records] == [{"a": "b"}]
 
 
 @pytest.mark.parametrize("suffix", ["xlsx", "csv"])

@@ -138,14 +138,16 @@ def test_a_file_cut_off_can_be_loaded_again_when_it_is_whole(figures: Figures) -
 
 
 def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(IntakeError, match="cannot be read: No such file"):
-        list(read_records(tmp_path / "nothing.csv"))
+    for name in ("nothing.csv", "nothing.xlsx"):
+        with pytest.raises(IntakeError, match="cannot be read: No such file"):
+            list(read_records(tmp_path / name))
 
 
-def test_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "folder.csv").mkdir()
+@pytest.mark.parametrize("name", ["folder.csv", "folder.xlsx"])
+def test_a_folder_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
     with pytest.raises(IntakeError, match="cannot be read: Is a directory"):
-        list(read_records(tmp_path / "folder.csv"))
+        list(read_records(tmp_path / name))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,10 @@ def test_a_number_that_is_written_as_a_formula_is_its_text(tmp_path: Path) -> No
     assert records == [{"a": "0123", "b": "0456"}, {"a": "=1+1", "b": 'x="y"'}]
 
 
-@pytest.mark.parametrize("rounded", ["1.23457E+17", "1E+12", "1.2345678901234568e+17"])
+@pytest.mark.parametrize(
+    "rounded",
+    ["1.23457E+17", "1E+12", "1.23457E+11", "1.2E+20", "1e+100", "1.2345678901234568e+17"],
+)
 def test_an_id_that_a_spreadsheet_rounded_is_rejected(figures: Figures, rounded: str) -> None:
     # Stored, several products would become one.
     rows = f"product,{rounded},one,shop\nproduct,p2,E+12,shop\n"
@@ -243,6 +248,19 @@ def test_an_id_that_a_spreadsheet_rounded_is_rejected(figures: Figures, rounded:
         "original file, or format the column as text before saving.",
     )
     assert names(figures) == ["p2"]
+
+
+@pytest.mark.parametrize("short", ["1e+05", "1E+00", "1.5E+10", "1e+010"])
+def test_a_number_with_a_small_exponent_is_not_taken_for_rounded(
+    figures: Figures, short: str
+) -> None:
+    # Spreadsheets write numbers of up to 11 digits in full, so it means exactly what it says.
+    names_of = b"kind,product_id,day,visitors,buyers,payment\n"
+    rows = f"day,{short},2026-01-02,1,1,1\nday,p2,2026-01-02,{short},1,1\n"
+    (reject,) = figures.load_bytes("f.csv", names_of + rows.encode()).rejects
+    assert reject.line == 3 and reject.reason.startswith("visitors: ")
+    assert "spreadsheet" not in reject.reason
+    assert [row[0] for row in figures.rows("product_day")] == [short]
 
 
 def test_spaces_around_cells_are_dropped_and_lines_of_empty_cells_skipped(tmp_path: Path) -> None:
@@ -279,6 +297,22 @@ def test_a_header_whose_quote_is_never_closed_is_one_sentence(tmp_path: Path) ->
     path.write_bytes(b'a,"b\n' + b"1,2\n" * 1000)
     with pytest.raises(IntakeError, match="no header line"):
         list(read_records(path))
+
+
+@pytest.mark.parametrize("cell", [b'"x"', b'"x, y"', b'"x\ny"', b'"""x"""', b'"","x"'])
+def test_a_header_whose_quote_is_never_closed_takes_no_record_along(
+    tmp_path: Path, cell: bytes
+) -> None:
+    path = tmp_path / "open.csv"
+    path.write_bytes(b'a,"note\n1,' + cell + b"\n2,y\n")
+    with pytest.raises(IntakeError, match="no header line"):
+        list(read_records(path))
+
+
+def test_quotes_within_the_header_line_are_taken_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "inches.csv"
+    path.write_bytes(b'5" pipe,"x"y\n1,2\n')
+    assert [each.values for each in read_records(path)] == [{'5" pipe': "1", "xy": "2"}]
 
 
 def test_a_byte_order_mark_does_not_shift_the_lines(tmp_path: Path) -> None:

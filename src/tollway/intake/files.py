@@ -6,6 +6,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -122,11 +123,10 @@ def _csv(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
     # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
     delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
     names = _cells(first, delimiter)
-    # The name of a column may have line breaks.
-    while names is None and header < _HEADER_LINES_MAX and (more := next(lines, "")):
-        first, header = first + more, header + 1
-        names = _cells(first, delimiter)
-    columns = Columns(names or [])
+    if names is None:
+        names, further = _names_over_lines(first, lines, delimiter)
+        header += further
+    columns = Columns(names)
     # Strict: otherwise an unclosed quote would silently take the records after it into its cell.
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
@@ -149,6 +149,18 @@ def _csv(content: BinaryIO, tell: Callable[[], int]) -> Iterator[RawRecord]:
         for number, (source, found) in enumerate(alone, line):
             problem = _TOO_LONG if number in lines.too_long else ""
             yield columns.record(number, found, source, tell(), problem)
+
+
+def _names_over_lines(first: str, lines: Iterator[str], delimiter: str) -> tuple[list[str], int]:
+    """The names of columns, some of which have line breaks, and how many lines after the first
+    they take; no names if they cannot be read."""
+    header = chain([first], islice(lines, _HEADER_LINES_MAX - 1))
+    # Strict: otherwise an unclosed quote would end at the next quote of any record.
+    rows = csv.reader(header, delimiter=delimiter, strict=True)
+    try:
+        return _trimmed(next(rows)), rows.line_num - 1
+    except csv.Error:
+        return [], 0
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:

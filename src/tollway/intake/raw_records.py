@@ -12,9 +12,9 @@ from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
 
 _TEXT_FORMULA = re.compile(r'\A="([^"]*)"\Z')
-# How spreadsheets, and programs that take an id for a number, write one of many digits: rounded, so
-# that different ids become the same.
-_ROUNDED = re.compile(r"-?[0-9](\.[0-9]+)?[eE]\+[0-9]{2,3}")
+# How spreadsheets, and programs that take an id for a number, write one of 12 digits or more:
+# rounded, so that different ids become the same.
+_ROUNDED = re.compile(r"-?[0-9](\.[0-9]+)?[eE]\+(0?(1[1-9]|[2-9][0-9])|[1-9][0-9]{2})")
 _WAS_ROUNDED = (
     "it is a long number that a spreadsheet rounded, as 1.2E+17; load the original file, or "
     "format the column as text before saving."

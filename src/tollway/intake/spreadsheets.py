@@ -1,4 +1,4 @@
-"""Reading records from a spreadsheet: the first sheet of an .xlsx file, row by row.
+"""Reading records from a spreadsheet: the first visible sheet of an .xlsx file, row by row.
 
 Cells are read as the texts that a CSV file would have, so that one check serves both.
 
@@ -10,6 +10,7 @@ row has its own limit.
 import csv
 import io
 import re
+import stat
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -68,9 +69,9 @@ def read_spreadsheet(path: Path, name: str) -> Iterator[RawRecord]:
         # Empty cells may also be left out at the end of a row.
         cells.extend([None] * (len(columns) - len(cells)))
         read = list(map(_read, cells))
-        texts = list(map(str, read))
-        if any(texts):
-            yield columns.record(line, read, _written(texts), size)
+        # Templates have formulas filled down beyond the last record.
+        if any(str(cell) for cell in read if cell is not _UNCOMPUTED):
+            yield columns.record(line, read, _written(list(map(str, read))), size)
 
 
 def _without_end(cells: list[object], least: int) -> list[object]:
@@ -85,6 +86,7 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     one error."""
     shown = name or path.name
     try:
+        _refuse_pipes(path, shown)
         with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
             for row in rows:
                 parts.begin_row(len(row))
@@ -102,6 +104,14 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
                 name=shown,
             ) from error
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
+
+
+def _refuse_pipes(path: Path, shown: str) -> None:
+    """Refuses what cannot be read more than once, and could make reading wait for ever."""
+    mode = path.stat().st_mode
+    # What is wrong with a folder, the system says.
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise IntakeError("{name} is not a regular file: save it to disk first.", name=shown)
 
 
 def _is_compound(path: Path) -> bool:

@@ -169,7 +169,7 @@ async def import_act(context: Context) -> Response:
 async def _load(
     services: Services, runtime: Runtime, kind: RecordKind, upload: Upload, progress: Progress
 ) -> None:
-    """Loads an uploaded file, and removes it. Keeps the rejected records, sealed."""
+    """Loads an uploaded file, and closes it. Keeps the rejected records, sealed."""
     path, database, sealer = upload.path, services.database, services.vault.sealer
     assert path is not None
     sealed = partial(_sealed, services, secrets.token_bytes(32), kind.name, upload.name)
