@@ -162,12 +162,12 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path, name: str, record: bytes) -> 
         "pipe.json": (b"[", JSON_ONE + b"]"),
     }[name]
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(before + record * many + after,))
+    content = before + record * many + after
+    writer = threading.Thread(target=path.write_bytes, args=(content,), daemon=True)
     writer.start()
-    try:
-        assert sum(1 for _ in read_records(path)) == many + (name == "pipe.json")
-    finally:
-        writer.join()
+    assert sum(1 for _ in read_records(path)) == many + (name == "pipe.json")
+    writer.join(30)
+    assert not writer.is_alive()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

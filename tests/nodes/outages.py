@@ -21,9 +21,8 @@ CLIENTS = 16
 # the hosts take most of it, and a busy machine the rest. Without the limits of the hosts, a call
 # would wait for its own, 10 s.
 REFUSED_WITHIN_S = 9.0
-# Hundreds of calls each.
-_BEFORE_S = 0.3
-_AFTER_S = 0.3
+# How many calls are acknowledged before an outage, and how many after it.
+_AROUND = 200
 
 
 def through_restarts(
@@ -84,10 +83,10 @@ class _World:
     def goes_through(
         self, outage: Callable[[], Awaitable[None]], question: dict[str, str]
     ) -> float:
-        async def happening() -> None:
-            await asyncio.sleep(_BEFORE_S)
+        async def happening(experience: Experience) -> None:
+            await experience.grows_by(_AROUND)
             await outage()
-            await asyncio.sleep(_AFTER_S)
+            await experience.grows_by(_AROUND)
 
         experience = asyncio.run(
             call_through(self.gateway, self.caller, question, clients=CLIENTS, happening=happening)

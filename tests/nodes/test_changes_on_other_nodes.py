@@ -51,9 +51,9 @@ def cut_off(request: pytest.FixtureRequest, served: Store) -> Callable[[], None]
     """What is done to the nodes right before the change."""
 
     def cut() -> None:
+        # Each node has one that listens, as soon as it was called, and again after it was cut off.
+        eventually(lambda: served.run(LISTENERS), lambda found: found == [(2,)])
         if request.param == "both were cut off":
-            # Each node has one that listens, as soon as it was called.
-            eventually(lambda: served.run(LISTENERS), lambda found: found == [(2,)])
             assert len(served.run(CUT)) == 2
 
     return cut

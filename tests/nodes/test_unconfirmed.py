@@ -25,7 +25,7 @@ pytestmark = pytest.mark.postgresql
 
 CALLS = 100
 # How long a commit waits for the standby.
-PATIENCE_S = 1
+PATIENCE_S = 2
 CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 

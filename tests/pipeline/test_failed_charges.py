@@ -74,7 +74,7 @@ def test_a_call_whose_credits_are_held_says_that_they_are(
     assert refused.value.reason is Reason.CARRIER_SILENT
     assert refused.value.values["cost"] == PRICE
     assert len(posted) == 2
-    # The caller hears of the carrier, the operator of the database.
+    # The answer names the carrier, the log the database.
     assert f"the outcome of a call with a hold is not known: {error}" in caplog.text
 
 

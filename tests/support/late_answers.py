@@ -14,8 +14,8 @@ _PATIENCE_S = 60
 class HeldAnswer:
     """The answer to the next statement or message that has all of these texts in it."""
 
-    def __init__(self, texts: tuple[str, ...]) -> None:
-        self._texts = [text.encode() for text in texts]
+    def __init__(self, texts: tuple[str | bytes, ...]) -> None:
+        self._texts = [text.encode() if isinstance(text, str) else text for text in texts]
         self._is_asked = False
         self._instead: bytes | None = None
         self._has_come = Event()
@@ -58,7 +58,7 @@ class LateAnswers:
         Thread(target=self._accept, daemon=True).start()
 
     @contextmanager
-    def held(self, *texts: str) -> Iterator[HeldAnswer]:
+    def held(self, *texts: str | bytes) -> Iterator[HeldAnswer]:
         """Keeps one answer back until the block ends."""
         held = self._held = HeldAnswer(texts)
         try:

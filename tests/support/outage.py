@@ -39,6 +39,12 @@ class Experience:
     def codes(self) -> Counter[int]:
         return Counter(code for _, code, _ in self.answers)
 
+    async def grows_by(self, calls: int) -> None:
+        """Returns when so many more calls were acknowledged."""
+        wanted = len(self.acknowledged) + calls
+        while len(self.acknowledged) < wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
     def outage_s(self) -> float:
         """The longest time without a success."""
         times = sorted(at_s for at_s, code, _ in self.answers if code == 0)
@@ -55,7 +61,7 @@ async def call_through(
     question: dict[str, str],
     *,
     clients: int,
-    happening: Callable[[], Awaitable[None]],
+    happening: Callable[[Experience], Awaitable[None]],
 ) -> Experience:
     """Calls while something happens, and ends when every call was acknowledged."""
     experience, is_over = Experience(), asyncio.Event()
@@ -70,7 +76,7 @@ async def call_through(
         async with asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(client())
-            await happening()
+            await happening(experience)
             is_over.set()
     return experience
 

@@ -29,6 +29,8 @@ def closed_in_the_turn_of(
             asyncio.get_running_loop().stop()
             is_closing.set()
 
+    # What earlier tests left behind is not of this one.
+    gc.collect()
     monkeypatch.setattr(asyncio.StreamWriter, "close", close_and_stop)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

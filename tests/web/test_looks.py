@@ -16,6 +16,7 @@ from tests.support.consent import PASSWORD, Person, allow, ask, new_asker, new_p
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
 from tests.support.members import new_member
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
@@ -331,14 +332,22 @@ def test_reasons_are_broken_between_their_words_alone(
     assert refused.headers["x-tollway-reason"] == "PERMISSION_MISSING"
     page = sign_in(new_page(gateway.base_url), gateway)
     row = page.locator("tr", has_text="204 PERMISSION_MISSING")
-    # The log of refused calls is written a moment later.
-    while not row.count():
+
+    def shown() -> int:
         page.goto("/operator/requests")
+        return row.count()
+
+    # The log of refused calls is written a moment later.
+    eventually(shown, bool)
     found = page.evaluate(
         f"widths => ({_AT_WIDTHS})(widths, document => [({_TOO_WIDE})(), ({_BROKEN_REASONS})()])",
         _WIDTHS,
     )
     assert dict(zip(_WIDTHS, found, strict=True)) == {width: [[], []] for width in _WIDTHS}
+    page.goto("/operator/requests")
+    page.evaluate("""() => { for (const cell of document.querySelectorAll("table.log td.code"))
+      Object.assign(cell.style, {display: "block", width: "4ch", wordBreak: "break-all"}); }""")
+    assert page.evaluate(_BROKEN_REASONS) != []
 
 
 def test_the_table_of_a_chart_with_many_columns_is_scrolled_within_its_card(

@@ -121,7 +121,7 @@ class Settle:
 
 
 def _log_unknown(call: Call, error: Exception) -> None:
-    """The caller is told that the carrier is silent, which may not be the cause."""
+    """For the operator: the answer names the carrier, which may not be the cause."""
     extra = {"request_id": call.request_id}
     if isinstance(error, StoreError):
         logger.error("the outcome of a call with a hold is not known: %s", error, extra=extra)
