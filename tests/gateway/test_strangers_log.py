@@ -31,9 +31,8 @@ MANY = 300
 FAILURES = 200
 # A kind in the line that counts, and how many of it.
 KIND = re.compile(r"([\w.]+) (\d+)(?=[,)])")
-# Of a second; how long this takes is not known.
-_SECONDS_MAX = 8
-_LINES_MAX = 20 * _SECONDS_MAX
+# Of a second.
+_LINES_MAX = 20
 _FORM = "Content-Type: application/x-www-form-urlencoded"
 
 
@@ -51,11 +50,14 @@ def _lines(gateway: Gateway) -> list[dict[str, Any]]:
 @pytest.mark.sqlite
 @pytest.mark.parametrize("path", [ANALYSIS, "/nowhere", "/oauth/token", "/push/orders"])
 def test_of_many_strangers_some_are_logged_and_all_are_counted(served: Gateway, path: str) -> None:
+    began_s = time.monotonic()
     _flood(served, path)
+    took_s = time.monotonic() - began_s
     # No other one comes.
     eventually(lambda: _counted(served), lambda number: number == MANY)
     lines = [each for each in _lines(served) if each.get("request_id")]
-    assert len(lines) <= _LINES_MAX
+    # The flood may begin and end within a second of the clock.
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
 
 
 @pytest.mark.sqlite

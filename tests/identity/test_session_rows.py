@@ -13,7 +13,7 @@ from tollway.store.database import Database
 MORE = 3
 
 
-def test_of_more_sessions_than_a_person_may_have_the_oldest_go(store: Store) -> None:
+def test_of_more_sessions_than_a_person_may_have_the_oldest_go(own_store: Store) -> None:
     async def work(database: Database) -> None:
         other = await start_session(database, "shop", "another shop", 0)
         cookies = [
@@ -24,9 +24,10 @@ def test_of_more_sessions_than_a_person_may_have_the_oldest_go(store: Store) -> 
         assert [each is None for each in found] == [True] * MORE + [False] * OF_PERSON_MAX
         assert await find_session(database, other, 1) is not None
 
-    store.do(work)
+    # No gateway has it, which would sweep sessions of 1970.
+    own_store.do(work)
     where = "WHERE subject_id = 'busy shop'"
-    assert store.run(f"SELECT count(*) FROM session {where}") == [(OF_PERSON_MAX,)]
+    assert own_store.run(f"SELECT count(*) FROM session {where}") == [(OF_PERSON_MAX,)]
 
 
 def test_a_clock_that_is_ahead_leaves_no_session_when_all_are_ended(store: Store) -> None:
