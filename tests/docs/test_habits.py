@@ -58,3 +58,9 @@ _COMMANDS = [
 def test_the_commands_that_run_one_test_find_tests(command: list[str]) -> None:
     done = run("pytest", *command, "--collect-only", cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_module_is_of_a_size_to_read() -> None:
+    modules = [path for path in (ROOT / "src/tollway").rglob("*.py") if path.name != "__init__.py"]
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in modules}
+    assert {path.name: lines[path] for path in modules if not 15 <= lines[path] <= 400} == {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -12,20 +11,18 @@ from time import time
 from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
-from tollway.operations.catalogue import title_of
 from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.page_errors import PageError, page_error_of
 from tollway.web.sign_in import Sessions, Visit
+from tollway.web.template_environment import page_templates
 from tollway.web.wording import (
     CAME_FROM,
     LANGUAGE_COOKIE,
@@ -72,8 +69,6 @@ _THEME_NAMES = {
 
 # PostgreSQL stores no NUL in a text, and no person types one.
 _NUL, _NUL_IN_ADDRESS = "\0", b"%00"
-_COMMAND = re.compile("`([^`]+)`")
-_IN_REASON = re.compile("(?<=[A-Z])_(?=[A-Z])")
 
 
 class Named(Protocol):
@@ -158,19 +153,7 @@ class Web(Generic[P]):
         self._frame = frame or Frame()
         self._view_path = view_path
         self._slots = TurnSlots(_PAGES_AT_ONCE, "too many pages at once")
-        self._templates = Environment(
-            loader=PackageLoader("tollway.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.globals.update(zone=zone.key, title_of=title_of)
-        self._templates.filters["commands"] = _with_commands
-        self._templates.filters["between_words"] = _between_words
-        self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
-            "%Y-%m-%d %H:%M"
-        )
+        self._templates = page_templates(zone)
 
     def beside(self, sessions: Sessions[Q], frame: Frame, view_path: str) -> "Web[Q]":
         """The pages of another area, which share the slots and the templates."""
@@ -382,16 +365,6 @@ class Web(Generic[P]):
             )
             error.came_from = fields.get(CAME_FROM, "")
             raise error
-
-
-def _with_commands(text: str) -> Markup:
-    """A text with the commands between backticks shown as code."""
-    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
-
-
-def _between_words(text: str) -> Markup:
-    """A text whose reasons, such as PERMISSION_MISSING, may wrap after an underscore."""
-    return Markup(_IN_REASON.sub("_<wbr>", str(escape(text))))  # noqa: S704 - escaped
 
 
 async def _body(request: Request, most: int) -> bytes:
