@@ -11,6 +11,7 @@ from tollway.store.database import Row, StoreError
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
 from tollway.store.sqlite.log_rewrite import rewrite_left_log
+from tollway.store.sqlite.schema_check import revision_of
 
 # Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")
@@ -66,11 +67,8 @@ class Source:
             self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
 
     def schema_revision(self) -> str | None:
-        table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
-        if not self._fetch(table):
-            return None
-        rows = self._fetch("SELECT version_num FROM alembic_version")
-        return rows[0][0] if rows else None
+        with our_errors():
+            return revision_of(self._connection)
 
     def count(self, table: Table) -> int:
         ((rows,),) = self._fetch(f"SELECT count(*) FROM {table.name}")  # noqa: S608 - our own name

@@ -25,7 +25,7 @@ from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
-from tollway.store.sqlite.schema_check import differences
+from tollway.store.sqlite.schema_check import differences, revision_of
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
@@ -209,13 +209,7 @@ class SqliteDatabase:
 
     async def schema_revision(self) -> str | None:
         with our_errors():
-            table = self._reader.raw.execute(
-                "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
-            ).fetchone()
-            if table is None:
-                return None
-            row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
-        return row[0] if row else None
+            return revision_of(self._reader.raw)
 
     async def schema_differences(self) -> list[str]:
         with our_errors():
