@@ -232,15 +232,23 @@ class SqliteDatabase:
             raise
         return found
 
-    def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
-        """Copies a snapshot of the database, while others go on writing to it."""
-        _copy(self._reader.raw, destination, progress)
 
-
-def back_up_file(path: str, destination: str) -> None:
-    """Copies a database that this process serves, over a separate connection; in any thread."""
-    with our_errors(), closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source:
-        _copy(source, destination, lambda *_: None)
+def back_up_file(path: str, destination: str, progress: Callable[[int, int], None]) -> None:
+    """Copies a snapshot of a database, over a separate connection and in any thread, while others
+    go on writing to it."""
+    with (
+        our_errors(),
+        closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source,
+        closing(apsw.Connection(destination)) as target,
+    ):
+        source.set_busy_timeout(_MOMENT_MS)
+        # One read transaction around the whole copy: otherwise every commit by others between two
+        # steps would restart it, and on a busy database it would never end.
+        source.execute("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(1024)
+                progress(backup.page_count - backup.remaining, backup.page_count)
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
@@ -253,14 +261,3 @@ def write_if_free(path: str, query: Query, **values: object) -> bool:
     except (StoreBusyError, StoreUnavailableError):
         return False
     return True
-
-
-def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
-    # One read transaction around the whole copy: otherwise every commit by others between two steps
-    # would restart it, and on a busy database it would never end.
-    with our_errors(), closing(apsw.Connection(destination)) as target, source:
-        source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        with target.backup("main", source, "main") as backup:
-            while not backup.done:
-                backup.step(1024)
-                progress(backup.page_count - backup.remaining, backup.page_count)
