@@ -8,6 +8,7 @@ import apsw
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
+from tollway.store.schema import sealed_tables
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
 from tollway.store.sqlite.log_rewrite import rewrite_left_log
@@ -24,13 +25,6 @@ def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
     by_name = {table.name: table for table in tables}
     first = [table for name, table in by_name.items() if name not in (*_LAST, *_STAY)]
     return (*first, *(by_name[name] for name in _LAST))
-
-
-def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
-    """The tables with rows that can only be read with the keys."""
-    return tuple(
-        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
-    )
 
 
 def columns_of(table: Table) -> list[str]:
