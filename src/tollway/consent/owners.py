@@ -8,6 +8,7 @@ from sqlalchemy import Integer, bindparam, func, or_, select
 from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import folded_login, hash_password
+from tollway.identity.people import check_length
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -233,13 +234,7 @@ def _check(added: Owner) -> None:
         ("login", added.login, _LOGIN_MIN, _NAME_MAX),
         ("shop code", added.shop_code or "-", 1, _ID_MAX),
     ):
-        if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
-            raise LedgerError(
-                "The {what} must have {least} to {most} printable characters.",
-                what=Sentence(what),
-                least=least,
-                most=most,
-            )
+        check_length(what, text, least, most)
     # On the wire a user id is a number, so it must have only one spelling.
     is_number = added.id.isascii() and added.id.isdecimal() and not added.id.startswith("0")
     if added.kind == OwnerKind.USER and not is_number:
