@@ -129,9 +129,7 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
     """Gives an owner another password, and ends every session signed in with the old one."""
     changed = await put_password(database, runtime, login, hash_password(password))
     if changed is None:
-        raise LedgerError(
-            "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
-        )
+        raise _unknown_login(login)
     return changed
 
 
@@ -167,11 +165,7 @@ async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) 
     """Ends every session of an owner; returns how many there were."""
 
     async def work(transaction: Transaction) -> int:
-        found = await credential_of_login(transaction, login)
-        if found is None:
-            raise LedgerError(
-                "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
-            )
+        found = await find_credential(transaction, login)
         kind, owner_id = found.owner.kind, found.owner.id
         ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
         await record_act(
@@ -199,6 +193,19 @@ async def credential_of(reader: Reader, kind: str, owner_id: str) -> Credential 
 
 async def credential_of_login(reader: Reader, login: str) -> Credential | None:
     return _credential(await reader.fetch_one(_BY_LOGIN, wanted=folded_login(login)))
+
+
+async def find_credential(reader: Reader, login: str) -> Credential:
+    found = await credential_of_login(reader, login)
+    if found is None:
+        raise _unknown_login(login)
+    return found
+
+
+def _unknown_login(login: str) -> LedgerError:
+    return LedgerError(
+        "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
+    )
 
 
 async def list_owners(reader: Reader) -> list[Owner]:
