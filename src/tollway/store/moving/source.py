@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
-from sqlalchemy import Table
+from sqlalchemy import Column, Table
 
 from tollway.store.database import Row, StoreError
 from tollway.store.sqlite.connection import our_errors
@@ -27,9 +27,11 @@ def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
 
 def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
     """The tables with rows that can only be read with the keys."""
-    return tuple(
-        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
-    )
+    return tuple(table for table in tables if sealed_columns(table))
+
+
+def sealed_columns(table: Table) -> list[Column[bytes]]:
+    return [column for column in table.c if column.name.startswith("sealed")]
 
 
 def columns_of(table: Table) -> list[str]:
