@@ -13,11 +13,13 @@ BENCH ?= full
 TEST_PROCESSES ?= 6
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
-# Bytecode is compiled on install: a service may not be allowed to write beside its packages.
+# Bytecode is compiled on install: a service may not be allowed to write beside its packages. Of the
+# tools only a part is ever loaded, and is compiled then.
 # Installing pip into .venv takes longer than all packages, so it is done only if it is needed.
 PIP_INSTALL := install --quiet --disable-pip-version-check --no-deps
 PIP := $(BIN)/python -m ensurepip > /dev/null && $(BIN)/python -m pip $(PIP_INSTALL)
-UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
+COMPILE := --compile-bytecode
+UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(COMPILE)
 UV_LOCKED := --only-binary :all: --require-hashes -r $(VENV)/uv.lock
 NO_PACKAGES := "The packages could not be installed, as said above. Is there a network? \
 If packages come from an index of your own, name it: PIP_INDEX_URL=https://… make …"
@@ -134,9 +136,9 @@ $(AGENTS): $(RUNTIME) requirements/mcp.lock
 	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ \
 	  || echo "The demo world starts without /mcp: its packages could not be installed."
 
+$(TOOLS): private COMPILE :=
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
-	@$(BIN)/python -m ensurepip > /dev/null
 	@$(call needed_with_uv_or_pip,--require-hashes -r requirements/tools.lock)
 	@touch $@
 

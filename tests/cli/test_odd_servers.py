@@ -1,11 +1,15 @@
 """What a server or a URL has set otherwise than most: reported in a sentence, or without effect."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.support.gateway import Gateway
 from tests.support.ports import free_port
-from tests.support.postgresql import run_on, server_url
+from tests.support.postgresql import Server, run_on, server_url
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.postgresql
@@ -42,3 +46,21 @@ def test_a_database_that_cannot_hold_every_script_is_refused(tollway: Command) -
         assert run_on(url, "SELECT 1 FROM pg_tables WHERE schemaname = 'public'") == []
     finally:
         run_on(server, f"DROP DATABASE {name}")
+
+
+def test_a_server_that_a_power_cut_would_ruin_is_reported(
+    tollway: Command, workplace: Path
+) -> None:
+    server = Server(fsync="off", full_page_writes="on")
+    try:
+        store = Store(workplace / "ledger.db", server.url)
+        answer = tollway("audit", "--database", store.url)
+        gateway = Gateway(store)
+        assert gateway.stop() == 0
+    finally:
+        server.remove()
+    logged = [json.loads(line) for line in gateway.log().splitlines()]
+    warned = [line["message"] for line in logged if "PostgreSQL runs" in line["message"]]
+    assert warned == answer.out.splitlines()[-1:]
+    assert "PostgreSQL runs with fsync = off." in warned[0]
+    assert answer.status == 0

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.postgresql
 
 def _warnings(gateway: Gateway) -> list[str]:
     logged = [json.loads(line) for line in gateway.log().splitlines()]
-    return [line["message"] for line in logged if line["level"] == "warning"]
+    warned = [line["message"] for line in logged if line["level"] == "warning"]
+    # The server of the tests runs without fsync.
+    return [message for message in warned if "PostgreSQL runs with" not in message]
 
 
 def _allowed(url: str) -> int:

@@ -20,7 +20,7 @@ from tollway.intake import push
 from tollway.intake.sources import SpeaksFor
 from tollway.ledger.receipts import find_receipt
 from tollway.pipeline import receipts
-from tollway.web import pages
+from tollway.web import template_environment
 from tollway.web.sign_in import Sessions
 
 
@@ -43,7 +43,7 @@ def break_all() -> None:
     push.signing_key = lambda _claimed, keys, _body: keys[0]  # type: ignore[assignment]
     SpeaksFor.check = lambda *_: None  # type: ignore[method-assign,assignment]
     Sessions.is_form_token = lambda *_: True  # type: ignore[method-assign,assignment]
-    pages.Environment = Unescaped  # type: ignore[attr-defined,misc]
+    template_environment.Environment = Unescaped  # type: ignore[misc]
 
 
 class NaiveServer(NamedTuple):

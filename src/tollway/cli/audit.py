@@ -21,6 +21,7 @@ from tollway.store.clock import common_ms
 from tollway.store.database import StoreError
 from tollway.store.last_runs import AUDIT, note_run
 from tollway.store.open import OpenDatabase, sqlite_path
+from tollway.store.postgresql.durability import durability_risks
 from tollway.store.sqlite.files import changes_of
 from tollway.store.sqlite.schema_check import schema_parts
 
@@ -61,7 +62,8 @@ async def audit(
     noted = await _note(session, database, report)
     found = len(report.breaches)
     failure = f"The audit failed: breaches found, {found:,}." if found else None
-    return Output(report, *_shown(report), *noted, failure=failure)
+    risks = await durability_risks(database)
+    return Output(report, *_shown(report), *noted, *risks, failure=failure)
 
 
 async def _note(session: Session, database: OpenDatabase, report: AuditReport) -> list[str]:

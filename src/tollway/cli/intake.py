@@ -65,7 +65,8 @@ def _add_import(kind: RecordKind) -> None:
     async def load_file(
         session: Session, file: FileArgument, rejects: RejectsOption = None
     ) -> Output:
-        chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
+        settings = session.settings
+        chunks = file_chunks(kind, file, settings.database, settings.key_file, settings.zone)
         await session.open()
         loader = kind.make_loader(await session.sealer() if kind.is_sealed else None)
         return await _import(session, kind, loader, chunks, file, rejects)

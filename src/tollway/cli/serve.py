@@ -161,10 +161,12 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     if not database.is_shared:
         return []
     # Imported here, so that the driver is loaded only for PostgreSQL.
+    from tollway.store.postgresql.durability import durability_risks  # noqa: PLC0415
     from tollway.store.postgresql.pool import crowding  # noqa: PLC0415
 
     now_ms = session.runtime.at_ms()
-    return await crowding(database, settings.workers, settings.database_connections, now_ms)
+    crowded = await crowding(database, settings.workers, settings.database_connections, now_ms)
+    return [*await durability_risks(database), *crowded]
 
 
 async def _operator_link(session: Session, *, is_demo: bool) -> str:

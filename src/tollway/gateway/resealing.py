@@ -177,7 +177,8 @@ class Rotation:
         """How many records were sealed with another key, and how long old keys must stay."""
         now_s = await self._now_s()
         run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
-        since_s = now_s if run is None else run.at_s
+        # No later than now: a clock that was ahead must not make the wait longer.
+        since_s = now_s if run is None else min(run.at_s, now_s)
         # If this run is killed, the waiting time starts over.
         await self._note(sealer, now_s)
         resealed = await reseal(self._database, sealer)

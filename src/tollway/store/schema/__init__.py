@@ -46,6 +46,8 @@ def partial_index(
 
 def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
     """The tables with rows that can only be read with the keys."""
-    return tuple(
-        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
-    )
+    return tuple(table for table in tables if sealed_columns(table))
+
+
+def sealed_columns(table: Table) -> list[Column[bytes]]:
+    return [column for column in table.c if column.name.startswith("sealed")]
