@@ -60,6 +60,8 @@ def _server(remote: Client) -> Server[Any]:
         try:
             return await remote.call_tool(params.name, params.arguments)
         except MCPError as error:
+            if error.code == types.INVALID_PARAMS:
+                raise
             said = error.message + (_IN_DOUBT if error.code == types.CONNECTION_CLOSED else "")
             text = types.TextContent(type="text", text=said)
             return types.CallToolResult(content=[text], is_error=True)

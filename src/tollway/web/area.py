@@ -118,7 +118,7 @@ class Context:
     @property
     def runtime(self) -> Runtime:
         """The clock and ids, with the person whose acts are recorded in the trail."""
-        return replace(self.services.runtime, by=f"{self.person.kind} {self.person.login}")
+        return replace(self.services.runtime, by=self.person.trail_name)
 
     @property
     def say(self) -> Say:
