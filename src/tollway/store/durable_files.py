@@ -21,6 +21,16 @@ def make_private(path: Path, content: bytes) -> None:
         os.link(written, path)
 
 
+def place_private(path: Path, content: bytes, owner_of: Path | None) -> None:
+    """Makes such a file too, for the owner of another file if one is named; FileExistsError if it
+    is there already."""
+    with _written_beside(path, content) as written:
+        if owner_of is not None:
+            _chown(written, owner_of.stat())
+            to_disk(written)
+        os.link(written, path)
+
+
 def replace_private(path: Path, content: bytes) -> None:
     """Replaces such a file atomically: a crash leaves the old one or the new one. The new one
     keeps the owner and the mode of the old one, even if root replaces it."""
@@ -58,10 +68,14 @@ def give_to_owner_of(old: Path, new: Path) -> None:
 
 
 def _give_to_owner_of(old: os.stat_result, descriptor: int) -> None:
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
-        os.fchown(descriptor, old.st_uid, old.st_gid)
+    _chown(descriptor, old)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _chown(file: Path | int, old: os.stat_result) -> None:
+    made = os.stat(file)  # noqa: PTH116 - it may be a descriptor
+    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        os.chown(file, old.st_uid, old.st_gid)
 
 
 @contextmanager
