@@ -19,9 +19,8 @@ def world(
 ) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("account") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 @pytest.fixture

@@ -17,6 +17,5 @@ def agents(
 ) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("mcp") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8")
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8") as gateway:
+        yield gateway

@@ -35,9 +35,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) ->
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(world) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,8 @@ def impatient(
     """For calls that shall time out, with a world of its own: a file has one gateway only."""
     store = Store(tmp_path_factory.mktemp("impatient") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store, call_timeout_s=1)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store, call_timeout_s=1) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +57,8 @@ def unasked(
     """One that remembers no answer."""
     store = Store(tmp_path_factory.mktemp("unasked") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 @each_operation

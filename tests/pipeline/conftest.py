@@ -20,9 +20,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(world) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="package")

@@ -39,9 +39,8 @@ def world(
 ) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("sdk") / "tollway.db")
     small_world(store, today)
-    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1")
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store, webhook_internal_hosts="127.0.0.1") as gateway:
+        yield gateway
 
 
 @pytest.fixture
