@@ -17,8 +17,7 @@ from tollway_client import Client
 def world(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
 ) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("account") / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("account") / "tollway.db"), today)
     with Gateway(store) as gateway:
         yield gateway
 

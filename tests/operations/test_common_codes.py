@@ -28,9 +28,7 @@ NEEDED = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    store = Store(tmp_path_factory.mktemp("all") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("all") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +42,7 @@ def impatient(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 ) -> Iterator[Gateway]:
     """For calls that shall time out, with a world of its own: a file has one gateway only."""
-    store = Store(tmp_path_factory.mktemp("impatient") / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("impatient") / "tollway.db"), today)
     with Gateway(store, call_timeout_s=1) as gateway:
         yield gateway
 
@@ -55,8 +52,7 @@ def unasked(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 ) -> Iterator[Gateway]:
     """One that remembers no answer."""
-    store = Store(tmp_path_factory.mktemp("unasked") / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("unasked") / "tollway.db"), today)
     with Gateway(store) as gateway:
         yield gateway
 

@@ -28,9 +28,7 @@ _orders = count(1)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    store = Store(tmp_path_factory.mktemp("keys") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("keys") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    store = Store(tmp_path_factory.mktemp("lenient") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("lenient") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,7 @@ from tests.support.till import OnTill, tills_over
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    store = Store(tmp_path_factory.mktemp("world") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("world") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")
