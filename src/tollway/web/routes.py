@@ -40,6 +40,7 @@ from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
+from tollway.webhooks.addresses import Addresses
 
 P = TypeVar("P", bound=Named)
 F = TypeVar("F", bound=Someone)
@@ -125,6 +126,7 @@ def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
         Latencies(parts.metrics, now_s()),
         Jobs(parts.database, now_s),
         parts.work,
+        Addresses(parts.settings.webhook_internal_hosts.split(",")),
     )
 
 
