@@ -68,7 +68,7 @@ async def make_world(
     async def token(account: str, kind: str = "live") -> str:
         return (await issue_token(database, runtime, account, kind=kind, label="demo")).text
 
-    owner = await add_demo_owners(database, runtime, merchant)
+    owner_password = await add_demo_owners(database, runtime, merchant)
     member, member_password = await _add_member(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
@@ -87,8 +87,8 @@ async def make_world(
         adzone_id=ADZONE_ID,
         owner_id=SHOP.id,
         owner_id_unauthorized=SHOP_UNAUTHORIZED.id,
-        owner_login=owner.login,
-        owner_password=owner.password,
+        owner_login=SHOP_UNAUTHORIZED.login,
+        owner_password=owner_password,
         member_login=member.login,
         member_password=member_password,
         shop_code=SHOP_CODE,
