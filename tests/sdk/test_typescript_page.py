@@ -48,7 +48,7 @@ def test_its_lock_file_has_digests_and_no_addresses() -> None:
 
 @pytest.mark.sqlite
 def test_tools_that_know_no_exports_find_the_package_and_its_types() -> None:
-    """TypeScript with `moduleResolution` `node`, which `module` `commonjs` means, is one of them."""
+    """TypeScript is one of them with `moduleResolution` `node`, as `commonjs` has it."""
     package = json.loads((_SDK / "package.json").read_text())
     found = {"types": package["types"], "default": package["main"]}
     assert found == package["exports"]["."]
