@@ -17,7 +17,7 @@ from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant as revoke_consent
 from tollway.ledger.accounts import close_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant, revoke_grant
+from tollway.ledger.permissions import Permission, add_permission, revoke_permission
 from tollway.ledger.tokens import list_tokens, revoke_token
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.records import ProductRecord
@@ -118,9 +118,11 @@ def test_a_grant_and_its_end_are_seen(
 
     without = (204, f'"{NAME}";q=10;w=1')
     assert answered() == without
-    store.do(lambda database: grant(database, caller.account_id, Permission(NAME, None, 3)))
+    store.do(
+        lambda database: add_permission(database, caller.account_id, Permission(NAME, None, 3))
+    )
     assert_seen(store, answered, (0, f'"{NAME}";q=3;w=1'))
-    store.do(lambda database: revoke_grant(database, caller.account_id, NAME))
+    store.do(lambda database: revoke_permission(database, caller.account_id, NAME))
     assert_seen(store, answered, without)
 
 
