@@ -167,7 +167,10 @@ _PEOPLE = (
         operator_pages.FRAME,
         operator_pages.PAGES,
         sentence("For those who run this gateway."),
-        sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
+        sentence(
+            "No password, or forgotten? `tollway operator link LOGIN` prints a link that signs in; "
+            "another operator can make one too."
+        ),
         Link(sentence("All second factors"), FACTORS),
     ),
     _People(
@@ -176,7 +179,10 @@ _PEOPLE = (
         caller_pages.FRAME,
         caller_pages.PAGES,
         sentence("For the members of an account that calls this gateway."),
-        sentence("No login yet, or forgotten? An owner of your account can send you a link."),
+        sentence(
+            "No login yet, or forgotten? An owner of your account, or the operator, can send you a "
+            "link."
+        ),
     ),
 )
 
