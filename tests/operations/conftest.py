@@ -46,9 +46,8 @@ def carrier(running_carrier: FakeCarrier) -> Iterator[FakeCarrier]:
 
 @pytest.fixture(scope="module")
 def served(remote_store: Store) -> Iterator[Gateway]:
-    started = Gateway(remote_store, reconcile_interval_s=1)
-    yield started
-    assert started.stop() == 0
+    with Gateway(remote_store, reconcile_interval_s=1) as started:
+        yield started
 
 
 @pytest.fixture
