@@ -37,6 +37,13 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
     member.open(f"{shown.url}&other={other}")
     both = member.send("/account/analysis/pay").text
     assert f"to {other}" in both and calls_left(store, caller) == before - 2
+    # Today is not over.
+    assert f"{asked['day']}: counted until it was asked for, not for the whole day" in both
+    assert f"against all of {other}" in both
+    member.client.headers["accept-language"] = "zh"
+    said = f"{asked['day']}：数值截至查询时，并非全天"
+    both = urlencode({**asked, "other": other, "data": "sandbox"})
+    assert said in member.open(f"/account/analysis?{both}").text
 
 
 def test_a_reader_learns_who_can_pay_for_an_analysis(
