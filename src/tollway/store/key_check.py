@@ -17,9 +17,9 @@ from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
-from tollway.store.moving.source import sealed_columns, sealed_tables
 from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert_row
+from tollway.store.schema import sealed_columns, sealed_tables
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
 from tollway.store.sqlite.path_check import user_name
