@@ -117,7 +117,7 @@ def test_an_owner_sees_when_a_grant_was_given_and_when_and_by_whom_it_was_extend
     ((granted_s,),) = store.run(f"SELECT granted_at_s FROM consent {of_it}")
     allow(store, asker, person)
     shown = browser.open("/owner").text
-    assert re.search(r"Granted .* by you\.\s+Extended .* by the operator\.", shown)
+    assert re.search(r"Granted .* by you\.\s+Extended .* by the operator\.\s+Expires", shown)
     browser.open(link)
     browser.send("/authorize", answer="approve")
     shown = browser.open("/owner").text
