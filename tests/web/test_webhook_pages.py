@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.browsers import Browser, open_until, shown_secret
+from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import entered
@@ -22,6 +23,12 @@ from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
 from tollway_client.webhooks import verify
 
 PAGE = "/account/webhooks"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
+    """Another than the shared one, which its own gateway serves."""
+    return Store(tmp_path_factory.mktemp("webhook_pages") / "tollway.db")
 
 
 @pytest.fixture(scope="module")
