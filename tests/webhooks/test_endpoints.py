@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
+from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import count_today
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
@@ -29,6 +30,22 @@ from tollway.webhooks.signature import key_of
 
 _TODAY_S = 20_000 * 86_400
 _URL = "https://93.184.216.34/hook"
+
+
+def test_a_secret_that_was_changed_since_it_was_seen_is_not_changed_again(store: Store) -> None:
+    sealer, account_id = open_sealer(store.url, store.key_file), new_caller(store).account_id
+
+    async def work(database: Database) -> None:
+        made = await add_endpoint(database, sealer, RUNTIME, account_id, _URL, _TODAY_S)
+        seen, known = made.endpoint, (account_id, made.endpoint.id)
+        new = await rotate_secret(database, sealer, RUNTIME, *known, _TODAY_S, seen=seen)
+        with pytest.raises(LedgerError, match="changed meanwhile"):
+            await rotate_secret(database, sealer, RUNTIME, *known, _TODAY_S, seen=seen)
+        target = await find_target(database, sealer, *known, RUNTIME.at_s())
+        assert target is not None
+        assert target.keys == [key_of(each) for each in (str(new), made.secret)]
+
+    store.do(work)
 
 
 @pytest.mark.postgresql

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, exists, select
 
 from tollway.contract.language import Phrase
+from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
@@ -175,24 +176,30 @@ async def rotate_secret(
     account_id: str,
     endpoint_id: str,
     day_start_s: int,
+    seen: WebhookEndpoint | None = None,
 ) -> str | None:
     """The new secret; None if there is no such endpoint. The others sign for another day. The
-    rotation counts against the limit of the day that began at `day_start_s`."""
+    rotation counts against the limit of the day that began at `day_start_s`. It is refused if the
+    secret was changed since the endpoint was `seen`: who sent a form twice knows one of the two."""
     secret = new_secret()
 
     async def work(transaction: Transaction) -> bool:
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
+        if seen is not None and row[2] != seen.rotated_at_s:
+            raise LedgerError(
+                "The secret of webhook {webhook_id} was changed meanwhile.", webhook_id=endpoint_id
+            )
         await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
         at_s = await common_ms(transaction, runtime.at_ms()) // 1000
         signing = [secret, *_signing(sealer, endpoint_id, row, at_s)][:SIGNING_MAX]
         sealed = sealed_secrets(sealer, secrets_context(endpoint_id), signing)
         values = {"of_account": account_id, "wanted": endpoint_id}
-        is_done = bool(await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s))
+        await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s)
         subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
         await record_act(transaction, runtime, "webhook rotate", subject, after=after)
-        return is_done
+        return True
 
     return secret if await database.write(work) else None
 
