@@ -138,6 +138,16 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     assert not any(each.is_error for each in asyncio.run(work("first", 3, other.token)))
 
 
+def test_a_budget_may_be_a_number_of_twelve_digits(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+
+    async def work() -> Any:
+        async with connected_agent(agents.base_url, caller.token, budget="9" * 12) as client:
+            return await client.call_tool("orders", {"owner_id": SHOP.id})
+
+    assert asyncio.run(work()).structured_content["code"] == 0
+
+
 def test_an_account_begins_so_many_sessions_a_day(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
     before = credits_left(agents.store, caller)

@@ -37,6 +37,11 @@ def message(method: object = "ping", **others: object) -> dict[str, object]:
     [
         (b"{nope", PARSE_ERROR, "not valid JSON"),
         (b"[" * 900, PARSE_ERROR, "not valid JSON"),
+        # Python reads these, and the protocol's server does not.
+        (b"[" * 300 + b"]" * 300, PARSE_ERROR, "not valid JSON"),
+        (message(params={"name": "\ud800"}), PARSE_ERROR, "not valid JSON"),
+        (message(params={"name": float("nan")}), PARSE_ERROR, "not valid JSON"),
+        (json.dumps(message()).encode("utf-16"), PARSE_ERROR, "not valid JSON"),
         ([message()], INVALID_REQUEST, "one message at a time"),
         (5, INVALID_REQUEST, "jsonrpc"),
         (message(jsonrpc="1.0"), INVALID_REQUEST, "jsonrpc"),
@@ -65,6 +70,22 @@ def test_what_is_no_message_is_refused_with_a_sentence(
     assert (error["code"], answer.json()["id"]) == (code, None)
     assert said in error["message"] and error["message"].endswith(".")
     assert "\n" not in error["message"] and "JSONRPC" not in error["message"]
+
+
+@pytest.mark.sqlite
+def test_a_name_with_a_blank_value_too_has_the_other_one(agents: Gateway) -> None:
+    asked = message("tools/call", params={"name": "balance"})
+    sent = json.dumps(asked).replace('"balance"', '"balance", "name": " "')
+    answer = agents.client.post("/mcp", content=sent, headers=headers_of(agents)).json()
+    # The tool was found; it takes no test tokens.
+    assert "live tokens only" in answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.sqlite
+def test_no_parameters_may_be_null(agents: Gateway) -> None:
+    asked = message("tools/list", params=None)
+    answer = agents.client.post("/mcp", json=asked, headers=headers_of(agents)).json()
+    assert answer["result"]["tools"]
 
 
 @pytest.mark.sqlite

@@ -137,3 +137,11 @@ def test_over_stdio_one_sentence_says_why_there_are_no_tools(
     done = run("tollway", "mcp", url, env={**os.environ, "TOKEN": "tw_test_0"})
     assert done.returncode == 1 and reason in done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("token", ["tw_live_é", "tw_live_secret\nX", "tw_live_secret tw"])
+def test_over_stdio_what_can_be_no_token_is_said_and_not_shown(token: str) -> None:
+    done = run("tollway", "mcp", "http://127.0.0.1:1", env={**os.environ, "TOKEN": token})
+    assert done.returncode == 1
+    assert "TOKEN" in done.stderr and "tw_live" not in done.stderr and "codec" not in done.stderr

@@ -128,12 +128,12 @@ def test_the_busiest_accounts_are_looked_at_and_the_page_says_so(
         f"({DAY_S}, {TODAY_S}, 'acc_{each}', 'credits', 'orders', 9, 9)"
         for each in range(ACCOUNTS_MAX)
     )
-    everyone, low = range(ACCOUNTS_MAX), range(7)
+    everyone, low = range(ACCOUNTS_MAX), range(22)
     for table, values in (
         ("usage (span_s, start_s, account_id, unit, operation, calls, amount)", rows),
         (
             "account (id, name, opened_at_s)",
-            ", ".join(f"('acc_{each}', 'Busy {each}', 1)" for each in everyone),
+            ", ".join(f"('acc_{each}', 'Busy {each:03}', 1)" for each in everyone),
         ),
         (
             "balance (account_id, unit, amount, held, posted, entries)",
@@ -142,7 +142,8 @@ def test_the_busiest_accounts_are_looked_at_and_the_page_says_so(
     ):
         store.run(f"INSERT INTO {table} VALUES {values}")
     lines = _alarms(operator)
-    assert [line.partition(":")[0] for line in lines][:5] == [f"Busy {each}" for each in range(5)]
-    ((last, href),) = list(lines.items())[5:]
+    first = [line.partition(":")[0] for line in lines][:20]
+    assert first == [f"Busy {each:03}" for each in range(20)]
+    ((last, href),) = list(lines.items())[20:]
     assert (last, href) == ("2 more balances are low Accounts", "/operator/accounts?order=credits")
     assert f"the {ACCOUNTS_MAX} accounts with the most calls yesterday" in operator.page

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.browsers import Browser, open_until, shown_secret
+from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import entered
@@ -22,6 +23,12 @@ from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
 from tollway_client.webhooks import verify
 
 PAGE = "/account/webhooks"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
+    """Another than the shared one, which its own gateway serves."""
+    return Store(tmp_path_factory.mktemp("webhook_pages") / "tollway.db")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +83,9 @@ def test_a_webhook_is_added_tested_rotated_and_removed(
     assert "There is no webhook yet: add the first below." in member.open(PAGE).text
     assert "Send a test event" not in member.page
     made = _add(member, receiver.url)
+    # The same form again adds no other: each event would come twice.
+    answer = member.send(f"{PAGE}/add", url=receiver.url)
+    assert answer.status_code == 409 and "There is a webhook with this address" in answer.text
     # The secret is shown once, and never again.
     assert made.secret.startswith("whsec_") and made.secret not in member.open(PAGE).text
     assert "A test event is on its way" in member.send(f"{PAGE}/test").text
@@ -106,7 +116,7 @@ def test_a_webhook_is_added_tested_rotated_and_removed(
     (ask,) = re.findall(r'href="(/account/webhook/remove[^"]*)"', member.open(PAGE).text)
     assert "Are you sure?" in member.open(html.unescape(ask)).text
     assert "nothing more is sent to it" in member.send("/account/webhook/remove").text
-    assert "ended" in member.page and "Send a test event" not in member.page
+    assert "not in use" in member.page and "Send a test event" not in member.page
     answer = member.send(f"{PAGE}/test")
     assert answer.status_code == 409 and "There is no webhook" in answer.text
     assert member.open(log).status_code == 200
@@ -167,12 +177,13 @@ def test_the_limits_are_those_of_the_api(
     sealer = open_sealer(store.url, store.key_file)
 
     async def fill(database):  # type: ignore[no-untyped-def]
-        for _ in range(ENDPOINTS_MAX - 1):
-            await add_endpoint(database, sealer, RUNTIME, caller.account_id, receiver.url, 0)
+        for number in range(ENDPOINTS_MAX - 1):
+            url = f"{receiver.url}?{number}"
+            await add_endpoint(database, sealer, RUNTIME, caller.account_id, url, 0)
 
     store.do(fill)
     made = _add(member, receiver.url)
-    answer = member.send(f"{PAGE}/add", url=receiver.url)
+    answer = member.send(f"{PAGE}/add", url=f"{receiver.url}?another")
     assert answer.status_code == 409 and "end one first" in answer.text
     member.send(f"{PAGE}/test")
     _fill(store, caller, "events", 200)

@@ -104,7 +104,7 @@ class _Unanswered:
 def _text_of(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error.message if isinstance(error, MCPError) else f"{error}."
+    return error.message if isinstance(error, MCPError) else f"{str(error).rstrip('.')}."
 
 
 def _server(remote: Client) -> Server[Any]:

@@ -7,6 +7,7 @@ for a notification that needs no answer, and name its own classes in its errors.
 import asyncio
 import json
 
+from pydantic_core import from_json
 from starlette.responses import JSONResponse
 
 from tollway.contract.parsing import collect
@@ -45,10 +46,9 @@ class NoMessageError(Exception):
 
 
 async def read_message(receive: Receive, timeout_s: float) -> Receive:
-    """Receives the same message once more; raises BodyError or NoMessageError."""
-    body = await _body(receive, timeout_s)
-    _check(body)
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """Receives the message, as it was understood here; raises BodyError or NoMessageError."""
+    message = _checked(await _body(receive, timeout_s))
+    whole: list[Message] = [{"type": "http.request", "body": message, "more_body": False}]
 
     async def received() -> Message:
         return whole.pop() if whole else await receive()
@@ -78,9 +78,14 @@ async def _body(receive: Receive, timeout_s: float) -> bytes:
     return bytes(body)
 
 
-def _check(body: bytes) -> None:
+def _checked(body: bytes) -> bytes:
+    """The message, written again: of a repeated name, the protocol's server would take the last
+    value, where calls take the one that is not blank."""
     try:
-        message = json.loads(body, object_pairs_hook=collect)
+        message = json.loads(body.decode(), object_pairs_hook=collect)
+        written = json.dumps(message, ensure_ascii=False).encode()
+        # What that server can read: not NaN, and not any depth.
+        from_json(written, allow_inf_nan=False)
     except Refusal as error:
         raise NoMessageError(error.message("en")) from None
     except (ValueError, RecursionError):
@@ -91,8 +96,10 @@ def _check(body: bytes) -> None:
         raise NoMessageError('A message is an object whose "jsonrpc" is "2.0".')
     if not isinstance(message.get("method"), str):
         raise NoMessageError('A message has a "method", which is a text.')
-    if not isinstance(message.get("params", {}), dict):
+    # Some clients write null where there are none.
+    if not isinstance(message.get("params"), dict | None):
         raise NoMessageError('The "params" of a message must be an object.')
     # In Python, true is a whole number too.
     if "id" in message and type(message["id"]) not in (str, int):
         raise NoMessageError('The "id" of a request must be a text or a whole number.')
+    return written

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 
+from tollway.store.sqlite.path_check import user_name
+
 _WRITTEN_EVERY_S = 0.1
 
 
@@ -93,6 +95,16 @@ def refuse_writable_by_others(path: Path) -> None:
     """Refuses a file of keys that other users can replace; OSError says so."""
     if path.stat().st_mode & 0o022:
         raise PermissionError(f"other users can write to it: run `chmod 600 {path}`")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be used, for a sentence that names the file already."""
+    reason = getattr(error, "strerror", None)
+    if reason and isinstance(error, PermissionError):
+        return (
+            f"user {user_name()} has no right to it: change the owner or mode of it or its folder"
+        )
+    return reason or str(error)
 
 
 @contextmanager

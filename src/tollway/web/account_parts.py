@@ -175,10 +175,10 @@ def _token_row(
     context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
 ) -> list[Cell]:
     """One token, with `acts` as links while it is active."""
-    say = context.say
-    if token.revoked_at_s is not None:
+    say, found = context.say, token.state(context.now_s)
+    if found == "revoked":
         state = Cell(say("revoked"), tone="bad")
-    elif token.expires_at_s is not None and token.expires_at_s <= context.now_s:
+    elif found == "expired":
         state = Cell(say("expired"), tone="bad")
     elif is_closed:
         state = Cell(say("closed"), tone="bad")

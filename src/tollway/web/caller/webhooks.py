@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
+from tollway.ledger import LedgerError
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Secret, Table
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
@@ -132,16 +133,22 @@ def _row(
         _state(context, webhook, last),
         Cell(say("none yet")) if last is None else context.time(last.at_ms / 1000),
         context.time(webhook.made_at_s),
-        context.time(webhook.rotated_at_s) if webhook.rotated_at_s else Cell(say("never")),
+        _rotated(context, webhook),
         *acts,
     ]
+
+
+def _rotated(context: Context, webhook: WebhookEndpoint) -> Cell:
+    if webhook.rotated_at_s is None:
+        return Cell(context.say("never"))
+    return context.time(webhook.rotated_at_s)
 
 
 def _state(context: Context, webhook: WebhookEndpoint, last: Delivery | None) -> Cell:
     """Whether a webhook is in use, and whether its last event arrived."""
     say = context.say
     if webhook.ended_at_s is not None:
-        return Cell(say("ended"), tone="bad")
+        return Cell(say("not in use"), tone="bad")
     if last is None or last.state == "delivered" or not _has_failed(last):
         return Cell(say("active"), tone="good")
     if last.state == "failed":
@@ -181,6 +188,15 @@ def _unknown() -> PageError:
     return PageError(404, "There is no such webhook", "It may be removed already.")
 
 
+def _changed_meanwhile() -> PageError:
+    return PageError(
+        409,
+        "The secret was changed meanwhile",
+        "No other secret was made. The new one is shown only once: if it is lost, ask for another "
+        "one on the page of webhooks.",
+    )
+
+
 async def _check_open(context: Context) -> None:
     if (await own_account(context)).closed_at_s is not None:
         raise PageError(409, "This account is closed", "It can only be read.")
@@ -188,7 +204,18 @@ async def _check_open(context: Context) -> None:
 
 async def add_act(context: Context) -> Response:
     say, own = context.say, account_id(context.person)
+    url = context.form.get("url", "").strip()
     await _check_open(context)
+    # Also the answer to the same form, sent again: its webhook would get every event twice.
+    if any(
+        each.url == url and each.ended_at_s is None
+        for each in await list_endpoints(context.database, own)
+    ):
+        raise PageError(
+            409,
+            "There is a webhook with this address",
+            "If its secret is lost, ask for a new one in the list.",
+        ).at("url")
     try:
         async with context.web.aside():
             made = await make_endpoint(
@@ -197,7 +224,7 @@ async def add_act(context: Context) -> Response:
                 context.services.addresses,
                 context.runtime,
                 own,
-                context.form.get("url", "").strip(),
+                url,
                 context.day_start_s,
             )
     except AddressError as error:
@@ -205,7 +232,7 @@ async def add_act(context: Context) -> Response:
         wrong = PageError(
             409,
             "This address cannot be used",
-            "{problem}. Events go to https addresses that the internet can reach.",
+            "Events go to https addresses that the internet can reach: {problem}.",
             problem=why,
         )
         raise wrong.at("url") from None
@@ -224,21 +251,19 @@ async def test_act(context: Context) -> Response:
 async def rotate_act(context: Context) -> Response:
     say, webhook = context.say, await _active_webhook(context)
     if context.form.get("rotated", "") != _rotation_of(webhook):
-        raise PageError(
-            409,
-            "The secret was changed meanwhile",
-            "No other secret was made. The new one is shown only once: if it is lost, ask for "
-            "another one on the page of webhooks.",
-        )
+        raise _changed_meanwhile()
     question = say(
         "Make a new secret for {url}? The one before it signs too for a day.", url=webhook.url
     )
     context.confirm(question, say("New secret"))
     own = account_id(context.person)
     sealer, day_start_s = context.services.vault.sealer, context.day_start_s
-    secret = await rotate_secret(
-        context.database, sealer, context.runtime, own, webhook.id, day_start_s
-    )
+    try:
+        secret = await rotate_secret(
+            context.database, sealer, context.runtime, own, webhook.id, day_start_s, seen=webhook
+        )
+    except LedgerError:
+        raise _changed_meanwhile() from None
     if secret is None:
         raise _unknown()
     note = say("Both secrets sign for a day: give the new one to your server in that time.")
@@ -289,7 +314,7 @@ async def show_webhook(context: Context) -> Response:
         (say("Id"), Cell(webhook.id, "mono")),
         (say("State"), _state(context, webhook, newest[0] if newest else None)),
         (say("Added"), context.time(webhook.made_at_s)),
-        (say("Secret changed"), context.time(webhook.rotated_at_s)),
+        (say("Secret changed"), _rotated(context, webhook)),
         (say("Removed"), context.time(webhook.ended_at_s)),
     ]
     blocks: list[Block] = [*context.reported(_SAID_OF_ONE), Facts(facts, say("Details")), log]

@@ -18,7 +18,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Cell
 from tollway.web.wording import counted, grouped, sentence
 
-_SHOWN = 5
+_SHOWN = 20
 
 Alarms = list[list[Cell]]
 
