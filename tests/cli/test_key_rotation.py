@@ -171,7 +171,7 @@ def test_the_key_file_of_another_database_is_left_as_it_is(
     assert other.read_bytes() == before
 
 
-def test_a_database_that_has_no_keys_yet_is_not_told_to_have_lost_them(
+def test_before_the_first_keys_are_made_none_counts_as_lost(
     ledger_store: Store, tollway: Command
 ) -> None:
     refused = tollway("keys", "rotate")
