@@ -28,6 +28,7 @@ from tests.support.passwords import use_cheap_passwords
 from tests.support.postgresql import databases_of, drop
 from tests.support.scheduling import EngineScheduling
 from tests.support.server_files import use_memory
+from tests.support.short_reports import ShortReports
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
@@ -122,6 +123,9 @@ class DatabasesOfTests:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DatabasesOfTests())
+    # Who asks how long tests took needs all reports.
+    if hasattr(config, "workerinput") and config.option.durations is None:
+        config.pluginmanager.register(ShortReports())
     # Before the processes that run the tests are started.
     if config.getoption("numprocesses", None):
         share()
