@@ -15,7 +15,7 @@ import apsw
 from tests.support.postgresql import Server, run_on
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.demo import fill_figures
@@ -203,7 +203,7 @@ async def open_accounts(database: Database, accounts: int) -> list[str]:
     tokens, runtime = [], Runtime()
     for number in range(accounts):
         account = await open_account(database, runtime, f"account {number}")
-        await grant(database, account.id, Permission(PRODUCT_ANALYSIS.name, None, _RATE))
+        await add_permission(database, account.id, Permission(PRODUCT_ANALYSIS.name, None, _RATE))
         await top_up(database, runtime, account.id, PRODUCT_ANALYSIS.balance_unit, 10**9)
         tokens.append((await issue_token(database, runtime, account.id, kind="live")).text)
     return tokens

@@ -12,7 +12,7 @@ from tollway.contract.operation import OwnerKind, Unit
 from tollway.demo.owners import SHOP, USER
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.ledger.usage import day_start_s
@@ -122,7 +122,7 @@ async def _accounts(database: Database) -> Tokens:
 async def _account(database: Database, name: str, rate: int | None, amount: int) -> str:
     account_id = (await open_account(database, _RUNTIME, name)).id
     for operation in OPERATIONS:
-        await grant(database, account_id, Permission(operation.name, None, rate))
+        await add_permission(database, account_id, Permission(operation.name, None, rate))
         if operation.consent is not None:
             owner = SHOP if operation.consent.whose is OwnerKind.SHOP else USER
             await authorize(database, account_id, operation, owner)

@@ -17,11 +17,9 @@ from tollway_client import Client
 def world(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
 ) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("account") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    store = small_world(Store(tmp_path_factory.mktemp("account") / "tollway.db"), today)
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support import forks
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tollway.carriers.connectors.signed_form import digest
-from tollway.demo.fakes.carrier.link_form import digest_of
+from tollway.demo.fakes.carrier.signed_form import digest_of
 
 
 def test_both_sides_compute_the_digest_that_the_form_prescribes() -> None:

@@ -21,7 +21,7 @@ from tollway.carriers.connectors.connector import (
     NotSentError,
     OutcomeUnknownError,
 )
-from tollway.demo.fakes.carrier.link_form import written_answer
+from tollway.demo.fakes.carrier.signed_form import written_answer
 
 
 class Impostor:

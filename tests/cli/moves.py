@@ -13,7 +13,7 @@ from sqlalchemy import Table
 from tests.support.postgresql import run_on
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import day_start_s
@@ -52,7 +52,7 @@ async def fill(database: OpenDatabase) -> None:
     first, now_s = DAY - timedelta(days=365), day_start_s(DAY, ZONE)
     await fill_orders(database, sealer, per_year=400, first=first, now_s=now_s, zone=ZONE)
     account = (await open_account(database, runtime, "Blue Harbour")).id
-    await grant(database, account, Permission("product_analysis", None, None))
+    await add_permission(database, account, Permission("product_analysis", None, None))
     await top_up(database, runtime, account, "calls:product_analysis", 5, "for a start")
     await issue_token(database, runtime, account, label="till")
 

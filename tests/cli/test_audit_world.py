@@ -25,8 +25,7 @@ CALLS_OF_EACH = 2
 @pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     """A database that a gateway has served: calls of all operations, a waybill asked for twice."""
-    store = Store(tmp_path_factory.mktemp("lived_in") / "ledger.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("lived_in") / "ledger.db"), today)
     tagged = [
         order("tag", remark="x", remark_tag=3),
         order("both", remark="x", remark_tag=3, remark_tag_name="gift: red"),

@@ -11,9 +11,10 @@ import pytest
 from tests.cli.conftest import Command, charge_calls
 from tests.faults.disk import CORRUPT, FULL, IOERR, Fault, FaultyDisk
 from tests.support.stores import Store
+from tollway.cli import backup
 from tollway.cli.command import CommandError
 from tollway.cli.files import new_file
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.database import back_up_file
 
 pytestmark = pytest.mark.sqlite
 
@@ -60,13 +61,13 @@ def test_keys_that_change_meanwhile_are_noticed(
     tollway: Command, ledger_store: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tollway("source", "add", "market", "--shop", "*")
-    keys, back_up = ledger_store.path.with_name("ledger.db.keys"), SqliteDatabase.back_up
+    keys = ledger_store.path.with_name("ledger.db.keys")
 
-    def with_another_key(database: SqliteDatabase, *arguments: Any) -> None:
-        back_up(database, *arguments)
+    def with_another_key(*arguments: Any) -> None:
+        back_up_file(*arguments)
         keys.write_text("other")
 
-    monkeypatch.setattr(SqliteDatabase, "back_up", with_another_key)
+    monkeypatch.setattr(backup, "back_up_file", with_another_key)
     answer = tollway("backup", "copy.db", "--with-keys")
     assert (answer.status, answer.out) == (1, "")
     assert "ledger.db.keys changed while the database was copied: try again." in answer.err

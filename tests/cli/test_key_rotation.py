@@ -144,6 +144,19 @@ def test_without_a_gateway_one_run_does_all_but_drop(ledger_store: Store, tollwa
     assert "Key 3 is in use" in again.out and "--drop" in again.out
 
 
+def test_a_clock_that_was_years_ahead_delays_a_drop_by_no_more_than_the_usual_time(
+    ledger_store: Store, tollway: Command
+) -> None:
+    put_orders(ledger_store, [order()])
+    assert tollway("keys", "rotate").status == 0
+    ledger_store.run(
+        "UPDATE last_run SET at_s = at_s + 315360000 WHERE name LIKE 'old keys found%'"
+    )
+    assert "in 25 hours run this with --drop" in tollway("keys", "rotate", "--drop").out
+    a_day_passes(ledger_store)
+    assert "Dropped: key 1." in tollway("keys", "rotate", "--drop").out
+
+
 def test_the_key_file_of_another_database_is_left_as_it_is(
     ledger_store: Store, tollway: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

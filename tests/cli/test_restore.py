@@ -12,9 +12,11 @@ import pytest
 from tests.cli.conftest import Command, assert_refused, files, ruin_a_page
 from tests.support.migrations import NEXT
 from tests.support.stores import Store
+from tollway.ledger.runtime import Runtime
 from tollway.store.key_check import SECRET_FILE, CheckedKeyFile, use_files
+from tollway.store.keys import left_of
 from tollway.store.migrate import newest_revision
-from tollway.store.sealing import load_sealer
+from tollway.store.sealing import add_key, drop_keys, load_sealer, use_key
 from tollway.store.sqlite.files import ServingLock
 
 # A shared database is copied with its own tools.
@@ -55,12 +57,15 @@ def test_what_is_restored_is_what_was_backed_up(
 def test_a_database_that_root_replaces_keeps_its_owner_and_mode(
     tollway: Command, backup: Path
 ) -> None:
-    database = backup.with_name("ledger.db")
+    database, keys = backup.with_name("ledger.db"), backup.with_name("ledger.db.keys")
     os.chown(database, 12_345, 12_346)
     database.chmod(0o640)
+    keys.unlink()
     assert tollway("restore", "copy.db", "--replace").status == 0
-    found = database.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12_345, 12_346, 0o640)
+    # Its gateway must be able to read the keys that come along, and no other user.
+    for file, mode in ((database, 0o640), (keys, 0o600)):
+        found = file.stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12_345, 12_346, mode)
 
 
 def test_an_existing_database_is_replaced_only_on_request_and_kept(
@@ -78,6 +83,20 @@ def test_an_existing_database_is_replaced_only_on_request_and_kept(
     names = [each["name"] for each in tollway("account", "list", "--json", *old).json]
     assert sorted(names) == ["acme", "since"]
     assert backup.is_file()
+
+
+def test_two_that_are_replaced_in_the_same_second_are_both_kept(
+    tollway: Command, backup: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Runtime, "at_s", lambda _: 1_800_000_000)
+    replaced = []
+    for number in (1, 2, 3):
+        (workplace / "ledger.db").write_bytes(b"ruined %d" % number)
+        (workplace / "ledger.db-wal").write_bytes(b"its commits %d" % number)
+        replaced.append(tollway("restore", backup.name, "--replace", "--json").json["replaced"])
+    for number, name in enumerate(replaced, 1):
+        assert (workplace / name).read_bytes() == b"ruined %d" % number
+        assert (workplace / f"{name}-wal").read_bytes() == b"its commits %d" % number
 
 
 def test_a_database_behind_a_link_is_replaced_where_it_is(
@@ -310,3 +329,24 @@ def test_other_keys_than_those_of_the_backup_are_refused(
     )
     Path("again.db.keys").write_bytes(right)
     assert tollway("restore", "copy.db", *INTO).status == 0
+
+
+def test_a_backup_with_records_of_a_key_that_was_dropped_since_needs_the_keys_of_its_time(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    keys = workplace / "ledger.db.keys"
+    # As `tollway keys rotate` begins beside a gateway: the new key is known, and not used yet.
+    add_key(keys)
+    assert tollway("source", "rotate", "market").status == 0
+    assert tollway("backup", "half.db").status == 0
+    of_then = keys.read_bytes()
+    use_key(keys, 2)
+    drop_keys(keys, left_of)
+    before = files(workplace)
+    refused = tollway("restore", "half.db", "--replace")
+    assert_refused(refused, "ledger.db.keys does not have key 1", "of the time of the backup")
+    assert files(workplace) == before
+    keys.write_bytes(of_then)
+    assert tollway("restore", "half.db", "--replace").status == 0
+    assert tollway("source", "rotate", "market").status == 0
+    assert backup.is_file()

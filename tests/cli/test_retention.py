@@ -117,8 +117,7 @@ def test_old_claims_go_with_their_counts(
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     """A database that a gateway has served."""
-    store = Store(tmp_path_factory.mktemp("served") / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("served") / "tollway.db"), today)
     caller = all_operations_caller(store)
     gateway = RunningGateway(store)
     for operation in OPERATIONS:

@@ -214,6 +214,11 @@ ACTS = {
     "/account/tokens/issue": "token issue",
     "/account/tokens/rotate": "token issue",
     "/account/tokens/revoke": "token revoke",
+    "/account/webhooks/add": "webhook add",
+    "/account/webhooks/test": "",  # An event, which is in the log of the webhook.
+    "/account/webhook/rotate": "webhook rotate",
+    "/account/webhook/remove": "webhook end",
+    "/account/webhook/again": "",  # An event, which is in the log of the webhook.
     "/account/members/invite": "member invite",
     "/account/members/link": "member link",
     "/account/members/remove": "member remove",

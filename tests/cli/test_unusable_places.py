@@ -18,6 +18,7 @@ from tollway.gateway.server import free_address
 from tollway.settings import SettingsError
 from tollway.store.database import StoreUnavailableError
 from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.path_check import user_name
 
 pytestmark = pytest.mark.sqlite
 
@@ -53,6 +54,17 @@ def test_nothing_is_restored_to_a_folder(tollway: Command, workplace: Path) -> N
     assert tollway("backup", "copy.db").status == 0
     answer = tollway("restore", "copy.db", "--replace", "--database", "sqlite:///data")
     assert_one_sentence(answer, 1, "data is a folder", "as sqlite:///data/tollway.db")
+
+
+@pytest.mark.parametrize("ending", ["keys", "secret"])
+def test_keys_of_another_user_are_named_with_who_may_not_read_them(
+    tollway: Command, workplace: Path, ending: str
+) -> None:
+    assert tollway("migrate").status == 0
+    file = workplace / f"ledger.db.{ending}"
+    file.touch(mode=0)
+    answer = as_others("serve", "--port", str(free_port()))
+    assert_one_sentence(answer, 1, f"{file.name} cannot be used: user {user_name()} has no right")
 
 
 @pytest.mark.parametrize("line", COMMANDS)

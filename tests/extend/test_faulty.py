@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.store.database import Database
 
 PATH = "/papi/faulty"
@@ -112,7 +112,7 @@ def caller(store: Store) -> Caller:
     made = new_caller(store, operations=())
 
     async def work(database: Database) -> None:
-        await grant(database, made.account_id, Permission("faulty", None, 1000))
+        await add_permission(database, made.account_id, Permission("faulty", None, 1000))
         await top_up(database, RUNTIME, made.account_id, "credits", 100)
 
     store.do(work)

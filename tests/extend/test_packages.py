@@ -44,7 +44,7 @@ from tollway.consent.owners import Owner, add_owner
 from tollway.contract.operation import OwnerKind
 from tollway.demo.owners import SHOP
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.store.database import Database
 
 pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="the page needs bash")
@@ -140,7 +140,7 @@ def new_counter(store: Store, *owner_ids: str, kind: str = "live", rate: int = 1
     made = new_caller(store, operations=(), kind=kind)
 
     async def work(database: Database) -> None:
-        await grant(database, made.account_id, Permission(NAME, None, rate))
+        await add_permission(database, made.account_id, Permission(NAME, None, rate))
         await top_up(database, RUNTIME, made.account_id, "credits", CREDITS)
         for owner_id in owner_ids:
             wanted = GrantRequest(made.account_id, OwnerKind.SHOP, owner_id, SCOPE)

@@ -170,8 +170,7 @@ async def faulty_gateway(
 
 
 def _prepared(folder: Path, today: date, carrier: FakeCarrier) -> tuple[Store, Callers]:
-    store = Store(folder / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(folder / "tollway.db"), today)
     callers = Callers(
         rich=tuple(
             all_operations_caller(store, rate_limit=_ANY_RATE, calls=_PLENTY, credits_=_PLENTY)

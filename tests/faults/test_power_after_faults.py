@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import bindparam
 
 from tests.faults.disk import IOERR, Fault, FaultyDisk, checkpoints_every
-from tests.power.disk import Disk
+from tests.power.disk import Disk, put_back
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import StoreDoubtError, StoreError
@@ -106,15 +106,7 @@ class Run:
                     yield f"{each} after {moment} steps"
 
     def _found(self, files: dict[str, bytes]) -> set[str]:
-        """What is there when the power is back; the index of the log is not."""
-        folder = self._folder / "after"
-        folder.mkdir(exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
-        for name, content in files.items():
-            if not name.endswith("-shm"):
-                (folder / name).write_bytes(content)
-        with closing(apsw.Connection(str(folder / "tollway.db"))) as opened:
+        with closing(apsw.Connection(str(put_back(files, self._folder / "after")))) as opened:
             return {name for (name,) in opened.execute("SELECT product_id FROM product")}
 
 

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.faults.disk import IOERR, Fault, FaultyDisk
-from tests.power.disk import Disk
+from tests.power.disk import Disk, put_back
 from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.stores import Store
 from tollway.gateway.gateway import Gateway
@@ -117,13 +117,7 @@ class Run:
             yield from (each for each in self.acknowledged if each not in found)
 
     def _found(self, files: dict[str, bytes]) -> set[str]:
-        self._after.mkdir(exist_ok=True)
-        for old in self._after.iterdir():
-            old.unlink()
-        for name, content in files.items():
-            if not name.endswith("-shm"):
-                (self._after / name).write_bytes(content)
-        with closing(apsw.Connection(str(self._after / "tollway.db"))) as opened:
+        with closing(apsw.Connection(str(put_back(files, self._after)))) as opened:
             assert opened.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             return {each for (each,) in opened.execute("SELECT request_id FROM entry")}
 

@@ -19,7 +19,7 @@ import pytest
 from tests.cli.conftest import charge_calls
 from tests.faults.disk import IOERR, Fault, FaultyDisk
 from tests.faults.test_power_after_kill import killed_at_the_end
-from tests.power.disk import Disk
+from tests.power.disk import Disk, put_back
 from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.__main__ import main
@@ -50,7 +50,6 @@ class Killed:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.store = Store(folder / "tollway.db")
         self._after = folder / "after"
-        self._after.mkdir()
         command("account", "open", "acme", "--json")
         self._account = json.loads(capsys.readouterr().out)["id"]
         command("credit", "add", "acme", str(GIVEN), "--calls", "product_analysis")
@@ -81,13 +80,8 @@ class Killed:
             yield from self._wrong_in(files)
 
     def _wrong_in(self, files: dict[str, bytes]) -> Iterator[str]:
-        for old in self._after.iterdir():
-            old.unlink()
-        for name, content in files.items():
-            if not name.endswith("-shm"):
-                (self._after / name).write_bytes(content)
         try:
-            with closing(apsw.Connection(str(self._after / "tollway.db"))) as opened:
+            with closing(apsw.Connection(str(put_back(files, self._after)))) as opened:
                 found = opened.execute("PRAGMA integrity_check").fetchall()
                 ((charges,),) = opened.execute(
                     "SELECT count(*) FROM entry WHERE operation = 'product_analysis'"

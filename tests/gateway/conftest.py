@@ -15,8 +15,6 @@ from tests.support.stores import Store
 def agents(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
 ) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("mcp") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8")
-    yield gateway
-    assert gateway.stop() == 0
+    store = small_world(Store(tmp_path_factory.mktemp("mcp") / "tollway.db"), today)
+    with Gateway(store, mcp="on", trusted_proxies="127.0.0.1, 10.0.0.0/8") as gateway:
+        yield gateway

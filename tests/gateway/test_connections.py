@@ -39,11 +39,10 @@ class WithFewFiles(Gateway):
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("connections") / "tollway.db")
-    gateway = Gateway(
+    with Gateway(
         store, connections_max=MOST, read_timeout_s=READ_TIMEOUT_S, header_timeout_s=300
-    )
-    yield gateway
-    assert gateway.stop() == 0
+    ) as gateway:
+        yield gateway
 
 
 @contextmanager

@@ -23,9 +23,8 @@ from tollway.ledger.token_format import is_well_formed
 @pytest.fixture
 def own_gateway(own_store: Store) -> Iterator[Gateway]:
     """Other tests put into the database of all what an audit would object to."""
-    started = Gateway(own_store)
-    yield started
-    assert started.stop() == 0
+    with Gateway(own_store) as started:
+        yield started
 
 
 def test_from_the_command_line_to_a_paid_call_and_to_the_end(

@@ -1,7 +1,9 @@
 """The operations as tools over standard input and output, by `tollway mcp`."""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,37 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
     assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
     assert not good.is_error
     assert "does not cover this call" in spent.content[0].text
+
+
+@pytest.mark.sqlite
+def test_over_stdio_what_came_before_the_end_is_answered(agents: Gateway) -> None:
+    """A call may be charged: its answer must not be lost with the end of the input."""
+    caller = all_operations_caller(agents.store)
+    client = {"capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    orders = {"name": "orders", "arguments": {"owner_id": SHOP.id}}
+    asked = [
+        {"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", **client}},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": orders},
+        {"id": 2, "method": "tools/call", "params": orders},
+        {"id": 3, "method": "tools/call", "params": {"name": "nothing"}},
+        # Gets no answer, and nothing waits for one.
+        {"id": 4, "method": "tools/call", "params": {"name": "balance"}},
+        {"method": "notifications/cancelled", "params": {"requestId": 4}},
+    ]
+    done = subprocess.run(
+        [programs() / "tollway", "mcp", agents.base_url],
+        input="".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked),
+        env={**os.environ, "TOKEN": caller.token},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
+    assert [answers[n]["result"]["structuredContent"]["code"] for n in (1, 2)] == [0, 0]
+    assert answers[3]["error"]["code"] == -32602
+    assert credits_left(agents.store, caller) == 1000 - 2
 
 
 # What comes instead of an answer that is lost.
@@ -104,3 +137,11 @@ def test_over_stdio_one_sentence_says_why_there_are_no_tools(
     done = run("tollway", "mcp", url, env={**os.environ, "TOKEN": "tw_test_0"})
     assert done.returncode == 1 and reason in done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("token", ["tw_live_é", "tw_live_secret\nX", "tw_live_secret tw"])
+def test_over_stdio_what_can_be_no_token_is_said_and_not_shown(token: str) -> None:
+    done = run("tollway", "mcp", "http://127.0.0.1:1", env={**os.environ, "TOKEN": token})
+    assert done.returncode == 1
+    assert "TOKEN" in done.stderr and "tw_live" not in done.stderr and "codec" not in done.stderr

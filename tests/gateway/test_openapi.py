@@ -127,6 +127,26 @@ def test_every_example_is_there_and_fits_its_schema(mapped: bool) -> None:
 
 
 @pytest.mark.sqlite
+def test_generators_of_clients_find_a_type_for_every_value_that_is_sent() -> None:
+    for path, methods in _document(mapped=False)["paths"].items():
+        for described in methods.values():
+            sent = {each["name"]: each["schema"] for each in described.get("parameters", [])}
+            for media in described.get("requestBody", {}).get("content", {}).values():
+                sent |= media["schema"]["properties"]
+            for name, schema in sent.items():
+                assert schema.keys() & {"type", "anyOf", "$ref"}, f"{path} {name}"
+
+
+@pytest.mark.sqlite
+def test_generators_of_clients_take_an_empty_answer_for_the_last_kind() -> None:
+    described = _document(mapped=False)["paths"]["/papi/tool/erps/paging-orders"]["post"]
+    envelope = described["responses"]["200"]["content"]["application/json"]["schema"]
+    *_, link, nothing = envelope["properties"]["data"]["anyOf"]
+    assert "authorize_url" in link["properties"]
+    assert nothing["maxProperties"] == 0
+
+
+@pytest.mark.sqlite
 def test_every_field_of_an_answer_has_a_meaning() -> None:
     document = _document(mapped=False)
     for name, schema in document["components"]["schemas"].items():

@@ -36,9 +36,8 @@ def secret(pushed: Store) -> str:
 
 @pytest.fixture(scope="module")
 def served(pushed: Store, secret: str) -> Iterator[Gateway]:
-    gateway = Gateway(pushed, push_max_bytes=100_000)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(pushed, push_max_bytes=100_000) as gateway:
+        yield gateway
 
 
 def _line(gateway: Gateway, request_id: str, event: str) -> dict[str, Any]:

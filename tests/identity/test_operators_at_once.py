@@ -12,7 +12,7 @@ from tollway.identity.people import Person, Role, list_operators, remove_person
 from tollway.identity.sign_in_links import ensure_operator, invite
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
-from tollway.ledger.permissions import Permission, grant, set_price
+from tollway.ledger.permissions import Permission, add_permission, set_price
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
 from tollway.store.database import Database
@@ -77,7 +77,9 @@ def test_the_trail_has_what_was_before_also_of_acts_at_once(own_store: Store) ->
             await _is_a_chain(database, "price set", f"operation {name}")
             account = await open_account(database, RUNTIME, f"account of {name}")
             given = [Permission("orders", each, None) for each in (1, 2, 3)]
-            await asyncio.gather(*(grant(database, account.id, each, RUNTIME) for each in given))
+            await asyncio.gather(
+                *(add_permission(database, account.id, each, RUNTIME) for each in given)
+            )
             await _is_a_chain(database, "permission add", f"account {account.id}")
 
     own_store.do(work)

@@ -6,6 +6,7 @@ import time
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -264,7 +265,7 @@ def test_a_large_file_is_read_by_a_helper_just_the_same(
 
     async def work(database: Any) -> LoadResult:
         chunks = parallel_reading.file_chunks(
-            RECORD_KINDS["orders"], path, empty.url, empty.key_file
+            RECORD_KINDS["orders"], path, empty.url, empty.key_file, ZoneInfo("Asia/Shanghai")
         )
         loader = OrderLoader(sealer_of(empty))
         return await load(database, loader, chunks, aside.append, lambda *_: None)

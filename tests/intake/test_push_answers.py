@@ -16,9 +16,8 @@ from tollway.intake.sources import add_source
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
-    gateway = Gateway(Store(tmp_path_factory.mktemp("answers") / "tollway.db"))
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(Store(tmp_path_factory.mktemp("answers") / "tollway.db")) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,8 @@ def secret(own: Store) -> str:
 
 @pytest.fixture
 def gateway(own: Store) -> Iterator[Gateway]:
-    started = Gateway(own)
-    yield started
-    assert started.stop() == 0
+    with Gateway(own) as started:
+        yield started
 
 
 def _order(order_sn: str) -> bytes:

@@ -38,9 +38,8 @@ def own(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def served(own: Store) -> Iterator[Gateway]:
-    started = Gateway(own)
-    yield started
-    assert started.stop() == 0
+    with Gateway(own) as started:
+        yield started
 
 
 def secret_of(store: Store, name: str, speaks_for: SpeaksFor) -> str:

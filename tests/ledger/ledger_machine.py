@@ -34,7 +34,7 @@ from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
 from tollway.ledger.holds import capture, release, reserve
 from tollway.ledger.idempotency import sweep_kept
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import BY_NAME
@@ -214,7 +214,7 @@ class BooksMachine(RuleBasedStateMachine):
     def reprice(self, account: int, name: str, price: int) -> None:
         account_id = self.account_ids[account]
         self.model.prices[account_id, name] = price
-        self.run(grant(self.real.database, account_id, Permission(name, price, None)))
+        self.run(add_permission(self.real.database, account_id, Permission(name, price, None)))
 
     @rule(passed_ms=st.sampled_from((TICK_MS, DAY_MS // 2, DAY_MS - TICK_MS, DAY_MS)))
     def wait(self, passed_ms: int) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tests.ledger.ledger_draws import PRICES, START_MS
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.store.database import Database
@@ -35,7 +35,7 @@ def make_template(folder: Path) -> Template:
         for name in ("first", "second"):
             account = await open_account(database, _WORLD, name)
             for operation, price in PRICES.items():
-                await grant(database, account.id, Permission(operation, price, None))
+                await add_permission(database, account.id, Permission(operation, price, None))
             issued = await issue_token(database, _WORLD, account.id)
             account_ids.append(account.id)
             tokens.append(Token(issued.text, issued.token.id))

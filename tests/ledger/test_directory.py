@@ -11,7 +11,7 @@ from tollway.ledger import directory as directory_module
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.directory import Directory
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant, set_closed, set_price
+from tollway.ledger.permissions import Permission, add_permission, set_closed, set_price
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_format import token_hash
 from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
@@ -25,7 +25,7 @@ NAME = "orders"
 
 async def new_token(database: Database, name: str, **options: object) -> IssuedToken:
     account = await open_account(database, RUNTIME, name)
-    await grant(database, account.id, Permission(NAME, 3, 20))
+    await add_permission(database, account.id, Permission(NAME, 3, 20))
     return await issue_token(database, RUNTIME, account.id, **options)  # type: ignore[arg-type]
 
 
@@ -93,7 +93,7 @@ def test_a_change_is_seen_after_the_next_refresh(
         elif how == "closed":
             await close_account(database, RUNTIME, account)
         else:
-            await grant(database, account, Permission(NAME, 4, None))
+            await add_permission(database, account, Permission(NAME, 4, None))
         await directory.refresh()
         caller = await directory.caller(hashed)
         if how == "regranted":

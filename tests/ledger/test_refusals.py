@@ -15,7 +15,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
 from tollway.ledger.archiving import archive_entries
 from tollway.ledger.clients import add_client, obtain_token, revoke_client
-from tollway.ledger.permissions import Permission, grant, list_permissions
+from tollway.ledger.permissions import Permission, add_permission, list_permissions
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
 from tollway.ledger.tokens import (
@@ -67,7 +67,7 @@ def test_no_price_is_negative_and_no_rate_is_none(
     async def work(database: Database) -> None:
         account = await open_account(database, RUNTIME, new_name())
         with pytest.raises(LedgerError, match=why):
-            await grant(database, account.id, given)
+            await add_permission(database, account.id, given)
         assert not await list_permissions(database, account.id)
 
     store.do(work)

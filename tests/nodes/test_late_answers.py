@@ -45,9 +45,8 @@ def late(store: Store) -> Iterator[LateAnswers]:
 @pytest.fixture(scope="module")
 def node(store: Store, late: LateAnswers) -> Iterator[Gateway]:
     # A call waits for longer than a test may be held up.
-    started = Gateway(store, database=late.url, call_timeout_s=60, workers=1)
-    yield started
-    assert started.stop() == 0
+    with Gateway(store, database=late.url, call_timeout_s=60, workers=1) as started:
+        yield started
 
 
 def overtaken(

@@ -70,11 +70,10 @@ def reading_from(pair: Pair, store: Store, lag_s: int) -> Iterator[Gateway]:
 
     Over one connection: when one more is made, which two reads at once may need at any time, the
     primary is read from until the standby was asked again."""
-    started = Gateway(
+    with Gateway(
         store, read_database=pair.standby.url, read_lag_s=lag_s, database_connections=1
-    )
-    yield started
-    assert started.stop() == 0
+    ) as started:
+        yield started
 
 
 class Readings:

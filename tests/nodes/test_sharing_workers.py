@@ -37,9 +37,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -
 
 @pytest.fixture(scope="module")
 def gateway(shared: Store) -> Iterator[Gateway]:
-    started = Gateway(shared, workers=2)
-    yield started
-    assert started.stop() == 0
+    with Gateway(shared, workers=2) as started:
+        yield started
 
 
 @pytest.fixture

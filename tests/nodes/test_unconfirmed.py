@@ -45,9 +45,8 @@ def store(pair: Pair, tmp_path: Path, today: date) -> Store:
 
 @pytest.fixture
 def gateway(store: Store) -> Iterator[Gateway]:
-    started = Gateway(store, call_timeout_s=PATIENCE_S)
-    yield started
-    assert started.stop() == 0
+    with Gateway(store, call_timeout_s=PATIENCE_S) as started:
+        yield started
 
 
 def until_on_the_primary(pair: Pair, question: str) -> None:

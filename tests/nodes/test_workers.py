@@ -32,9 +32,8 @@ def caller(own_store: Store) -> Caller:
 
 @pytest.fixture
 def gateway(own_store: Store) -> Iterator[Gateway]:
-    started = Gateway(own_store, workers=WORKERS)
-    yield started
-    assert started.stop() == 0
+    with Gateway(own_store, workers=WORKERS) as started:
+        yield started
 
 
 def metrics(gateway: Gateway) -> str:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.consent import Asker, Person, allow, new_asker, new_person
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.gateway import Gateway
-from tests.support.remote import PATIENT, connected_carrier
+from tests.support.remote import HASTY, PATIENT, connected_carrier
 from tests.support.stores import Store
 
 
@@ -46,12 +46,17 @@ def carrier(running_carrier: FakeCarrier) -> Iterator[FakeCarrier]:
 
 @pytest.fixture(scope="module")
 def served(remote_store: Store) -> Iterator[Gateway]:
-    started = Gateway(remote_store, reconcile_interval_s=1)
-    yield started
-    assert started.stop() == 0
+    with Gateway(remote_store, reconcile_interval_s=1) as started:
+        yield started
 
 
 @pytest.fixture
 def wp_code(remote_store: Store, carrier: FakeCarrier) -> str:
     """A connected carrier of its own for each test, so that breakers do not carry over."""
     return connected_carrier(remote_store, carrier, **PATIENT)
+
+
+@pytest.fixture
+def hasty(remote_store: Store, carrier: FakeCarrier) -> str:
+    """The same, with a deadline that a test can wait for."""
+    return connected_carrier(remote_store, carrier, **HASTY)

@@ -159,8 +159,7 @@ async def no_page(request: Request) -> None:
 @pytest.fixture(scope="module")
 def costs(tmp_path_factory: pytest.TempPathFactory, today: date) -> dict[str, tuple[int, int]]:
     folder: Path = tmp_path_factory.mktemp("costs")
-    store = Store(folder / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(folder / "tollway.db"), today)
     days = WARM_CALLS + 2
     store.do(lambda database: fill_figures(database, products=1, days=days, last=today))
     token = all_operations_caller(store, calls=1000, rate_limit=1000).token

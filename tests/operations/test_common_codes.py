@@ -28,16 +28,13 @@ NEEDED = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    store = Store(tmp_path_factory.mktemp("all") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("all") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(world) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +42,9 @@ def impatient(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 ) -> Iterator[Gateway]:
     """For calls that shall time out, with a world of its own: a file has one gateway only."""
-    store = Store(tmp_path_factory.mktemp("impatient") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store, call_timeout_s=1)
-    yield gateway
-    assert gateway.stop() == 0
+    store = small_world(Store(tmp_path_factory.mktemp("impatient") / "tollway.db"), today)
+    with Gateway(store, call_timeout_s=1) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +52,9 @@ def unasked(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 ) -> Iterator[Gateway]:
     """One that remembers no answer."""
-    store = Store(tmp_path_factory.mktemp("unasked") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    store = small_world(Store(tmp_path_factory.mktemp("unasked") / "tollway.db"), today)
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 @each_operation

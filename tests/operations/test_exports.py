@@ -36,9 +36,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Ga
         store,
         [order(f"sn-{n:05}", confirm_time=START_MS + n // 300 * 60_000) for n in range(_COUNT)],
     )
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 def export(served: Gateway, token: str, **changes: Any) -> Reply:

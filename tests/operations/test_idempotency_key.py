@@ -28,16 +28,13 @@ _orders = count(1)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    store = Store(tmp_path_factory.mktemp("keys") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("keys") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(world) as gateway:
+        yield gateway
 
 
 def wanted(operation: Operation, today: date) -> dict[str, Any]:

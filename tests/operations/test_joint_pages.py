@@ -38,8 +38,7 @@ Statement = tuple[str, tuple[Any, ...]]
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    store = Store(tmp_path_factory.mktemp("joint") / "tollway.db")
-    small_world(store, today)
+    store = small_world(Store(tmp_path_factory.mktemp("joint") / "tollway.db"), today)
     store.do(lambda database: fill_figures(database, products=3, days=DAYS, last=today))
     return store
 

@@ -22,9 +22,8 @@ from tollway.operations.orders.companions import ORDERS_BY_NUMBER, ORDERS_CHANGE
 def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
     store = Store(tmp_path_factory.mktemp("companions") / "tollway.db")
     put_orders(store, [order(f"sn-{n:03}", confirm_time=START_MS + n * 60_000) for n in range(150)])
-    gateway = Gateway(store)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(store) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")

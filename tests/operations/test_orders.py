@@ -28,9 +28,8 @@ def own(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
 
 @pytest.fixture(scope="module")
 def served(own: Store) -> Iterator[Gateway]:
-    gateway = Gateway(own)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(own) as gateway:
+        yield gateway
 
 
 @pytest.fixture

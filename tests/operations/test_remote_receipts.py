@@ -1,6 +1,5 @@
 """Receipts of waybills of a remote carrier: one id tells the whole way, however late it ends."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,19 +9,12 @@ from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller
 from tests.support.receipts import receipt_of
-from tests.support.remote import HASTY, age_pending, connected_carrier, eventually
+from tests.support.remote import age_pending, eventually
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.demo.owners import SHOP
 
 CREDITS = 100
-
-
-@pytest.fixture
-def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
-    """With a deadline that a test can wait for."""
-    yield connected_carrier(remote_store, carrier, **HASTY)
-    carrier.misbehave("none")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,13 +40,6 @@ from tollway.operations.waybills.operation import WAYBILLS
 # Without a deadline it would be the client that gives up, after 30 s.
 ANSWERED_WITHIN_S = 20
 CREDITS = 10_000
-
-
-@pytest.fixture
-def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
-    """The same, with a deadline that a test can wait for."""
-    yield connected_carrier(remote_store, carrier, **HASTY)
-    carrier.misbehave("none")
 
 
 @pytest.fixture

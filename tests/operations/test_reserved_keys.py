@@ -11,7 +11,6 @@ from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller
 from tests.support.remote import (
-    HASTY,
     PATIENT,
     LedgerState,
     age_pending,
@@ -27,12 +26,6 @@ from tollway.operations.waybills.operation import WAYBILLS
 CREDITS = 10_000
 # So long that requests which are let through are with the carrier at the same time.
 AT_ONCE_MS = 300
-
-
-@pytest.fixture
-def hasty(remote_store: Store, carrier: FakeCarrier) -> str:
-    """The same, with a deadline that a test can wait for."""
-    return connected_carrier(remote_store, carrier, **HASTY)
 
 
 @pytest.fixture

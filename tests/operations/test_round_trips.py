@@ -49,9 +49,8 @@ def store(
 
 @pytest.fixture(scope="module")
 def gateway(store: Store) -> Iterator[Gateway]:
-    started = Gateway(store)
-    yield started
-    assert started.stop() == 0
+    with Gateway(store) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,8 @@ from tollway.operations.waybills.companions import WAYBILL_BATCH
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
-    gateway = Gateway(Store(tmp_path_factory.mktemp("batches") / "tollway.db"))
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(Store(tmp_path_factory.mktemp("batches") / "tollway.db")) as gateway:
+        yield gateway
 
 
 def issue(served: Gateway, customer: Caller, waybills: Any, **headers: str) -> Reply:

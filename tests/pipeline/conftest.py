@@ -13,16 +13,13 @@ from tests.support.till import OnTill, tills_over
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
-    store = Store(tmp_path_factory.mktemp("world") / "tollway.db")
-    small_world(store, today)
-    return store
+    return small_world(Store(tmp_path_factory.mktemp("world") / "tollway.db"), today)
 
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(world) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="package")

@@ -96,9 +96,8 @@ def own(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
 
 @pytest.fixture(scope="module")
 def served(own: Store) -> Iterator[Gateway]:
-    gateway = Gateway(own, body_timeout_s=120)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(own, body_timeout_s=120) as gateway:
+        yield gateway
 
 
 def sender(store: Store) -> Caller:

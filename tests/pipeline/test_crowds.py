@@ -50,9 +50,8 @@ def own(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> S
 @pytest.fixture(scope="module")
 def served(own: Store) -> Iterator[Gateway]:
     """Whatever a test holds is waited for as long as it likes."""
-    gateway = Gateway(own, call_timeout_s=120)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(own, call_timeout_s=120) as gateway:
+        yield gateway
 
 
 def new_shopper(store: Store) -> Caller:

@@ -37,9 +37,8 @@ WHERE datname = current_database() AND application_name = 'tollway' AND wait_eve
 @pytest.fixture
 def served(own_store: Store) -> Iterator[Gateway]:
     # On a busy machine what waits here might otherwise time out before the others are served.
-    gateway = Gateway(own_store, call_timeout_s=120)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(own_store, call_timeout_s=120) as gateway:
+        yield gateway
 
 
 class Calls:

@@ -28,9 +28,8 @@ def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 
 @pytest.fixture(scope="module")
 def target(its_store: Store) -> Iterator[Gateway]:
-    started = Gateway(its_store, header_timeout_s=1)
-    yield started
-    assert started.stop() == 0
+    with Gateway(its_store, header_timeout_s=1) as started:
+        yield started
 
 
 @pytest.fixture

@@ -28,9 +28,8 @@ def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
 
 @pytest.fixture(scope="module")
 def mapped(its_store: Store) -> Iterator[Gateway]:
-    started = Gateway(its_store, http_status="mapped")
-    yield started
-    assert started.stop() == 0
+    with Gateway(its_store, http_status="mapped") as started:
+        yield started
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.support.ledger import CALLS, RUNTIME, Caller, calls_left, new_caller
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.entries import newest_entries
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -80,7 +80,7 @@ def test_it_needs_the_same_permission(
     reply = gateway.get(token=tester.token, query=question)
     assert reply.code == 204 and "permission" in reply.msg
     given = Permission(PRODUCT_ANALYSIS.name, None, None)
-    store.do(lambda database: grant(database, tester.account_id, given))
+    store.do(lambda database: add_permission(database, tester.account_id, given))
     assert_seen(store, lambda: gateway.get(token=tester.token, query=question).code, 0)
 
 

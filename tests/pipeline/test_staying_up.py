@@ -34,9 +34,10 @@ from tollway.telemetry.logs import LogWriter, _JsonHandler
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
-    gateway = Gateway(Store(tmp_path_factory.mktemp("quick") / "tollway.db"), header_timeout_s=1)
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(
+        Store(tmp_path_factory.mktemp("quick") / "tollway.db"), header_timeout_s=1
+    ) as gateway:
+        yield gateway
 
 
 @contextmanager

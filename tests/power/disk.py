@@ -82,6 +82,18 @@ class Disk:
             yield moment, {name: file.cut_off(chance) for name, file in files.items()}
 
 
+def put_back(files: dict[str, bytes], folder: Path) -> Path:
+    """The database that is found in this folder when the power is back."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for name, content in files.items():
+        # The index of the log is in memory, and gone.
+        if not name.endswith("-shm"):
+            (folder / name).write_bytes(content)
+    return folder / "tollway.db"
+
+
 class _File:
     """One file: what is on the disk for certain, and what was done since."""
 

@@ -13,7 +13,7 @@ import apsw
 import httpx
 import msgspec
 
-from tests.power.disk import Disk
+from tests.power.disk import Disk, put_back
 from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.orders import order, sealer_of
@@ -143,24 +143,12 @@ class Trial:
             for _ in range(states)
         ]
         for nth, (moment, files) in enumerate(self.disk.cut_off(moments, chance)):
-            place = self._after(files)
+            place = put_back(files, self._folder / "after")
             expected = [each for each in self.acknowledged if each.moment <= moment]
             wrong = list(_wrong(place, expected))
             if not wrong and nth % audit_every == 0:
                 wrong = _damage(place)
             yield from (f"after {moment} steps: {each}" for each in wrong)
-
-    def _after(self, files: dict[str, bytes]) -> Path:
-        """The database that is found when the power is back."""
-        folder = self._folder / "after"
-        folder.mkdir(exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
-        for name, content in files.items():
-            # The index of the log is in memory, and gone.
-            if not name.endswith("-shm"):
-                (folder / name).write_bytes(content)
-        return folder / "tollway.db"
 
 
 def _pragmas(synchronous: str) -> str:

@@ -37,11 +37,9 @@ Run = Callable[..., list[Any]]
 def world(
     tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
 ) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("sdk") / "tollway.db")
-    small_world(store, today)
-    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1")
-    yield gateway
-    assert gateway.stop() == 0
+    store = small_world(Store(tmp_path_factory.mktemp("sdk") / "tollway.db"), today)
+    with Gateway(store, webhook_internal_hosts="127.0.0.1") as gateway:
+        yield gateway
 
 
 @pytest.fixture

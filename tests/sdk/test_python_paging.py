@@ -21,9 +21,8 @@ _MINUTE_MS = 60_000
 
 @pytest.fixture
 def shop(tmp_path: Any) -> Iterator[Gateway]:
-    gateway = Gateway(Store(tmp_path / "tollway.db"))
-    yield gateway
-    assert gateway.stop() == 0
+    with Gateway(Store(tmp_path / "tollway.db")) as gateway:
+        yield gateway
 
 
 def _orders(numbers: range, **changes: Any) -> list[dict[str, Any]]:

@@ -44,3 +44,11 @@ def test_its_lock_file_has_digests_and_no_addresses() -> None:
     assert locked and all("integrity" in each and "resolved" not in each for each in locked)
     assert not json.loads((_SDK / "package.json").read_text()).get("dependencies")
     assert os.access(_SDK / ".npmrc", os.R_OK)
+
+
+@pytest.mark.sqlite
+def test_tools_that_know_no_exports_find_the_package_and_its_types() -> None:
+    """TypeScript is one of them with `moduleResolution` `node`, as `commonjs` has it."""
+    package = json.loads((_SDK / "package.json").read_text())
+    found = {"types": package["types"], "default": package["main"]}
+    assert found == package["exports"]["."]

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.disk import FULL, Fault, FaultyDisk
 from tests.support.stores import Store
 from tollway.store.database import StoreError
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.database import SqliteDatabase, back_up_file
 from tollway.store.sqlite.files import put_in_place
 
 pytestmark = pytest.mark.sqlite
@@ -72,7 +72,7 @@ def test_a_copy_ends_and_is_whole_while_others_commit(store: Store, tmp_path: Pa
     steps: list[tuple[int, int]] = []
     commits_during: list[int] = []
 
-    async def work(database: SqliteDatabase) -> None:
+    async def work(_database: SqliteDatabase) -> None:
         with Busy(store.path) as busy:
             before = busy.commits
 
@@ -84,7 +84,7 @@ def test_a_copy_ends_and_is_whole_while_others_commit(store: Store, tmp_path: Pa
                 while busy.commits == reached:
                     assert monotonic() < deadline_s
 
-            database.back_up(str(copy), progress)
+            back_up_file(str(store.path), str(copy), progress)
             commits_during.append(busy.commits - before)
 
     store.do(work)
@@ -100,11 +100,11 @@ def test_a_copy_ends_and_is_whole_while_others_commit(store: Store, tmp_path: Pa
 def test_the_database_goes_on_being_read_and_written_after_a_copy(
     store: Store, tmp_path: Path
 ) -> None:
-    async def work(database: SqliteDatabase) -> None:
-        database.back_up(str(tmp_path / "one.db"), lambda *_: None)
+    async def work(_database: SqliteDatabase) -> None:
+        back_up_file(str(store.path), str(tmp_path / "one.db"), lambda *_: None)
         apsw.Connection(str(store.path)).execute(f"BEGIN; {COMMIT} COMMIT")
         # A read transaction left open would still see the past.
-        database.back_up(str(tmp_path / "two.db"), lambda *_: None)
+        back_up_file(str(store.path), str(tmp_path / "two.db"), lambda *_: None)
 
     store.do(work)
     values = [

@@ -24,7 +24,9 @@ from tollway.store.database import Database
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 
-def small_world(store: Store, today: date) -> None:
+def small_world(store: Store, today: date) -> Store:
+    """The same store, with a little data of every operation."""
+
     async def work(database: Database) -> None:
         first, now_s = today - timedelta(days=3), day_start_s(today, SHANGHAI)
         await fill_figures(database, products=1, days=2, last=today)
@@ -36,6 +38,7 @@ def small_world(store: Store, today: date) -> None:
         )
 
     store.do(work)
+    return store
 
 
 def all_operations_caller(store: Store, **changes: Any) -> Caller:

@@ -12,7 +12,7 @@ from tollway.consent.links import PasswordLinks
 from tollway.consent.owners import Owner, add_owner, credential_of_login
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
@@ -52,7 +52,7 @@ def new_asker(
         account = await open_account(database, RUNTIME, name or f"asker {next(_numbers)}")
         if granted:
             given = Permission(PROMOTION_MATERIAL.name, price, rate_limit)
-            await grant(database, account.id, given)
+            await add_permission(database, account.id, given)
         if credits:
             await top_up(database, RUNTIME, account.id, "credits", credits)
         issued = await issue_token(database, RUNTIME, account.id, kind=kind)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import httpx
 
@@ -97,6 +97,13 @@ class Gateway:
             )
         self._wait_until_ready()
         self.client = httpx.Client(base_url=self.base_url, timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        status = self.stop()
+        assert status == 0 or error is not None
 
     def _start(self, *command: str, **where: Any) -> Any:
         return Fork(*command, **where)

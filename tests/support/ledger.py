@@ -8,7 +8,7 @@ from tests.support.stores import Store
 from tollway.contract.operation import Operation, Unit
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import Entry, list_balances, newest_entries, top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
 from tollway.ledger.tokens import issue_token
@@ -49,7 +49,9 @@ def new_caller(
         called = name or f"caller {next(_numbers)}"
         account = await open_account(database, RUNTIME, called)
         for operation in operations if granted else ():
-            await grant(database, account.id, Permission(operation.name, price, rate_limit))
+            await add_permission(
+                database, account.id, Permission(operation.name, price, rate_limit)
+            )
         amounts = {each.balance_unit: calls for each in operations if each.unit is Unit.CALLS}
         for unit, amount in {**amounts, CREDITS: credits_}.items():
             if amount:

@@ -31,8 +31,8 @@ from tollway.gateway import openapi
 from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
 from tollway.pipeline import decode
 from tollway.store.key_check import has_rows
-from tollway.store.moving.source import sealed_tables
 from tollway.store.query import JointQuery, Query
+from tollway.store.schema import sealed_tables
 from tollway.store.sealing import KEY_BYTES, Sealer
 from tollway.store.sqlite.schema_check import schema_parts
 from tollway.web.pages import Web

@@ -13,7 +13,7 @@ from tollway.carriers.pools import SHARED, Rejected, add_numbers
 from tollway.demo.owners import SHOP
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, newest_entries, top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.tokens import issue_token
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Database
@@ -48,7 +48,7 @@ def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") ->
 
     async def work(database: Database) -> Caller:
         account = await open_account(database, RUNTIME, f"customer {next(_numbers)}")
-        await grant(database, account.id, Permission(WAYBILLS.name, None, 100_000))
+        await add_permission(database, account.id, Permission(WAYBILLS.name, None, 100_000))
         await authorize(database, account.id, WAYBILLS, SHOP)
         if credits_:
             await top_up(database, RUNTIME, account.id, "credits", credits_)

@@ -24,8 +24,12 @@ from tollway.web.operator.pages import PAGES as OPERATOR_PAGES
 from tollway.webhooks.endpoints import add_endpoint
 
 ALL = (*CALLER_PAGES, *OPERATOR_PAGES)
-# These do something with an empty form too: they begin work, send the database, or issue a token.
-DONE_WITHOUT_FIELDS = ("/operator/audit/run", "/operator/backup/download", "/account/tokens/issue")
+# These do something with an empty form too: they begin work, send the database, issue a token, or
+# send an event.
+DONE_WITHOUT_FIELDS = (
+    *("/operator/audit/run", "/operator/backup/download"),
+    *("/account/tokens/issue", "/account/webhooks/test"),
+)
 
 
 class People(NamedTuple):
@@ -116,7 +120,8 @@ STATE = {
     "person": "id, role, removed_at_s, password_hash",
     "balance": "unit, amount",
     "permission": "operation, price, rate_limit",
-    "webhook_endpoint": "id, url, ended_at_s",
+    "webhook_endpoint": "id, url, rotated_at_s, ended_at_s",
+    "webhook_delivery": "endpoint_id, number, event_id",
     "balance_alert": "unit, below",
 }
 MARK = f"hidden{time.time_ns()}"

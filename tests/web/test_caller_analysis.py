@@ -13,7 +13,7 @@ from tests.support.members import entered
 from tests.support.stores import Store
 from tollway.identity.people import Role
 from tollway.ledger.clients import sweep_client_tokens
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.tokens import PAGES, Token, list_tokens
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.web.caller.analysis import ANALYSIS
@@ -37,6 +37,13 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
     member.open(f"{shown.url}&other={other}")
     both = member.send("/account/analysis/pay").text
     assert f"to {other}" in both and calls_left(store, caller) == before - 2
+    # Today is not over.
+    assert f"{asked['day']}: counted until it was asked for, not for the whole day" in both
+    assert f"against all of {other}" in both
+    member.client.headers["accept-language"] = "zh"
+    said = f"{asked['day']}：数值截至查询时，并非全天"
+    both = urlencode({**asked, "other": other, "data": "sandbox"})
+    assert said in member.open(f"/account/analysis?{both}").text
 
 
 def test_a_reader_learns_who_can_pay_for_an_analysis(
@@ -58,7 +65,7 @@ def test_an_analysis_whose_price_rose_is_asked_about_again(
     before = calls_left(store, caller)
     member.open(f"/account/analysis?product={question['product_id']}&day={question['query_date']}")
     higher = Permission("product_analysis", 3, None)
-    store.do(lambda database: grant(database, caller.account_id, higher))
+    store.do(lambda database: add_permission(database, caller.account_id, higher))
     again = member.send("/account/analysis/pay").text
     assert "The price has risen since it was shown." in again and "Ask for 3 calls" in again
     assert calls_left(store, caller) == before

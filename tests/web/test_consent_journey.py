@@ -57,7 +57,9 @@ def test_refused_approved_succeeds_revoked_refused_again(
     browser.open("/owner")
     sure = browser.send("/owner/revoke")
     assert "Are you sure?" in sure.text and ask(gateway, asker, person.id).code == 0
+    sent_twice = browser.hidden()
     assert "Revoked" in browser.send("/owner/revoke").text
+    assert "Revoked" in browser.client.post("/owner/revoke", data=sent_twice).text
     assert_seen(store, lambda: ask(gateway, asker, person.id).code, 302)
     assert reply.headers["x-request-id"] in browser.open("/owner").text
 
@@ -115,7 +117,7 @@ def test_an_owner_sees_when_a_grant_was_given_and_when_and_by_whom_it_was_extend
     ((granted_s,),) = store.run(f"SELECT granted_at_s FROM consent {of_it}")
     allow(store, asker, person)
     shown = browser.open("/owner").text
-    assert re.search(r"Granted .* by you\.\s+Extended .* by the operator\.", shown)
+    assert re.search(r"Granted .* by you\.\s+Extended .* by the operator\.\s+Expires", shown)
     browser.open(link)
     browser.send("/authorize", answer="approve")
     shown = browser.open("/owner").text

@@ -80,4 +80,4 @@ def test_403_a_role_that_may_not_sees_whom_to_ask(
 
 def test_a_command_is_shown_as_one(browser: Browser) -> None:
     page = browser.open("/operator").text
-    assert "<code>tollway operator link</code>" in page and "`" not in page
+    assert "<code>tollway operator link LOGIN</code>" in page and "`" not in page

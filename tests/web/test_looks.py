@@ -14,15 +14,16 @@ from playwright.sync_api import Page
 from tests.support.chromium import IN_CHROMIUM, aside, sign_in
 from tests.support.consent import PASSWORD, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import new_member
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.store.last_runs import PUSH_PREFIX, note_run
-from tollway.store.open import OpenDatabase
+from tollway.store.open import OpenDatabase, open_sealer
 from tollway.web.wording import LANGUAGE_COOKIE
+from tollway.webhooks.endpoints import add_endpoint
 
 _AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 _VIOLATIONS = """async () => (await axe.run({
@@ -150,6 +151,16 @@ def _fill_with_long_values(store: Store, account_id: str) -> None:
     )
 
 
+def _tested_webhook(gateway: Gateway, store: Store, caller: Caller) -> str:
+    """The id of a webhook whose address is as long as any may be, with an event in its log."""
+    url, sealer = f"https://shop.example/{'e' * 479}", open_sealer(store.url, store.key_file)
+    made = store.do(
+        lambda database: add_endpoint(database, sealer, RUNTIME, caller.account_id, url, 0)
+    )
+    assert gateway.post_json("/account/v1/webhooks/test", {}, token=caller.token).data["done"]
+    return made.endpoint.id
+
+
 def _assert_faults_are_found(page: Page, looks: list[str]) -> None:
     """A single element that is hard to read, and a field without a label."""
     page.emulate_media(color_scheme="light")
@@ -179,6 +190,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
     aside(lambda: _fill_with_long_values(store, caller.account_id))
+    webhook_id = aside(lambda: _tested_webhook(gateway, store, caller))
     # Without motion: colours are changed at once.
     page = sign_in(
         new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), gateway
@@ -216,6 +228,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
         f"/operator/account/clients?id={caller.account_id}",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
+        *("/account/webhooks", f"/account/webhook?webhook_id={webhook_id}"),
         *("/account/members", f"/account/members/role?member={colleague.id}"),
         *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     )

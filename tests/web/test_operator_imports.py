@@ -23,6 +23,7 @@ from tollway.intake.rejects import keep_rejects, replay, sealed_reject
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
 from tollway.operations.catalogue import RECORD_KINDS
+from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.web.area import Context
@@ -59,6 +60,30 @@ def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, st
     operator.client.headers["Accept-Language"] = "zh-CN"
     acts = recorded_acts(operator)
     assert "数据源 上传的文件" in acts and "记录 订单" in acts
+
+
+def test_a_record_of_a_table_can_be_mended_without_its_written_times(
+    operator: Browser, store: Store
+) -> None:
+    sn = f"26{time.time_ns()}"
+    record = order(f"'{sn}", updated_at="2026/1/15 9:30", confirm_time="2026-01-15 09:30:00")
+    record |= {"order_status": "9", "is_pre_sale": "false"}
+    given = {name: value for name, value in record.items() if value is not None}
+    rows = [",".join(given), ",".join(map(str, given.values()))]
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (f"{sn}.csv", "\n".join(rows).encode("gbk"))},
+    )
+    open_until(operator, "/operator/data", f"{sn}.csv, 2: order_status")
+    exported = operator.client.get("/operator/data/rejected.jsonl").text
+    kept = next(json.loads(line) for line in exported.splitlines() if sn in line)
+    operator.open(f"/operator/data/record?id={kept['id']}")
+    mended = kept["record"].replace('"9"', "1")
+    assert "The record is stored." in operator.send("/operator/data/mend", record=mended).text
+    found = store.run(f"SELECT updated_ms, newest_first FROM shop_order WHERE order_sn = '{sn}'")
+    assert found == [(1_768_440_600_000, -1_768_440_600_000)]
 
 
 def test_a_forged_upload_and_one_without_a_file_are_refused(operator: Browser) -> None:
@@ -136,6 +161,7 @@ def test_the_beginning_of_an_import_is_recorded_before_its_first_record(store: S
             database=database,
             runtime=runtime,
             vault=SimpleNamespace(sealer=open_sealer(store.url, store.key_file)),
+            settings=Settings(),
         )
         context = SimpleNamespace(
             upload=upload,

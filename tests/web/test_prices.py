@@ -15,8 +15,8 @@ from tollway.ledger.permissions import (
     PRICE_MAX,
     RATE_MAX,
     Permission,
-    grant,
-    revoke_grant,
+    add_permission,
+    revoke_permission,
     set_price,
 )
 
@@ -48,7 +48,7 @@ def test_no_way_in_sets_a_price_or_rate_that_is_too_large(store: Store) -> None:
     for price, rate in ((PRICE_MAX + 1, None), (None, RATE_MAX + 1)):
         given = Permission("orders", price, rate)
         with pytest.raises(LedgerError, match="at most"):
-            store.do(lambda database, given=given: grant(database, account, given))
+            store.do(lambda database, given=given: add_permission(database, account, given))
     with pytest.raises(LedgerError, match="at most"):
         store.do(lambda database: set_price(database, "orders", PRICE_MAX + 1))
 
@@ -121,7 +121,7 @@ def test_what_was_agreed_after_the_question_is_asked_about_too(
     operator.open(f"/operator/account?id={account}")
     operator.send(_PERMISSION, account=account, operation="*", state="may")
     agreed = Permission("orders", 7, None)
-    store.do(lambda database: grant(database, account, agreed))
+    store.do(lambda database: add_permission(database, account, agreed))
     asked = operator.send(_PERMISSION).text
     assert "Paged order query: 7 credits, calls a second: 10 (common) → " in asked
     assert "Something has changed meanwhile" in asked
@@ -137,7 +137,7 @@ def test_what_was_disabled_after_the_question_is_not_enabled_unasked(
     operator.open(f"/operator/account?id={account}")
     change = {"operation": "product_analysis", "state": "may", "price": "4"}
     operator.send(_PERMISSION, account=account, **change)
-    store.do(lambda database: revoke_grant(database, account, "product_analysis"))
+    store.do(lambda database: revoke_permission(database, account, "product_analysis"))
     asked = operator.send(_PERMISSION).text
     assert "Product analysis: not enabled → 4 calls" in asked
     assert _own(store, account) == []

@@ -19,7 +19,7 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, credits_left, new_carrier, new_customer, request
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.identity.people import Role
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 
 _NAMES = [each.name for each in WITH_COMPANIONS if not each.is_file]
@@ -157,7 +157,7 @@ def test_an_answer_that_is_shown_again_is_recorded_if_its_owner_sees_it(
 def raise_price(store: Store, gateway: Gateway, caller: Caller, query: dict[str, str]) -> None:
     """To three calls, also for the gateway."""
     higher = Permission("product_analysis", 3, 1000)
-    store.do(lambda database: grant(database, caller.account_id, higher))
+    store.do(lambda database: add_permission(database, caller.account_id, higher))
     dry = {"X-Tollway-Dry-Run": "1"}
     assert_seen(
         store, lambda: gateway.get(token=caller.token, query=query, headers=dry).data["cost"], 3

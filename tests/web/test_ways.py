@@ -13,6 +13,7 @@ from tests.support.members import entered
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import issue, load_numbers, new_carrier, new_customer, request
+from tollway.carriers.routes import Route, put_routes
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
@@ -174,3 +175,39 @@ def test_a_call_that_a_shop_did_not_allow_leads_to_the_shop(
     shop = f"/operator/shop?kind=user&shop={person.id}"
     assert shop in _links(operator, receipt)
     assert operator.open(shop).status_code == 200
+
+
+def test_a_place_is_found_in_a_long_routing_table(operator: Browser, store: Store) -> None:
+    wp_code = new_carrier(store, 1)
+    table = f"/operator/carrier?carrier={wp_code}"
+    assert 'name="q"' not in operator.open(table).text.partition("<main")[2]
+    routes = [
+        *(
+            Route("河北省", "石家庄市", f"{each:02}区", f"311-{each:02}", "", "")
+            for each in range(60)
+        ),
+        Route("浙江省", "杭州市", "余杭区", "571-A12", "杭州集包", "571A"),
+    ]
+    store.do(lambda database: put_routes(database, wp_code, routes))
+
+    def found(**query: str) -> list[str]:
+        page = operator.client.get(table, params={"carrier": wp_code, **query})
+        operator.page = page.text
+        return re.findall(r'data-label="Route code">([^<]*)<', page.text)
+
+    first = found()
+    assert len(first) == 50 and "Rows: 61" in operator.page
+    (href,) = re.findall(r'href="([^"]*)" rel="next"', operator.page)
+    assert len(found(row="50")) == 11 and "First page" in operator.page
+    assert "row=50" in href and f"carrier={wp_code}" in href
+    for text in ("余杭", "浙江省杭州市余杭区", "浙江 余杭", "571-a12", "杭州集包", "571A"):
+        assert found(q=text) == ["571-A12"], text
+    assert 'value="571A"' in operator.page and "Rows: 1<" in operator.page
+    # The pages of what was found keep the search.
+    assert len(found(q="石家庄")) == 50
+    (href,) = re.findall(r'href="([^"]*)" rel="next"', operator.page)
+    assert len(operator.open(html.unescape(href)).text.split('data-label="Route code"')) == 11
+    assert found(q="余杭 311") == [] and "No row matches." in operator.page
+    operator.client.headers["accept-language"] = "zh"
+    found(q="石家庄")
+    assert "共 60 行" in operator.page and "地区或编码" in operator.page

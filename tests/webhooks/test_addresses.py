@@ -18,7 +18,7 @@ PUBLIC = "93.184.216.34"
 def _resolve(url: str, *listed: str) -> str:
     async def work() -> str:
         known = Addresses(listed)
-        return await known.resolve(known.check(url), "acc_1")
+        return (await known.resolve(known.check(url), "acc_1"))[0]
 
     return asyncio.run(work())
 
@@ -116,7 +116,7 @@ def test_a_name_without_an_answer_delays_only_the_account_that_uses_it(
         known = Addresses(())
 
         async def resolve(host: str, account_id: str) -> str:
-            return await known.resolve(httpx2.URL(f"https://{host}/"), account_id)
+            return (await known.resolve(httpx2.URL(f"https://{host}/"), account_id))[0]
 
         monkeypatch.setattr(addresses, "_LOOKUP_MAX_S", 0.1)
         slow = [resolve(f"slow{n}.example", "acc_slow") for n in range(50)]

@@ -88,6 +88,19 @@ def test_a_cookie_that_a_receiver_sets_goes_to_no_receiver_at_its_address(
     assert not any("cookie" in each.headers for each in receiver.received)
 
 
+@pytest.mark.sqlite
+def test_of_several_addresses_of_a_host_one_that_cannot_be_reached_is_passed_over(
+    own_store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ["127.0.0.9", "127.0.0.1"]
+    monkeypatch.setattr("tollway.webhooks.addresses._addresses_of", lambda _: found)
+    worker = Worker(own_store, receiver)
+    worker.record(new_caller(own_store).account_id)
+    worker.deliver()
+    assert own_store.run("SELECT state FROM webhook_delivery") == [("delivered",)]
+    assert len(receiver.received) == 1
+
+
 def test_one_that_is_asked_for_again_during_its_last_attempt_is_sent_again(
     own_store: Store, receiver: Receiver
 ) -> None:

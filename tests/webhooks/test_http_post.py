@@ -47,9 +47,10 @@ class TlsReceiver:
         self._listening.close()
         self._thread.join()
 
-    def status(self, host: str) -> int:
+    def status(self, host: str, *addresses: str) -> int:
         url = httpx2.URL(f"https://{host}:{self.port}/hook?a=b")
-        return asyncio.run(http_post.post(url, "127.0.0.1", {}, b"{}", 10.0))
+        found = addresses or ("127.0.0.1",)
+        return asyncio.run(http_post.post(url, found, {}, b"{}", 10.0))
 
 
 @pytest.fixture
@@ -79,3 +80,12 @@ def test_a_trusted_certificate_must_be_of_the_host(
     assert receiver.arrived == b""
     assert receiver.status("127.0.0.1") == 204
     assert receiver.arrived.startswith(b"POST /hook?a=b HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+def test_one_address_that_never_answers_leaves_time_for_the_next(
+    receiver: TlsReceiver, pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_post, "_trust", lambda: ssl.create_default_context(cafile=pem))
+    monkeypatch.setattr(http_post, "_CONNECT_MAX_S", 0.05)
+    with socket.create_server(("127.0.0.9", receiver.port)):
+        assert receiver.status("127.0.0.1", "127.0.0.9", "127.0.0.1") == 204

@@ -31,7 +31,7 @@ def unknown_unit() -> Refusal:
         Reason.PARAMETER_INVALID,
         field="unit",
         problem=Phrase("there is no such balance", "没有该余额"),
-        expected=Phrase(" or ".join(UNITS), "或".join(UNITS)),
+        expected=Phrase(" or ".join(UNITS), " 或 ".join(UNITS)),
     )
 
 

@@ -152,8 +152,7 @@ class OneOf(msgspec.Struct, frozen=True):
 
     @property
     def expected(self) -> Phrase:
-        listed = ", ".join(self.values)
-        return Phrase(f"one of {listed}", f"以下之一：{listed}")
+        return Phrase(f"one of {', '.join(self.values)}", f"以下之一：{'、'.join(self.values)}")
 
     def read(self, raw: object) -> str:
         text = raw.strip() if isinstance(raw, str) else ""

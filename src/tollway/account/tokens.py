@@ -184,11 +184,6 @@ async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCal
         raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
 
-def _is_valid(token: Token, at_s: float) -> bool:
-    is_over = token.expires_at_s is not None and token.expires_at_s <= at_s
-    return token.revoked_at_s is None and not is_over
-
-
 async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
     found = await find_own_token(parts.database, call.account_id, token_id)
     if found is None:
@@ -209,7 +204,7 @@ async def _rotate(
 ) -> IssuedToken:
     check_unlimited(call)
     old = await _own(parts, call, request.token_id)
-    if not _is_valid(old, call.at_s):
+    if old.state(call.at_s) != "valid":
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
     try:
         return await replace_token(

@@ -9,19 +9,17 @@ from tollway.account.operation import AccountCall, AccountParts, Nothing, check_
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.usage import midnight_s
-from tollway.store.database import Transaction
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.endpoints import (
     EndpointSecret,
     WebhookEndpoint,
-    add_endpoint,
     end_endpoint,
     list_endpoints,
+    make_endpoint,
     rotate_secret,
 )
-from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.events import send_test_event
 from tollway.webhooks.log import Delivery, deliver_again, list_deliveries
 from tollway.webhooks.watching import list_alerts, set_alert
 
@@ -114,27 +112,17 @@ async def _make(
 ) -> EndpointSecret:
     check_unlimited(call)
     try:
-        url = parts.addresses.check(request.url)
-    except AddressError as error:
-        raise _wrong_url(error) from None
-    try:
-        await parts.addresses.resolve(url, call.account_id)
-    except AddressError as error:
-        # Counted, because the reason tells which names the gateway's network has.
-        await parts.database.write(
-            lambda transaction: count_today(
-                transaction, call.account_id, Counted.REFUSED_HOSTS, _day_start_s(parts, call)
-            )
+        return await make_endpoint(
+            parts.database,
+            parts.vault.sealer,
+            parts.addresses,
+            parts.runtime,
+            call.account_id,
+            request.url,
+            _day_start_s(parts, call),
         )
+    except AddressError as error:
         raise _wrong_url(error) from None
-    return await add_endpoint(
-        parts.database,
-        parts.vault.sealer,
-        parts.runtime,
-        call.account_id,
-        request.url,
-        _day_start_s(parts, call),
-    )
 
 
 def _wrong_url(error: AddressError) -> Refusal:
@@ -193,16 +181,8 @@ async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) 
 )
 async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
     check_unlimited(call)
-    # Each test is its own subject, so that a failed one does not hold up later ones.
-    subject = parts.runtime.new_id("test:")
-    event = Event(call.account_id, "webhook.test", subject, {"account_id": call.account_id})
-
-    async def work(transaction: Transaction) -> bool:
-        day_start_s = _day_start_s(parts, call)
-        await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
-        return await record_event(transaction, parts.runtime, event)
-
-    return Done(await parts.database.write(work))
+    day_start_s = _day_start_s(parts, call)
+    return Done(await send_test_event(parts.database, parts.runtime, call.account_id, day_start_s))
 
 
 @endpoint("webhooks/deliveries", "The log of a webhook", Reason.ITEM_UNKNOWN)

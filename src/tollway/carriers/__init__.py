@@ -11,6 +11,7 @@ connectors/        the protocols of those carriers
 waybills.py        what was asked for and issued, under its natural key
 pending.py         a waybill that waits for its carrier: begun with a hold, ended by its capture
 reconciling.py     settles what is pending by asking the carrier, and cancels there
+receivers.py       changes the receiver of a waybill, until its label is printed
 vault.py           the keys that seal a waybill and tell requests apart
 labels/            the print data of a waybill, and its label as a picture, PDF or printer commands
 """

@@ -5,7 +5,6 @@ address and the protocol as well: a link that was altered in the database does n
 gateway never signs a message for another address than the operator named.
 """
 
-import ipaddress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from tollway.carriers.carriers import (
     known_carrier,
     lock_carrier,
 )
+from tollway.contract.addresses import is_loopback
 from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
@@ -280,16 +280,9 @@ def _check_url(url: str, *, allows_plain: bool) -> None:
         raise CarrierError("{url} is no address: write https://HOST/PATH.", url=url)
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise CarrierError("An address has no user name, password or #part: give the rest alone.")
-    if parts.scheme == "http" and not allows_plain and not _is_loopback(host):
+    if parts.scheme == "http" and not allows_plain and not is_loopback(host):
         raise CarrierError(
             "{url} would carry names and addresses unencrypted: use https://, or "
             "--plain-http where the network itself is trusted.",
             url=url,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

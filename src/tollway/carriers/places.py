@@ -34,7 +34,7 @@ _PARTS = ("province", "city", "town")
 _Cities = Mapping[str, tuple[str, ...]]
 
 
-class Finding(NamedTuple):
+class PlaceCheck(NamedTuple):
     """Which of province, city and town does not exist, if any, and which are doubtful."""
 
     wrong: str | None
@@ -43,10 +43,10 @@ class Finding(NamedTuple):
 
 # There are some three thousand districts, and most parcels go to the same few hundred.
 @lru_cache(maxsize=8192)
-def find_place(province: str, city: str, town: str) -> Finding:
+def find_place(province: str, city: str, town: str) -> PlaceCheck:
     name = _province_named(province)
     if name is None:
-        return Finding("province")
+        return PlaceCheck("province")
     cities = _divisions()[name]
     # A city without districts counts as a district itself, often sent as one of a nearby city.
     everywhere = tuple(each for of, districts in cities.items() for each in districts or (of,))
@@ -54,13 +54,13 @@ def find_place(province: str, city: str, town: str) -> Finding:
     town = _without(city, _without(province, town))
     districts, is_sure = _districts_of(city, cities, everywhere)
     if districts is None:
-        return Finding(None, _PARTS[1:]) if name in _NOT_LISTED_WHOLLY else Finding("city")
+        return PlaceCheck(None, _PARTS[1:]) if name in _NOT_LISTED_WHOLLY else PlaceCheck("city")
     doubtful = () if is_sure else ("city",)
     if town in _NO_NAMES or town == city or _named(town, districts):
-        return Finding(None, doubtful)
+        return PlaceCheck(None, doubtful)
     if name in _NOT_LISTED_WHOLLY or not _has_districts(districts) or _is_usable(town, everywhere):
-        return Finding(None, (*doubtful, "town"))
-    return Finding("town", doubtful)
+        return PlaceCheck(None, (*doubtful, "town"))
+    return PlaceCheck("town", doubtful)
 
 
 class ListedPlace(NamedTuple):

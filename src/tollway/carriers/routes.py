@@ -53,6 +53,13 @@ class Route(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, str, str]:
         return self.province, self.city, self.district
 
+    def has(self, text: str) -> bool:
+        """Whether a search finds it: by words of the place, also written as one, or of the codes,
+        each as far as it was typed."""
+        named = (*self.key, self.route_code, self.consolidation, self.consolidation_code)
+        searched = "\n".join(("".join(self.key), *named)).lower()
+        return all(word in searched for word in text.lower().split())
+
 
 class RoutesChange(msgspec.Struct, frozen=True):
     """How many rows a carrier's table was given, and how many it has now."""

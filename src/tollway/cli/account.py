@@ -136,9 +136,5 @@ def table_of_tokens(tokens: Sequence[Token], now_s: int, account: Account) -> Ta
 
 
 def _state(token: Token, now_s: int, account: Account) -> str:
-    if token.revoked_at_s is not None:
-        return "revoked"
-    if token.expires_at_s is not None and token.expires_at_s <= now_s:
-        return "expired"
-    # No token of a closed account is accepted, whatever its own state.
-    return "valid" if account.closed_at_s is None else "closed"
+    state = token.state(now_s)
+    return "closed" if state == "valid" and account.closed_at_s is not None else state

@@ -16,7 +16,8 @@ from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
 from tollway.store.database import StoreUnavailableError
 from tollway.store.last_runs import BACKUP, note_run_if_free
-from tollway.store.open import OpenDatabase, is_shared, key_path, secret_path, sqlite_path
+from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
+from tollway.store.sqlite.database import back_up_file
 
 DIGEST = ".sha256"
 _CHUNK_BYTES = 1024 * 1024
@@ -62,17 +63,17 @@ async def backup(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of your "
             "database provider."
         )
-    database = await session.open()
+    await session.open()
+    source = sqlite_path(session.settings.database)
     there = {
         file: content for file in key_files(session.settings) if (content := content_of(file.path))
     }
     copied = there if with_keys else {}
-    digest = _copy(database, destination, copied)
+    digest = _copy(source, destination, copied)
     keys = [str(file.beside(destination)) for file in copied]
     left_out = [str(file.path) for file in there if file not in copied]
     # For the alarms. The copy is good even if this write fails.
-    path, at_s = sqlite_path(session.settings.database), session.runtime.at_s()
-    is_noted = note_run_if_free(path, BACKUP, at_s)
+    is_noted = note_run_if_free(source, BACKUP, session.runtime.at_s())
     made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
     shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
     if keys:
@@ -87,7 +88,7 @@ async def backup(
     return Output(made, *shown)
 
 
-def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes]) -> str:
+def _copy(source: str, destination: Path, keys: dict[KeyFile, bytes]) -> str:
     """Copies the database and the keys; gives the digest of the copy, which is beside it too."""
     with ExitStack() as stack:
         # The copy is renamed last: once it exists, the other files do too.
@@ -97,7 +98,7 @@ def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes])
             write_private(stack.enter_context(new_file(file.beside(destination))), content)
         with percent_bar("Copying") as progress:
             try:
-                database.back_up(str(path), progress)
+                back_up_file(source, str(path), progress)
             except StoreUnavailableError as error:
                 reason = with_advice(error)
                 raise CommandError(

@@ -53,6 +53,14 @@ class CarrierLine(msgspec.Struct, frozen=True):
     link: CarrierLink | None
 
 
+class RejectedRoute(msgspec.Struct, frozen=True):
+    """A row of a routing table that was not stored, as it was written."""
+
+    line: int
+    reason: str
+    text: str
+
+
 @command(carriers, "add")
 async def add(
     session: Session,
@@ -137,16 +145,22 @@ async def routes(
     await known_carrier(database, carrier)
     if file is None:
         return _shown_routes(await list_routes(database, carrier))
-    rejects_path = rejects or rejects_beside(file)
+    return await _put_routes(session, carrier, file, rejects or rejects_beside(file), replace)
+
+
+async def _put_routes(
+    session: Session, carrier: str, file: Path, rejects_path: Path, replace: bool
+) -> Output:
+    database = await session.open()
     found: list[Route] = []
-    rejected: list[Rejected] = []
+    rejected: list[RejectedRoute] = []
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, file, stack)
         for record in read_records(file):
             try:
                 found.append(_read_route(record))
             except RouteError as error:
-                rejected.append(Rejected(record.line, str(error), record.text()))
+                rejected.append(RejectedRoute(record.line, str(error), record.text()))
                 reject_file.write(rejected[-1])
     if replace and not found:
         raise CommandError(f"No row of {file} can be used: the table stays as it was.")
@@ -160,14 +174,6 @@ async def routes(
         shown.append(f"The rejected ones and their reasons are in {rejects_path}.")
     value = {**msgspec.structs.asdict(change), "rejected": len(rejected)}
     return Output(value, *shown, failure="" if rejected else None)
-
-
-class Rejected(msgspec.Struct, frozen=True):
-    """A row of a routing table that was not stored, as it was written."""
-
-    line: int
-    reason: str
-    text: str
 
 
 def _read_route(record: RawRecord) -> Route:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tollway.cli.command import Session, UsageError, add_group, command, confirm
-from tollway.cli.output import Output, Table, Time
+from tollway.cli.output import Output, Table, Time, counted
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, YesOption, argument, option
 from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
@@ -21,7 +21,7 @@ from tollway.consent.links import PASSWORD_LINK_HOURS, PasswordLinks
 from tollway.consent.owners import (
     Owner,
     add_owner,
-    credential_of_login,
+    find_credential,
     find_owner,
     list_owners,
     set_password,
@@ -107,7 +107,7 @@ async def sign_out(
 ) -> Output:
     """Sign an owner out in all browsers."""
     ended = await sign_out_everywhere(await session.open(), session.runtime, login)
-    sessions = "1 session" if ended == 1 else f"{ended} sessions"
+    sessions = counted(ended, "session")
     return Output({"ended": ended}, f"{login} is signed out everywhere: {sessions} ended.")
 
 
@@ -212,11 +212,7 @@ async def revoke(
 
 async def _password_link(session: Session, login: str) -> Output:
     database, settings = await session.open(), session.settings
-    found = await credential_of_login(database, login)
-    if found is None:
-        raise LedgerError(
-            "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
-        )
+    found = await find_credential(database, login)
     secret = load_secret(secret_file_of(settings).present())
     address = await session.page_address()
     links = PasswordLinks(secret, address.url)

@@ -12,7 +12,7 @@ import typer
 
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
-from tollway.cli.output import Output, Table, Time, progress_bar
+from tollway.cli.output import Output, Table, Time, counted, progress_bar
 from tollway.cli.parameters import RejectsOption, argument, option
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
@@ -65,7 +65,8 @@ def _add_import(kind: RecordKind) -> None:
     async def load_file(
         session: Session, file: FileArgument, rejects: RejectsOption = None
     ) -> Output:
-        chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
+        settings = session.settings
+        chunks = file_chunks(kind, file, settings.database, settings.key_file, settings.zone)
         await session.open()
         loader = kind.make_loader(await session.sealer() if kind.is_sealed else None)
         return await _import(session, kind, loader, chunks, file, rejects)
@@ -210,9 +211,8 @@ async def _import(
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None
-    records = "record" if result.read == 1 else "records"
     shown = [
-        f"{result.read:,} {records} read, {result.stored:,} stored "
+        f"{counted(result.read, 'record')} read, {result.stored:,} stored "
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected.",
         *reasons,
     ]

@@ -33,6 +33,12 @@ def mcp(
     token = os.environ.get(_TOKEN, "").strip()
     if not token:
         raise CommandError(f"Set the environment variable {_TOKEN} to a token of your account.")
+    # The text is not shown: it may be a token with something before or after it.
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise CommandError(
+            f"What the environment variable {_TOKEN} is set to is no token: it has characters that "
+            "none has, such as a space or a line end. Copy the token again."
+        )
     headers = {"Authorization": f"Bearer {token}"}
     if budget is not None:
         headers |= {"X-Tollway-Budget": str(budget), "X-Tollway-Session": secrets.token_hex(12)}

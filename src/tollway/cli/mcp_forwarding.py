@@ -1,12 +1,16 @@
 """The work of `tollway mcp`: what comes over stdio is answered with what the gateway answers.
 
 The client of the protocol takes a lost connection for the end of the session, and prints a trace
-for what is no message of the protocol. So both become refusals here before it sees them.
+for what is no message of the protocol. So both become refusals here before it sees them. The server
+of the protocol gives up what is under way when its input ends. So that end is held back here: a
+call may be charged, and its answer must not be lost.
 """
 
+import asyncio
 import json
 from typing import Any
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp import MCPError
@@ -18,6 +22,7 @@ from mcp.server.stdio import stdio_server
 from tollway import __version__
 
 _TIMEOUT_S = 60
+_CANCELLED = "notifications/cancelled"
 _STREAM = "text/event-stream"
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
 _LOST = "No answer from the gateway ({error})."
@@ -40,16 +45,66 @@ async def forward(url: str, headers: dict[str, str]) -> None:
             Client(streamable_http_client(url, http_client=http)) as remote,
             stdio_server() as (incoming, outgoing),
         ):
-            server = _server(remote)
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            await _serve(_server(remote), incoming, outgoing)
     except Exception as error:
         raise NoToolsError(_text_of(error)) from error
+
+
+async def _serve(server: Server[Any], incoming: Any, outgoing: Any) -> None:
+    """Serves until the input has ended and what came in is answered."""
+    asked, questions = anyio.create_memory_object_stream[Any]()
+    answers, given = anyio.create_memory_object_stream[Any]()
+    unanswered = _Unanswered()
+
+    async def pass_questions() -> None:
+        async with asked, incoming:
+            async for each in incoming:
+                unanswered.note_question(each)
+                await asked.send(each)
+            with anyio.move_on_after(_TIMEOUT_S):
+                await unanswered.is_none.wait()
+
+    async def pass_answers() -> None:
+        async with given, outgoing:
+            async for each in given:
+                await outgoing.send(each)
+                unanswered.note_answer(each)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pass_questions)
+        tasks.start_soon(pass_answers)
+        await server.run(questions, answers, server.create_initialization_options())
+
+
+class _Unanswered:
+    """The ids of requests without an answer. One that is cancelled gets none."""
+
+    def __init__(self) -> None:
+        self.is_none = asyncio.Event()
+        self.is_none.set()
+        self._ids: set[str] = set()
+
+    def note_question(self, item: Any) -> None:
+        message = getattr(item, "message", None)
+        if isinstance(message, types.JSONRPCRequest):
+            self._ids.add(str(message.id))
+            self.is_none.clear()
+        elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
+            self._forget((message.params or {}).get("requestId"))
+
+    def note_answer(self, item: Any) -> None:
+        self._forget(getattr(item.message, "id", None))
+
+    def _forget(self, request_id: object) -> None:
+        self._ids.discard(str(request_id))
+        if not self._ids:
+            self.is_none.set()
 
 
 def _text_of(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error.message if isinstance(error, MCPError) else f"{error}."
+    return error.message if isinstance(error, MCPError) else f"{str(error).rstrip('.')}."
 
 
 def _server(remote: Client) -> Server[Any]:
@@ -60,6 +115,8 @@ def _server(remote: Client) -> Server[Any]:
         try:
             return await remote.call_tool(params.name, params.arguments)
         except MCPError as error:
+            if error.code == types.INVALID_PARAMS:
+                raise
             said = error.message + (_IN_DOUBT if error.code == types.CONNECTION_CLOSED else "")
             text = types.TextContent(type="text", text=said)
             return types.CallToolResult(content=[text], is_error=True)

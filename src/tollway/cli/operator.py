@@ -88,7 +88,7 @@ async def remove(session: Session, login: LoginArgument) -> Output:
 
 async def _operator(database: Database, login: str) -> Person:
     for each in await list_operators(database):
-        if each.login == login.strip().casefold() and each.removed_at_s is None:
+        if each.login == folded_login(login) and each.removed_at_s is None:
             return each
     raise LedgerError(
         "No operator signs in as {login}: `tollway operator list` shows them all.", login=login

@@ -19,10 +19,10 @@ from tollway.ledger.permissions import (
     PRICE_MAX,
     RATE_MAX,
     Permission,
+    add_permission,
     common_price,
-    grant,
     operation_states,
-    revoke_grant,
+    revoke_permission,
     set_closed,
     set_price,
 )
@@ -79,7 +79,7 @@ async def add(
     """Let an account call an operation, at a price and rate of its own or the common ones."""
     permission = Permission(_known_operation(operation).name, price, rate)
     database = await session.open()
-    await grant(database, account, permission, session.runtime)
+    await add_permission(database, account, permission, session.runtime)
     found = await find_account(database, account)
     at_price = "the common price" if price is None else f"a price of {price:,}"
     at_rate = "the common rate" if rate is None else f"{counted(rate, 'call')} a second"
@@ -96,7 +96,7 @@ async def revoke(
     """Take an operation away from an account."""
     _known_operation(operation)
     database = await session.open()
-    await revoke_grant(database, account, operation, session.runtime)
+    await revoke_permission(database, account, operation, session.runtime)
     found = await find_account(database, account)
     return Output(
         PermissionChange(found.id, operation, False),

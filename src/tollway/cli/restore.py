@@ -18,14 +18,20 @@ import typer
 from tollway.audit.report import CHECKS, AuditReport, audit
 from tollway.cli.backup import DIGEST, KeyFile, chunks_of, content_of, ending_with, key_files
 from tollway.cli.command import CommandError, Session, all_tables, command, run
-from tollway.cli.files import refuse_damaged, write_private
+from tollway.cli.files import refuse_damaged
 from tollway.cli.output import Output, percent_bar, progress_bar
 from tollway.cli.parameters import argument, option
 from tollway.ledger.trail import note_act
 from tollway.settings import Settings
 from tollway.store.database import StoreUnavailableError
-from tollway.store.durable_files import give_to_owner_of, to_disk
-from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others, settings_of_keys
+from tollway.store.durable_files import give_to_owner_of, place_private, to_disk
+from tollway.store.key_check import (
+    CheckedKeyFile,
+    files_of,
+    refuse_others,
+    refuse_without_sealing_keys,
+    settings_of_keys,
+)
 from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.connection import DISK_FULL
@@ -113,14 +119,14 @@ def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -
     keys = keys_to_place(backup, files)
     aside = None
     if path.exists() or side_files_of(path):
-        at = datetime.fromtimestamp(session.runtime.at_s(), UTC)
-        aside = ending_with(path, f".before-{at.strftime('%Y%m%d-%H%M%S')}")
+        aside = _free_name(path, datetime.fromtimestamp(session.runtime.at_s(), UTC))
     with _copied(backup, path) as copy:
         marked = files_beside(backup, session.settings)
         checked = _check_copy(backup, copy, marked, should_migrate)
-        if path.exists():
-            give_to_owner_of(path, copy)
-        with placed(keys):
+        owned = path if path.exists() else None
+        if owned is not None:
+            give_to_owner_of(owned, copy)
+        with placed(keys, owned):
             put_in_place(copy, path, aside)
             to_disk(path.parent)
     return Restored(
@@ -137,6 +143,16 @@ def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -
         ],
         replaced=None if aside is None else str(aside),
     )
+
+
+def _free_name(path: Path, at: datetime) -> Path:
+    """What the database is kept as; another name if one was replaced in the same second."""
+    name = ending_with(path, f".before-{at.strftime('%Y%m%d-%H%M%S')}")
+    tried, number = name, 1
+    while tried.exists() or side_files_of(tried):
+        number += 1
+        tried = ending_with(name, f"-{number}")
+    return tried
 
 
 @contextmanager
@@ -226,7 +242,9 @@ def _check_copy(
                 )
             await check_unchanged(database)
             # The output names the missing files.
-            await refuse_others(database, [file for file in files if file.path.exists()])
+            present = [file for file in files if file.path.exists()]
+            await refuse_others(database, present)
+            await refuse_without_sealing_keys(database, present, all_tables())
             report = await audit(database, session.runtime.at_ms(), advance)
             if not report.damage:
                 await note_act(database, session.runtime, "restore", f"backup {backup.name}")
@@ -282,15 +300,14 @@ def files_beside(copy: Path, settings: Settings) -> list[CheckedKeyFile]:
 
 
 @contextmanager
-def placed(keys: dict[Path, bytes]) -> Iterator[None]:
-    """Puts key files at their paths, unless what comes after fails."""
+def placed(keys: dict[Path, bytes], owner_of: Path | None = None) -> Iterator[None]:
+    """Puts key files at their paths, unless what comes after fails; they get the owner of a file if
+    one is named."""
     done: list[Path] = []
     try:
         for path, content in keys.items():
-            write_private(path, content)
+            place_private(path, content, owner_of)
             done.append(path)
-            to_disk(path)
-            to_disk(path.parent)
         yield
     except BaseException:
         for path in done:

@@ -55,11 +55,10 @@ async def show(session: Session, number: NumberArgument, carrier: CarrierOption 
     """Show one waybill with what its label says."""
     stored = await find_by_number(await session.open(), number, carrier)
     label = await _label(session, stored)
-    parties = []
-    for mark, party in (("To", label.recipient), ("From", label.sender)):
-        where = party.address
-        address = f"{where.province} {where.city} {where.district} {where.detail}"
-        parties.append(f"{mark}: {party.name}, {party.mobile}, {address}")
+    parties = [
+        f"{mark}: {party.name}, {party.mobile}, {party.address}"
+        for mark, party in (("To", label.recipient), ("From", label.sender))
+    ]
     value = {"waybill": stored.waybill, "label": label}
     return Output(value, _table_of([stored.waybill]), *parties)
 

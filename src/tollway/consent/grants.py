@@ -51,7 +51,7 @@ class NamedGrant(msgspec.Struct, frozen=True):
 
 
 class GrantRequest(msgspec.Struct, frozen=True):
-    """Who is to be allowed what, by whom."""
+    """Which account is to be allowed what, by which owner."""
 
     account_id: str
     owner_kind: str

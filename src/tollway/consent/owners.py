@@ -8,6 +8,7 @@ from sqlalchemy import Integer, bindparam, func, or_, select
 from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import folded_login, hash_password
+from tollway.identity.people import check_length
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -128,9 +129,7 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
     """Gives an owner another password, and ends every session signed in with the old one."""
     changed = await put_password(database, runtime, login, hash_password(password))
     if changed is None:
-        raise LedgerError(
-            "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
-        )
+        raise _unknown_login(login)
     return changed
 
 
@@ -166,11 +165,7 @@ async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) 
     """Ends every session of an owner; returns how many there were."""
 
     async def work(transaction: Transaction) -> int:
-        found = await credential_of_login(transaction, login)
-        if found is None:
-            raise LedgerError(
-                "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
-            )
+        found = await find_credential(transaction, login)
         kind, owner_id = found.owner.kind, found.owner.id
         ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
         await record_act(
@@ -198,6 +193,19 @@ async def credential_of(reader: Reader, kind: str, owner_id: str) -> Credential 
 
 async def credential_of_login(reader: Reader, login: str) -> Credential | None:
     return _credential(await reader.fetch_one(_BY_LOGIN, wanted=folded_login(login)))
+
+
+async def find_credential(reader: Reader, login: str) -> Credential:
+    found = await credential_of_login(reader, login)
+    if found is None:
+        raise _unknown_login(login)
+    return found
+
+
+def _unknown_login(login: str) -> LedgerError:
+    return LedgerError(
+        "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
+    )
 
 
 async def list_owners(reader: Reader) -> list[Owner]:
@@ -233,13 +241,7 @@ def _check(added: Owner) -> None:
         ("login", added.login, _LOGIN_MIN, _NAME_MAX),
         ("shop code", added.shop_code or "-", 1, _ID_MAX),
     ):
-        if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
-            raise LedgerError(
-                "The {what} must have {least} to {most} printable characters.",
-                what=Sentence(what),
-                least=least,
-                most=most,
-            )
+        check_length(what, text, least, most)
     # On the wire a user id is a number, so it must have only one spelling.
     is_number = added.id.isascii() and added.id.isdecimal() and not added.id.startswith("0")
     if added.kind == OwnerKind.USER and not is_number:

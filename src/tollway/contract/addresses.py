@@ -1,4 +1,5 @@
-"""The address that a request comes from, also behind reverse proxies.
+"""The address that a request comes from, also behind reverse proxies; and whether a host is this
+machine.
 
 Any client can send `X-Forwarded-For`, so only what trusted proxies wrote into it counts: it is read
 from the end, and the first address that is not a trusted proxy's is the client's. If that entry is
@@ -14,6 +15,13 @@ UNKNOWN = "unknown"
 # Longer than any real chain of proxies; what a client put before that is not read.
 _HOPS_MAX = 10
 _IPV6_PREFIX = 64
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class NotNetworkError(ValueError):

@@ -4,8 +4,6 @@ each that did not.
 The sandbox has the same owners, but there they cannot sign in, because they are not real.
 """
 
-import msgspec
-
 from tollway.consent.grant_cache import SANDBOX_ACCOUNT
 from tollway.consent.grants import GrantRequest, give_grant, put_grant
 from tollway.consent.owners import Owner, add_owner, put_owner
@@ -29,18 +27,12 @@ _NO_SIGN_IN = ""
 _DAY_S = 86_400
 
 
-class OwnerSignIn(msgspec.Struct, frozen=True):
-    """How the owner of the shop that has not authorized any account yet signs in."""
-
-    login: str
-    password: str
-
-
 def new_password(runtime: Runtime) -> str:
     return "".join(runtime.pick(_LETTERS) for _ in range(16))
 
 
-async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> OwnerSignIn:
+async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> str:
+    """Adds the owners; returns the password of the one who can sign in, `SHOP_UNAUTHORIZED`."""
     password = new_password(runtime)
 
     async def work(transaction: Transaction) -> None:
@@ -53,7 +45,7 @@ async def add_demo_owners(database: Database, runtime: Runtime, account_id: str)
         await give_grant(
             database, runtime, grant_request, lifetime_s=365 * _DAY_S, granted_by="operator"
         )
-    return OwnerSignIn(SHOP_UNAUTHORIZED.login, password)
+    return password
 
 
 async def add_sandbox_owners(database: Database) -> None:

@@ -28,7 +28,7 @@ from tollway.identity.sign_in_links import invite
 from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.ledger.usage import day_start_s
@@ -68,7 +68,7 @@ async def make_world(
     async def token(account: str, kind: str = "live") -> str:
         return (await issue_token(database, runtime, account, kind=kind, label="demo")).text
 
-    owner = await add_demo_owners(database, runtime, merchant)
+    owner_password = await add_demo_owners(database, runtime, merchant)
     member, member_password = await _add_member(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
@@ -87,8 +87,8 @@ async def make_world(
         adzone_id=ADZONE_ID,
         owner_id=SHOP.id,
         owner_id_unauthorized=SHOP_UNAUTHORIZED.id,
-        owner_login=owner.login,
-        owner_password=owner.password,
+        owner_login=SHOP_UNAUTHORIZED.login,
+        owner_password=owner_password,
         member_login=member.login,
         member_password=member_password,
         shop_code=SHOP_CODE,
@@ -124,7 +124,7 @@ async def _open_accounts(database: Database, runtime: Runtime) -> tuple[str, str
     spent = (await open_account(database, runtime, "Demo spent")).id
     for operation in OPERATIONS:
         for account in (merchant, spent):
-            await grant(database, account, Permission(operation.name, None, None))
+            await add_permission(database, account, Permission(operation.name, None, None))
     for unit in {operation.balance_unit for operation in OPERATIONS}:
         await top_up(database, runtime, merchant, unit, 100_000, "demo")
     return merchant, newcomer, spent

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -24,7 +25,9 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.account.operation import AccountOperation
 from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
+from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
+from tollway.gateway.mcp_messages import BodyError, NoMessageError, read_message
 from tollway.gateway.openapi import parameters_schema
 from tollway.gateway.own_calls import own_call
 from tollway.ledger.agent_sessions import Reservation, give_back, reserve
@@ -44,10 +47,6 @@ logger = logging.getLogger("tollway.mcp")
 
 MCP_PATH = "/mcp"
 BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
-_BODY_MAX = 65_536
-# About how many elements of lists and objects. The protocol's parser takes as long for tens of
-# thousands as dozens of calls take; a tool call has a hundred parameters at most.
-_PARTS_MAX = 1000
 _SESSION_MAX = 64
 # Per account. A client sends several messages around a call, and calls have limits of their own.
 _MESSAGES_A_SECOND = 100
@@ -100,9 +99,7 @@ class AgentTools:
             on_list_tools=self._list,
             on_call_tool=self._answer_call,
         )
-        self._manager = StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=_BODY_MAX
-        )
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
 
     async def start(self) -> None:
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -136,17 +133,22 @@ class AgentTools:
             refused = JSONResponse({"error": refusal.message("en")}, status, headers)
             return await refused(scope, receive, send)
         try:
-            within = _receive_within(receive, self._body_timeout_s)
-            return await self._manager.handle_request(scope, within, send)
-        except _BodyError as error:
-            wrong = {"error": error.sentence}
-            closing = JSONResponse(wrong, error.status, {"Connection": "close"})
-            return await closing(scope, receive, send)
+            message = await read_message(receive, self._body_timeout_s)
+        except (BodyError, NoMessageError) as error:
+            return await error.response()(scope, receive, send)
+        return await self._manager.handle_request(scope, message, send)
 
     async def _list(
         self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        call = await self._identify(_request_of(context))
+        """Catches every error, because the protocol's server would send its text."""
+        try:
+            return self._tools(await self._identify(_request_of(context)))
+        except Exception as error:
+            said = _refusal_of(error).message("en")
+            raise MCPError(types.INTERNAL_ERROR, said) from None
+
+    def _tools(self, call: Call) -> types.ListToolsResult:
         tools = [
             types.Tool(
                 name=name,
@@ -189,22 +191,18 @@ class AgentTools:
     async def _answer_call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Catches every error, because the protocol's server would send its text."""
+        """Catches every error, as `_list` does."""
+        operation = self._operations.get(params.name)
+        if operation is None:
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {shown(params.name)}.")
         try:
-            return await self._call(context, params)
-        except (Refusal, StoreError) as error:
-            refusal = _refusal_of(error)
-        except Exception:
-            logger.exception("a tool call failed unexpectedly")
-            refusal = Refusal(Reason.INTERNAL)
-        return _result(refusal.message("en"), is_error=True)
+            return await self._call(_request_of(context), operation, params.arguments or {})
+        except Exception as error:
+            return _result(_refusal_of(error).message("en"), is_error=True)
 
     async def _call(
-        self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+        self, request: Request, operation: Operation, values: Mapping[str, Any]
     ) -> types.CallToolResult:
-        operation, request = self._operations.get(params.name), _request_of(context)
-        if operation is None:
-            return _result(f"There is no tool {params.name!r}.", is_error=True)
         call = await self._identify(request)
         try:
             budget = _Budget.of(request, call)
@@ -213,7 +211,7 @@ class AgentTools:
         price = self._pipeline.permit.price_of(call.caller, operation) or 0
         account_id = call.caller.account_id
         if budget is None or price == 0:
-            return (await self._perform(operation, params.arguments or {}, request))[0]
+            return (await self._perform(operation, values, request))[0]
         wanted = Reservation(account_id, budget.session, price, budget.most)
         day_start_s = midnight_s(call.at_s, self._zone)
         if not await reserve(self._database, wanted, int(call.at_s), day_start_s):
@@ -224,7 +222,7 @@ class AgentTools:
                 is_error=True,
             )
         # If this raises, it is unknown what the call cost, and nothing is given back.
-        result, reason = await self._perform(operation, params.arguments or {}, request)
+        result, reason = await self._perform(operation, values, request)
         try:
             may_be_charged = await self._may_be_charged(result, reason)
             charged = price if may_be_charged else _charged(operation, result, price)
@@ -277,38 +275,6 @@ def _unkept(send: Send) -> Send:
     return sent
 
 
-class _BodyError(Exception):
-    """The body of a message was not read to its end."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
-
-
-def _receive_within(receive: Receive, timeout_s: float) -> Receive:
-    """Receives a body with a timeout and a limit on its parts: the protocol's server would wait for
-    it forever, and parse any number."""
-    ends_at_s: float | None = asyncio.get_running_loop().time() + timeout_s
-    parts = 0
-
-    async def received() -> Message:
-        nonlocal ends_at_s, parts
-        try:
-            async with asyncio.timeout_at(ends_at_s):
-                message = await receive()
-        except TimeoutError:
-            raise _BodyError(408, "The request body did not arrive whole in time.") from None
-        piece: bytes = message.get("body", b"")
-        parts += sum(map(piece.count, (b",", b"[", b"{")))
-        if parts > _PARTS_MAX:
-            raise _BodyError(413, f"The request body has more than {_PARTS_MAX} parts.")
-        if not message.get("more_body"):
-            ends_at_s = None
-        return message
-
-    return received
-
-
 class _Budget(NamedTuple):
     """What a session may spend in all, from the agent's headers."""
 
@@ -328,8 +294,13 @@ class _Budget(NamedTuple):
         return cls(session, int(most))
 
 
-def _refusal_of(error: Refusal | StoreError) -> Refusal:
-    return error if isinstance(error, Refusal) else Refusal(Reason.STORE_UNAVAILABLE)
+def _refusal_of(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, StoreError):
+        return Refusal(Reason.STORE_UNAVAILABLE)
+    logger.error("a message of an agent failed unexpectedly", exc_info=error)
+    return Refusal(Reason.INTERNAL)
 
 
 def _request_of(context: ServerRequestContext[Any, Any]) -> Request:

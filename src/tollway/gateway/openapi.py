@@ -49,7 +49,7 @@ _HEADER_PARAMETERS = (
         "X-Tollway-Dry-Run",
         "1: answer what the call would cost and whether it would be allowed now. Nothing is done "
         "or charged.",
-        {"const": "1"},
+        {"type": "string", "enum": ["1"]},
     ),
     _header(
         "X-Tollway-Outcome",
@@ -167,7 +167,7 @@ def describe_token(answer: Json) -> Json:
     texts = {name: {"type": "string"} for name in ("client_id", "client_secret")}
     form = {
         "type": "object",
-        "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
+        "properties": {"grant_type": {"type": "string", "const": GRANT_TYPE}, **texts},
         "required": ["grant_type"],
     }
     sent = {

@@ -72,6 +72,8 @@ def _add(responses: dict[str, Json], status: str, cause: Cause, data: Json) -> N
     kinds = schema["properties"]["data"]["anyOf"]
     if data not in kinds:
         kinds.append(data)
+        # Generated clients take the first kind that fits; some take any object for an empty one.
+        kinds.sort(key=_NOTHING.__eq__)
 
 
 def _show(response: Json, name: str, cause: Cause, msg: str, data: object) -> None:

@@ -29,10 +29,10 @@ from tollway.store.durable_files import locked_folder
 from tollway.store.key_check import files_of, key_file_of, use_files
 from tollway.store.keys import left_of
 from tollway.store.last_runs import last_runs, note_run
-from tollway.store.moving.source import sealed_tables
 from tollway.store.nodes import nodes_without_key
 from tollway.store.query import Query
 from tollway.store.row_pieces import RowPieces, replace_rows
+from tollway.store.schema import sealed_tables
 from tollway.store.schema.carriers import carrier_link, waybill
 from tollway.store.schema.identity import second_factor
 from tollway.store.schema.intake import push_source, rejected_record
@@ -177,7 +177,8 @@ class Rotation:
         """How many records were sealed with another key, and how long old keys must stay."""
         now_s = await self._now_s()
         run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
-        since_s = now_s if run is None else run.at_s
+        # No later than now: a clock that was ahead must not make the wait longer.
+        since_s = now_s if run is None else min(run.at_s, now_s)
         # If this run is killed, the waiting time starts over.
         await self._note(sealer, now_s)
         resealed = await reseal(self._database, sealer)

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 from sqlalchemy import bindparam, func, select
 
+from tollway.contract.language import Sentence
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
 from tollway.identity.second_factor import remove_factor
 from tollway.identity.sessions import end_sessions
@@ -45,6 +46,11 @@ class Person(msgspec.Struct, frozen=True):
     login: str
     added_at_s: int
     removed_at_s: int | None
+
+    @property
+    def trail_name(self) -> str:
+        """The person as the trail of acts names them."""
+        return f"{self.kind} {self.login}"
 
     @property
     def may_change(self) -> bool:
@@ -107,6 +113,17 @@ _HAS_PASSWORD = Query(
 )
 
 
+def check_length(what: str, text: str, least: int, most: int) -> None:
+    """Refuses a name, a login or the like that is too short, too long or not printable."""
+    if not least <= len(text) <= most or not text.isprintable():
+        raise LedgerError(
+            "The {what} must have {least} to {most} printable characters.",
+            what=Sentence(what),
+            least=least,
+            most=most,
+        )
+
+
 async def set_person_password(
     database: Database, found: Person, password: str, now_s: float
 ) -> None:
@@ -147,8 +164,8 @@ async def remove_person(
             raise LedgerError("There is no such person.")
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
         await remove_factor(transaction, found.kind, found.id)
-        subject = f"{found.kind} {found.login}"
-        await record_act(transaction, runtime, f"{found.kind} remove", subject, before=found)
+        act = f"{found.kind} remove"
+        await record_act(transaction, runtime, act, found.trail_name, before=found)
         return found
 
     return await database.write(work)
@@ -169,11 +186,8 @@ async def change_role(
         await _keep_an_owner(transaction, account_id, without=found.id)
         if not await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value):
             raise LedgerError("There is no such person.")
-        changed = msgspec.structs.replace(found, role=role)
-        subject = f"{found.kind} {found.login}"
-        await record_act(
-            transaction, runtime, f"{found.kind} role", subject, before=found, after=changed
-        )
+        changed, act = msgspec.structs.replace(found, role=role), f"{found.kind} role"
+        await record_act(transaction, runtime, act, found.trail_name, before=found, after=changed)
 
     await database.write(work)
 

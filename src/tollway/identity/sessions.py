@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, select
+from sqlalchemy import bindparam, select
 
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget
+from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
 
@@ -84,17 +84,7 @@ _END_ALL = Query(
         .returning(session.c.expires_at_s)
     )
 )
-_SWEEP = Query(
-    lambda: session.delete().where(
-        session.c.hash.in_(
-            select(session.c.hash)
-            .where(session.c.expires_at_s <= bindparam("before_s", type_=BigInteger))
-            .order_by(session.c.expires_at_s)
-            .limit(bindparam("most", type_=Integer))
-            .with_for_update(skip_locked=True)
-        )
-    )
-)
+_SWEEP = delete_oldest(session, session.c.expires_at_s)
 
 
 class ChangedMeanwhileError(Exception):
@@ -158,7 +148,7 @@ async def _one_at_a_time(transaction: Transaction, kind: str, subject_id: str) -
 
 async def sweep_sessions(database: Database, now_s: int) -> int:
     """Removes rows of sessions that ended long enough ago; returns how many."""
-    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, before_s=now_s - _KEPT_S)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, until=now_s - _KEPT_S)
 
 
 def _hash(cookie: str) -> bytes:

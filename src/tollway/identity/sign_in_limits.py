@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Integer, bindparam, case, or_, select
+from sqlalchemy import BigInteger, bindparam, case, or_, select
 
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget
+from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert
 from tollway.store.schema.identity import sign_in_attempt
 
@@ -88,17 +88,7 @@ _UNCOUNT = Query(
 _FORGET = Query(
     lambda: sign_in_attempt.delete().where(sign_in_attempt.c.counter == bindparam("wanted"))
 )
-_SWEEP = Query(
-    lambda: sign_in_attempt.delete().where(
-        sign_in_attempt.c.counter.in_(
-            select(sign_in_attempt.c.counter)
-            .where(sign_in_attempt.c.began_at_s <= bindparam("before_s", type_=BigInteger))
-            .order_by(sign_in_attempt.c.began_at_s)
-            .limit(bindparam("most", type_=Integer))
-            .with_for_update(skip_locked=True)
-        )
-    )
-)
+_SWEEP = delete_oldest(sign_in_attempt, sign_in_attempt.c.began_at_s)
 
 
 async def count_attempt(
@@ -145,7 +135,7 @@ async def forget_mistakes(database: Database, attempt: Attempt) -> None:
 
 async def sweep_attempts(database: Database, now_s: int) -> int:
     """Removes counts whose window is over; returns how many."""
-    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, before_s=now_s - WINDOW_S)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, until=now_s - WINDOW_S)
 
 
 async def _count(reader: Reader, counter: bytes, now_s: int) -> int:

@@ -11,7 +11,6 @@ import secrets
 import msgspec
 from sqlalchemy import bindparam, or_, select
 
-from tollway.contract.language import Sentence
 from tollway.identity.passwords import folded_login
 from tollway.identity.people import (
     BY_LOGIN,
@@ -22,6 +21,7 @@ from tollway.identity.people import (
     SET_PASSWORD,
     Person,
     Role,
+    check_length,
     list_operators,
     person_of,
     present_person,
@@ -143,13 +143,7 @@ async def invite(
     name, login = name.strip(), folded_login(login)
     # The login first, because a missing name defaults to it.
     for what, text, least in (("login", login, _LOGIN_MIN), ("name", name, 1)):
-        if not least <= len(text) <= _NAME_MAX or not text.isprintable():
-            raise LedgerError(
-                "The {what} must have {least} to {most} printable characters.",
-                what=Sentence(what),
-                least=least,
-                most=_NAME_MAX,
-            )
+        check_length(what, text, least, _NAME_MAX)
 
     async def work(transaction: Transaction) -> Invitation | None:
         account_id = None
@@ -170,7 +164,7 @@ async def invite(
         )
         await transaction.execute(_INSERT, **msgspec.structs.asdict(added))
         made = await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
-        await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
+        await record_act(transaction, runtime, f"{kind} invite", added.trail_name, after=added)
         return made
 
     made = await database.write(work)
@@ -196,8 +190,7 @@ async def new_link(
         if ends_earlier:
             await void_links(transaction, found.id)
         made = await _make_link(transaction, runtime, found, lifetime_s)
-        subject = f"{found.kind} {found.login}"
-        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
         return made
 
     return await database.write(work)
@@ -219,8 +212,7 @@ async def new_start(
         await void_links(transaction, found.id)
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
         made = await _make_link(transaction, runtime, found, LINK_HOURS * 3600)
-        subject = f"{found.kind} {found.login}"
-        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        await record_act(transaction, runtime, f"{found.kind} link", found.trail_name)
         return made
 
     return await database.write(work)

@@ -7,6 +7,7 @@ loads a file in about half the time. For a small file, starting it would take lo
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -15,6 +16,7 @@ from tollway.intake.files import read_records
 from tollway.intake.loading import Batch, CheckedChunk, RecordKind, Reject, checked_chunks
 from tollway.intake.raw_records import IntakeError
 from tollway.intake.second_process import SecondProcess
+from tollway.intake.written_times import with_plain_times
 from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
@@ -34,7 +36,7 @@ _decoder = msgspec.msgpack.Decoder(_SentChunk)
 
 
 def file_chunks(
-    kind: RecordKind, path: Path, database_url: str, key_file: str
+    kind: RecordKind, path: Path, database_url: str, key_file: str, zone: ZoneInfo
 ) -> Iterator[CheckedChunk]:
     """The records of a file, checked; a large file is read in a second process.
 
@@ -43,16 +45,19 @@ def file_chunks(
     """
     is_large = path.is_file() and path.stat().st_size >= _LARGE_BYTES
     if kind.batch_type is None or not is_large:
-        return _read(kind, path, database_url, key_file)
-    reader = SecondProcess(_sent, kind, path, database_url, key_file, is_held=True)
+        return _read(kind, path, database_url, key_file, zone)
+    reader = SecondProcess(_sent, kind, path, database_url, key_file, zone, is_held=True)
     return _received(reader, kind.batch_type, path.name)
 
 
-def _read(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[CheckedChunk]:
+def _read(
+    kind: RecordKind, path: Path, database_url: str, key_file: str, zone: ZoneInfo
+) -> Iterator[CheckedChunk]:
     """Reads or makes the key file only when the first records are asked for: by then it has been
     checked against the database."""
     loader = kind.make_loader(open_sealer(database_url, key_file) if kind.is_sealed else None)
-    yield from checked_chunks(loader, read_records(path), kind.chunk_records)
+    records = with_plain_times(read_records(path), kind.record_types, zone)
+    yield from checked_chunks(loader, records, kind.chunk_records)
 
 
 def _received(reader: SecondProcess, batch_type: type[Batch], name: str) -> Iterator[CheckedChunk]:
@@ -81,11 +86,13 @@ def _received(reader: SecondProcess, batch_type: type[Batch], name: str) -> Iter
         pieces.close()
 
 
-def _sent(kind: RecordKind, path: Path, database_url: str, key_file: str) -> Iterator[bytes]:
+def _sent(
+    kind: RecordKind, path: Path, database_url: str, key_file: str, zone: ZoneInfo
+) -> Iterator[bytes]:
     """Runs in the second process: chunk after chunk, and a problem at the end."""
     assert kind.batch_type is not None, "otherwise there is one process"
     try:
-        for chunk in _read(kind, path, database_url, key_file):
+        for chunk in _read(kind, path, database_url, key_file, zone):
             good = msgspec.Raw(_encoder.encode(kind.batch_type.of(chunk.good)))
             yield _encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte))
     except IntakeError as error:

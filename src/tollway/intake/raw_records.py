@@ -12,6 +12,7 @@ from tollway.intake.json_records import as_bytes
 from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
 
 _TEXT_FORMULA = re.compile(r'\A="([^"]*)"\Z')
+_TEXT_MARK = re.compile(r"\A'([0-9]+)\Z")
 # How spreadsheets, and programs that take an id for a number, write one of 12 digits or more:
 # rounded, so that different ids become the same.
 _ROUNDED = re.compile(r"-?[0-9](\.[0-9]+)?[eE]\+(0?(1[1-9]|[2-9][0-9])|[1-9][0-9]{2})")
@@ -116,6 +117,11 @@ class Columns:
             # Many programs write ="123", so that no spreadsheet rounds a number.
             cells = [
                 _TEXT_FORMULA.sub(r"\1", cell) if isinstance(cell, str) else cell for cell in cells
+            ]
+        if "'" in source:
+            # For the same reason some write '123: the mark with which one types a text into a cell.
+            cells = [
+                _TEXT_MARK.sub(r"\1", cell) if isinstance(cell, str) else cell for cell in cells
             ]
         if "E+" in source or "e+" in source:
             cells = [

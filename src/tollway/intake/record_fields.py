@@ -30,15 +30,25 @@ Number = Annotated[int, Meta(ge=0, lt=10**18)]
 
 # A later time is a mistake, or an attempt to outlast every newer version of the record.
 _END_S = 7_258_118_400
-Seconds = Annotated[
-    int,
-    Meta(ge=0, lt=_END_S, description="a time in seconds, before the year 2200, as 1768406400"),
-]
-_MILLISECONDS = "a time in milliseconds, before the year 2200, as 1768406400000"
+# How many milliseconds the unit of a time has: a table may write the time out instead.
+UNIT_MS = "unit_ms"
+_SECONDS = (
+    "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00"
+)
+Seconds = Annotated[int, Meta(ge=0, lt=_END_S, description=_SECONDS, extra={UNIT_MS: 1000})]
+_MILLISECONDS = (
+    "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
+    "2026-01-15 00:00:00"
+)
+_IS_MILLISECONDS = {UNIT_MS: 1}
 # A smaller number is a time in seconds, and would be taken for one long ago.
-Milliseconds = Annotated[int, Meta(ge=10**11, lt=_END_S * 1000, description=_MILLISECONDS)]
+Milliseconds = Annotated[
+    int, Meta(ge=10**11, lt=_END_S * 1000, description=_MILLISECONDS, extra=_IS_MILLISECONDS)
+]
 # Where a small number stands for "always".
-MillisecondsOrZero = Annotated[int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS)]
+MillisecondsOrZero = Annotated[
+    int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS, extra=_IS_MILLISECONDS)
+]
 
 _YUAN_MAX = 10**12
 # Trailing zeros count as decimals too: in some countries `1.000` is a thousand.

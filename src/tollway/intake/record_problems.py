@@ -147,9 +147,14 @@ def _id_problem(text: str, info: inspect.Type) -> str:
 
 
 def is_id(info: inspect.Type) -> bool:
+    return ONE_LINE in extra_of(info)
+
+
+def extra_of(info: inspect.Type) -> dict[str, Any]:
+    """What `record_fields` says of a kind of value that msgspec itself does not use."""
     if isinstance(info, inspect.UnionType):
-        return is_id(_not_null(info))
-    return isinstance(info, inspect.Metadata) and ONE_LINE in (info.extra or {})
+        return extra_of(_not_null(info))
+    return info.extra or {} if isinstance(info, inspect.Metadata) else {}
 
 
 def core_of(info: inspect.Type) -> inspect.Type:

@@ -49,7 +49,7 @@ class OpenedReject(msgspec.Struct, frozen=True):
     record: str
 
 
-class Replay(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """The outcome of a replay."""
 
     stored: int
@@ -211,14 +211,14 @@ async def _check(
 
 async def replay(
     database: Database, sealer: Sealer, kinds: Mapping[str, RecordKind], only_id: str | None
-) -> Replay:
+) -> ReplayResult:
     """Checks one rejected record or all of them again; stores and forgets those that pass."""
     wanted = [each.id for each in await list_rejected(database)]
     if only_id is not None:
         if only_id not in wanted:
             raise _no_reject(only_id)
         wanted = [only_id]
-    stored = unchanged = rejected = 0
+    counts = dict.fromkeys(ReplayResult.__struct_fields__, 0)
     # One loader per kind, because it remembers which months it has created.
     loaders = {name: kind.make_loader(sealer) for name, kind in kinds.items()}
     for record_id in wanted:
@@ -227,10 +227,10 @@ async def replay(
             continue
         *facts, sealed = row
         of = Rejected(*facts)
-        loader = loaders[of.kind]
         try:
-            record = sealer.open(sealed, record_context(of.source, record_id))
-            good = await _check(database, sealer, kinds[of.kind], loader, of, record)
+            outcome = await _replay_one(
+                database, sealer, kinds[of.kind], loaders[of.kind], of, sealed
+            )
         except SealError as error:
             if only_id is not None:
                 raise
@@ -238,18 +238,29 @@ async def replay(
             logger.error(
                 "rejected record %s of %s is left as it is: %s", record_id, of.source, error
             )
-            rejected += 1
-            continue
-        except ValueError:
-            rejected += 1
-            continue
-        if loader.months is not None:
-            await loader.months.make_for(database, [good])
-        if await database.write(partial(_settle, loader, record_id, good)):
-            stored += 1
-        else:
-            unchanged += 1
-    return Replay(stored, unchanged, rejected)
+            outcome = "rejected"
+        counts[outcome] += 1
+    return ReplayResult(**counts)
+
+
+async def _replay_one(
+    database: Database,
+    sealer: Sealer,
+    kind: RecordKind,
+    loader: Loader,
+    of: Rejected,
+    sealed: bytes,
+) -> str:
+    """Stores and forgets a record that passes; returns the field of the result where it counts."""
+    record = sealer.open(sealed, record_context(of.source, of.id))
+    try:
+        good = await _check(database, sealer, kind, loader, of, record)
+    except ValueError:
+        return "rejected"
+    if loader.months is not None:
+        await loader.months.make_for(database, [good])
+    is_changed = await database.write(partial(_settle, loader, of.id, good))
+    return "stored" if is_changed else "unchanged"
 
 
 async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transaction) -> int:

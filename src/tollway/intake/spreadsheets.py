@@ -228,7 +228,6 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
     # Templates of marketplaces begin with hidden sheets, which hold the choices of lists.
     _, sheet = min(sheets, key=itemgetter(0))
     parts.begin_row()
-    line = 0
     with parts.open(sheet) as source:
         parser = WorkSheetParser(
             source,
@@ -238,27 +237,32 @@ def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
             date_formats=styles.dates,
             timedelta_formats=styles.durations,
         )
-        for _, element in iterparse(source):
-            if element.tag == _ROWS_TAG:
-                # What follows, such as links and merged cells, is not read, however large.
-                return
-            if element.tag != ROW_TAG:
-                continue
-            with _quiet():
-                number, cells = parser.parse_row(element)
-            for cell, written in zip(cells, element, strict=True):
-                if cell["value"] is None and _is_uncomputed(written):
-                    cell["value"] = _UNCOMPUTED
-            element.clear()
-            # What is said of the whole row, such as its height; it would be kept for every row.
-            parser.row_dimensions.clear()
-            if number <= line:
-                raise ValueError("rows are out of order")
-            # Rows may be left out of the file.
-            for _ in range(line + 1, number):
-                yield []
-            line = number
-            yield _placed(cells)
+        yield from _parsed_rows(source, parser)
+
+
+def _parsed_rows(source: IO[bytes], parser: WorkSheetParser) -> Iterator[list[object]]:
+    line = 0
+    for _, element in iterparse(source):
+        if element.tag == _ROWS_TAG:
+            # What follows, such as links and merged cells, is not read, however large.
+            return
+        if element.tag != ROW_TAG:
+            continue
+        with _quiet():
+            number, cells = parser.parse_row(element)
+        for cell, written in zip(cells, element, strict=True):
+            if cell["value"] is None and _is_uncomputed(written):
+                cell["value"] = _UNCOMPUTED
+        element.clear()
+        # What is said of the whole row, such as its height; it would be kept for every row.
+        parser.row_dimensions.clear()
+        if number <= line:
+            raise ValueError("rows are out of order")
+        # Rows may be left out of the file.
+        for _ in range(line + 1, number):
+            yield []
+        line = number
+        yield _placed(cells)
 
 
 def _is_uncomputed(cell: Any) -> bool:

@@ -41,7 +41,7 @@ _RESERVE = Query(
     lambda: (
         agent_session.update()
         .values(spent=_spent + bindparam("price"), used_at_s=bindparam("at_s"))
-        .where(*_is_it, _spent + bindparam("price") <= bindparam("budget"))
+        .where(*_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
     )
 )
 _GIVE_BACK = Query(

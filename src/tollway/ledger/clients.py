@@ -8,7 +8,7 @@ import hmac
 import re
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, select
+from sqlalchemy import BigInteger, bindparam, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
@@ -17,7 +17,7 @@ from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
 from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget
+from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
@@ -199,21 +199,11 @@ _LATELY = Query(
         .limit(TOKENS_MAX)
     )
 )
-# Skips locked rows: the next sweep deletes them.
-_SWEEP = Query(
-    lambda: token.delete().where(
-        token.c.hash.in_(
-            select(token.c.hash)
-            .where(
-                token.c.client_id.is_not(None),
-                token.c.kind == bindparam("of_kind"),
-                token.c.expires_at_s <= bindparam("before_s", type_=BigInteger),
-            )
-            .order_by(token.c.expires_at_s)
-            .limit(bindparam("most", type_=Integer))
-            .with_for_update(skip_locked=True)
-        )
-    )
+_SWEEP = delete_oldest(
+    token,
+    token.c.expires_at_s,
+    token.c.client_id.is_not(None),
+    token.c.kind == bindparam("of_kind"),
 )
 
 
@@ -264,5 +254,5 @@ async def sweep_client_tokens(database: Database, now_s: int) -> int:
     """Removes rows of tokens that expired long enough ago; returns how many."""
     budget, swept = PieceBudget(_SWEEP_PIECES_MAX), 0
     for kind, kept_s in _KEPT_S.items():
-        swept += await budget.sweep(database, _SWEEP, of_kind=kind, before_s=now_s - kept_s)
+        swept += await budget.sweep(database, _SWEEP, of_kind=kind, until=now_s - kept_s)
     return swept

@@ -128,8 +128,10 @@ _PAGE = Query(
 _OF_REQUEST = Query(lambda: select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
 
 
-# More acts than one account sees between the two submissions of a form.
-_ACTS_SEEN = 20
+# How the trail names a top-up.
+_TOP_UP = "credit add"
+# More top-ups than one account sees between the two submissions of a form.
+_TOP_UPS_SEEN = 20
 
 
 def checked_note(note: str) -> str:
@@ -199,7 +201,7 @@ async def _record_top_up(
     await record_act(
         transaction,
         runtime,
-        "credit add",
+        _TOP_UP,
         f"account {added.account_id}",
         before={"unit": added.unit, "amount": added.balance_after - added.amount},
         after={
@@ -287,8 +289,8 @@ def _not_paid_in(
 
 
 async def _is_entered(reader: Reader, account_id: str, once: str) -> bool:
-    """Whether a top-up of this name is among the last acts on the account."""
-    acts = await newest_acts_on(reader, f"account {account_id}", _ACTS_SEEN)
+    """Whether a top-up of this name is among the last ones of the account."""
+    acts = await newest_acts_on(reader, f"account {account_id}", _TOP_UP, _TOP_UPS_SEEN)
     named = f'"once":"{once}"'
     return any(each.after is not None and named in each.after for each in acts)
 

@@ -12,14 +12,14 @@ a jump of the machine's clock does not mislead.
 """
 
 import msgspec
-from sqlalchemy import Integer, String, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import Integer, String, and_, bindparam, func, or_, select
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.ledger.request_log import time_of
 from tollway.ledger.runtime import cautious_clock
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget
+from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
@@ -88,19 +88,7 @@ _KEYS = Query(
 OF_PAGES = "\n"
 _OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))
-_primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
-# Skips locked rows: the next sweep deletes them.
-_DROP_OLDEST = Query(
-    lambda: idempotency_key.delete().where(
-        _primary_key.in_(
-            select(idempotency_key.c.account_id, idempotency_key.c.key)
-            .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
-            .order_by(idempotency_key.c.at_ms)
-            .limit(bindparam("most", type_=Integer))
-            .with_for_update(skip_locked=True)
-        )
-    )
-)
+_DROP_OLDEST = delete_oldest(idempotency_key, idempotency_key.c.at_ms)
 
 
 def _older_ms(reader: Reader, now_ms: int) -> int:
@@ -188,4 +176,4 @@ async def sweep_kept(database: Database, now_ms: int) -> int:
     """Deletes the oldest answers that have expired by both the node's and the database's clock, as
     many as one run may; returns how many."""
     older_ms = await earlier_ms(database, now_ms) - KEPT_MS
-    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _DROP_OLDEST, older_ms=older_ms)
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _DROP_OLDEST, until=older_ms)

@@ -76,7 +76,7 @@ _SET_PRICE = Query(
 )
 
 
-async def grant(
+async def add_permission(
     database: Database, account_wanted: str, given: Permission, runtime: Runtime = UNATTENDED
 ) -> None:
     """Enables an operation for an account, or changes its price and rate there."""
@@ -101,7 +101,7 @@ async def grant(
     await database.write(work)
 
 
-async def revoke_grant(
+async def revoke_permission(
     database: Database, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
 ) -> None:
     async def work(transaction: Transaction) -> None:

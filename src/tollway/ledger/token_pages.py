@@ -10,10 +10,10 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import token
 
 # In this order; within each, the newest first.
-_IN_FORCE, _EXPIRED, _REVOKED = range(3)
+_VALID, _EXPIRED, _REVOKED = range(3)
 _has_expired = func.coalesce(token.c.expires_at_s, NEVER_S) <= bindparam("now_s", type_=BigInteger)
 _order = (
-    case((token.c.revoked_at_s.is_not(None), _REVOKED), (_has_expired, _EXPIRED), else_=_IN_FORCE),
+    case((token.c.revoked_at_s.is_not(None), _REVOKED), (_has_expired, _EXPIRED), else_=_VALID),
     -token.c.issued_at_s,
     token.c.id,
 )
@@ -40,12 +40,8 @@ _PAGE = Query(
 def position_of(listed: Token, now_s: float) -> str:
     """Where a token is in the list of `tokens_page`: the next page begins after it, even if it is
     revoked meanwhile. Tokens only move towards the end, so a reader misses none."""
-    rank = _IN_FORCE
-    if listed.revoked_at_s is not None:
-        rank = _REVOKED
-    elif listed.expires_at_s is not None and listed.expires_at_s <= now_s:
-        rank = _EXPIRED
-    return f"{rank}-{listed.issued_at_s}-{listed.id}"
+    ranks = {"valid": _VALID, "expired": _EXPIRED, "revoked": _REVOKED}
+    return f"{ranks[listed.state(now_s)]}-{listed.issued_at_s}-{listed.id}"
 
 
 def position_in(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal
 
 import msgspec
 from sqlalchemy import BigInteger, bindparam, case, func, or_, select
@@ -52,6 +53,13 @@ class Token(msgspec.Struct, frozen=True):
     last_used_at_s: int | None
     client_id: str | None
     limits: TokenLimits = NO_LIMITS
+
+    def state(self, now_s: float) -> Literal["valid", "expired", "revoked"]:
+        """Its own state; no token of a closed account is accepted, whatever its state."""
+        if self.revoked_at_s is not None:
+            return "revoked"
+        has_expired = self.expires_at_s is not None and self.expires_at_s <= now_s
+        return "expired" if has_expired else "valid"
 
 
 class IssuedToken(msgspec.Struct, frozen=True):

@@ -68,7 +68,9 @@ _NEWEST_OF = Query(
 _NEWEST_ON = Query(
     lambda: (
         select(*_COLUMNS)
-        .where(operator_act.c.subject == bindparam("subject"))
+        .where(
+            operator_act.c.subject == bindparam("subject"), operator_act.c.act == bindparam("act")
+        )
         .order_by(operator_act.c.number.desc())
         .limit(bindparam("most", type_=Integer))
     )
@@ -118,9 +120,11 @@ async def note_act(
     )
 
 
-async def newest_acts_on(reader: Reader, subject: str, most: int) -> Sequence[OperatorAct]:
-    """The newest acts on a subject; cheap enough for a transaction that holds locks."""
-    rows = await reader.fetch_all(_NEWEST_ON, subject=subject, most=most)
+async def newest_acts_on(
+    reader: Reader, subject: str, act: str, most: int
+) -> Sequence[OperatorAct]:
+    """The newest acts of one kind on a subject; cheap enough for a transaction that holds locks."""
+    rows = await reader.fetch_all(_NEWEST_ON, subject=subject, act=act, most=most)
     return [OperatorAct(*row) for row in rows]
 
 

@@ -200,11 +200,11 @@ def starts(at_s: int, zone: ZoneInfo) -> tuple[tuple[int, int], ...]:
     return (
         (MINUTE_S, at_s - at_s % MINUTE_S),
         (HOUR_S, at_s - at_s % HOUR_S),
-        (DAY_S, _date_s(datetime.fromtimestamp(at_s, zone).date())),
+        (DAY_S, date_s(datetime.fromtimestamp(at_s, zone).date())),
     )
 
 
-def _date_s(day: date) -> int:
+def date_s(day: date) -> int:
     return (day.toordinal() - _EPOCH) * DAY_S
 
 
@@ -315,8 +315,8 @@ async def _charged(
         of_account=account_id,
         start_s=day_start_s(first, zone),
         end_s=day_end_s(last, zone),
-        first_s=_date_s(first),
-        last_s=_date_s(last),
+        first_s=date_s(first),
+        last_s=date_s(last),
     )
     return [
         (
@@ -355,9 +355,7 @@ async def usage_by_time(
 
 async def top_accounts(database: Database, first: date, most: int) -> Sequence[Row]:
     """Rows of (account id, calls, amount) since a day, the most calls first."""
-    return await database.fetch_long(
-        _TOP, "usage", of_span=DAY_S, since_s=_date_s(first), most=most
-    )
+    return await database.fetch_long(_TOP, "usage", of_span=DAY_S, since_s=date_s(first), most=most)
 
 
 async def usage_of_account(

@@ -8,13 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
-from sqlalchemy import Integer, Table, bindparam, select, tuple_
+from sqlalchemy import Table, bindparam, select
 
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
+from tollway.store.row_pieces import RowPieces
 from tollway.store.sealing import Sealer
-
-_AT_ONCE = 500
 
 
 class ReadyRecords(msgspec.Struct, frozen=True):
@@ -38,11 +37,11 @@ class Remade(msgspec.Struct):
 async def remake(database: Database, sealer: Sealer, records: ReadyRecords) -> Remade:
     """Makes all ready records of a table again."""
     table, result = records.table, Remade()
-    first, following, replace = _queries(records)
+    key = list(table.primary_key.columns)
+    assert [*table.c][: len(key)] == key and [*table.c][-1] is table.c.ready
+    width, replace = len(key), _replacement(records)
     made_at = [table.c.keys().index(name) for name in records.columns]
-    width = len(table.primary_key.columns)
-    rows = await database.fetch_long(first, most=_AT_ONCE)
-    while rows:
+    async for rows in RowPieces(select(*table.c), width).read(database):
         result.read += len(rows)
         changed = []
         for row in rows:
@@ -51,8 +50,6 @@ async def remake(database: Database, sealer: Sealer, records: ReadyRecords) -> R
                 changed.append((*made, *row[:width], row[-1]))
         if changed:
             result.changed += await database.write(partial(_put, records, replace, changed))
-        last = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
-        rows = await database.fetch_long(following, **last, most=_AT_ONCE)
     return result
 
 
@@ -66,17 +63,12 @@ async def _put(
     return count
 
 
-def _queries(records: ReadyRecords) -> tuple[Query, Query, Query]:
-    """The first rows, the rows after a key, and the replacement of a row that has not changed."""
+def _replacement(records: ReadyRecords) -> Query:
+    """Replaces a row that has not changed."""
     table = records.table
-    key = list(table.primary_key.columns)
-    assert [*table.c][: len(key)] == key and [*table.c][-1] is table.c.ready
-    some = select(*table.c).order_by(*key).limit(bindparam("most", type_=Integer))
-    last = [bindparam(f"last_{n}", type_=column.type) for n, column in enumerate(key)]
-    same = [column == bindparam(f"old_{column.name}") for column in key]
-    replace = (
+    same = [column == bindparam(f"old_{column.name}") for column in table.primary_key.columns]
+    return Query(
         table.update()
         .values({name: bindparam(f"new_{name}") for name in records.columns})
         .where(*same, table.c.ready == bindparam("old_ready"))
     )
-    return Query(some), Query(some.where(tuple_(*key) > tuple_(*last))), Query(replace)

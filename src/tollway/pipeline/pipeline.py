@@ -127,7 +127,8 @@ class Pipeline:
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle(parts.settings.zone)
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
-        perform, consent = Perform(), Consent(parts.links)
+        perform = Perform()
+        consent = Consent(parts.links, parts.directory, parts.versions)
         dry_run = DryRun(parts.directory, perform, parts.settings.zone)
         before = (
             Route(WITH_COMPANIONS),

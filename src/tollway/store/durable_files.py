@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 
+from tollway.store.sqlite.path_check import user_name
+
 _WRITTEN_EVERY_S = 0.1
 
 
@@ -18,6 +20,16 @@ def make_private(path: Path, content: bytes) -> None:
     time has made it. No process sees it half written, and it is on disk before anything is sealed
     or signed with its content."""
     with _written_beside(path, content) as written, suppress(FileExistsError):
+        os.link(written, path)
+
+
+def place_private(path: Path, content: bytes, owner_of: Path | None) -> None:
+    """Makes such a file too, for the owner of another file if one is named; FileExistsError if it
+    is there already."""
+    with _written_beside(path, content) as written:
+        if owner_of is not None:
+            _chown(written, owner_of.stat())
+            to_disk(written)
         os.link(written, path)
 
 
@@ -58,10 +70,14 @@ def give_to_owner_of(old: Path, new: Path) -> None:
 
 
 def _give_to_owner_of(old: os.stat_result, descriptor: int) -> None:
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
-        os.fchown(descriptor, old.st_uid, old.st_gid)
+    _chown(descriptor, old)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _chown(file: Path | int, old: os.stat_result) -> None:
+    made = os.stat(file)  # noqa: PTH116 - it may be a descriptor
+    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        os.chown(file, old.st_uid, old.st_gid)
 
 
 @contextmanager
@@ -79,6 +95,16 @@ def refuse_writable_by_others(path: Path) -> None:
     """Refuses a file of keys that other users can replace; OSError says so."""
     if path.stat().st_mode & 0o022:
         raise PermissionError(f"other users can write to it: run `chmod 600 {path}`")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be used, for a sentence that names the file already."""
+    reason = getattr(error, "strerror", None)
+    if reason and isinstance(error, PermissionError):
+        return (
+            f"user {user_name()} has no right to it: change the owner or mode of it or its folder"
+        )
+    return reason or str(error)
 
 
 @contextmanager

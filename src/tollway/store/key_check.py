@@ -11,15 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Table, bindparam, exists, or_, select
+from sqlalchemy import Table, bindparam, exists, func, or_, select
 
 from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
-from tollway.store.moving.source import sealed_tables
 from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert_row
+from tollway.store.schema import sealed_columns, sealed_tables
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
 from tollway.store.sqlite.path_check import user_name
@@ -141,6 +141,20 @@ async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -
             refuse_other(file, known[file.setting])
 
 
+async def refuse_without_sealing_keys(
+    reader: Reader, files: Sequence[CheckedKeyFile], tables: Iterable[Table]
+) -> None:
+    """Refuses a key file without the keys of all sealed records: a backup may have some of a key
+    that was dropped since."""
+    for file in (each for each in files if each.setting == KEY_FILE):
+        missing = await _sealing_keys(reader, tables) - file.fingerprints().keys()
+        if missing:
+            raise KeyFileError(
+                f"The {file} does not have {_named(missing)}, which records are sealed with: set "
+                f"{file.setting} to the key file of the time of the backup."
+            )
+
+
 async def settings_of_keys(reader: Reader, tables: Iterable[Table]) -> set[str]:
     """The settings of the files that a database cannot be used without."""
     needed = {setting for setting, fingerprints in (await _known(reader)).items() if fingerprints}
@@ -211,6 +225,16 @@ async def _is_sealed(reader: Reader, tables: Iterable[Table]) -> bool:
     """Whether rows of these tables can only be read with keys."""
     row = await reader.fetch_one(has_rows(sealed_tables(tables)))
     return row is not None and bool(row[0])
+
+
+async def _sealing_keys(reader: Reader, tables: Iterable[Table]) -> set[int]:
+    """The ids of the keys that records are sealed with; an erased record has none."""
+    found: set[int] = set()
+    for table in sealed_tables(tables):
+        for column in sealed_columns(table):
+            used = select(func.substr(column, 1, 1)).where(func.length(column) > 0).distinct()
+            found.update(bytes(row[0])[0] for row in await reader.fetch_all(Query(used)))
+    return found
 
 
 async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[Table]) -> None:

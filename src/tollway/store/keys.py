@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tollway.store.database import StoreError
-from tollway.store.durable_files import make_private, refuse_writable_by_others
+from tollway.store.durable_files import make_private, reason_of, refuse_writable_by_others
 from tollway.store.sealing import SealError, read_keys, read_retired
 
 _SECRET_BYTES = 32
@@ -31,7 +31,7 @@ def load_secret(path: Path) -> bytes:
         refuse_writable_by_others(path)
         content = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"The secret file {path} cannot be used: {error}.") from None
+        raise StoreError(f"The secret file {path} cannot be used: {reason_of(error)}.") from None
     try:
         secret = bytes.fromhex(content)
     except ValueError:

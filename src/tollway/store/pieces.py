@@ -13,6 +13,18 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Delete,
+    Integer,
+    Table,
+    bindparam,
+    select,
+    tuple_,
+)
+
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 
@@ -25,6 +37,24 @@ _PAUSE_MAX_S = 0.1
 
 # Does at most so many rows in one transaction, and returns how many it did.
 Piece = Callable[[Transaction, int], Awaitable[int]]
+
+
+def delete_oldest(table: Table, time: Column[int], *conditions: ColumnElement[bool]) -> Query:
+    """Deletes at most `most` rows whose time is not after `until`, the oldest first. Skips locked
+    rows: the next sweep deletes them."""
+
+    def statement() -> Delete:
+        key = tuple(table.primary_key)
+        oldest = (
+            select(*key)
+            .where(*conditions, time <= bindparam("until", type_=BigInteger))
+            .order_by(time)
+            .limit(bindparam("most", type_=Integer))
+            .with_for_update(skip_locked=True)
+        )
+        return table.delete().where(tuple_(*key).in_(oldest) if key[1:] else key[0].in_(oldest))
+
+    return Query(statement)
 
 
 class PieceBudget:
@@ -55,7 +85,7 @@ class PieceBudget:
         return rows
 
     async def sweep(self, database: Database, query: Query, **values: object) -> int:
-        """Removes rows by a query that takes `most`; returns how many."""
+        """Removes rows by a query from `delete_oldest`; returns how many."""
 
         async def remove(transaction: Transaction, most: int) -> int:
             async with transaction.with_new_plan():

@@ -15,7 +15,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tollway.store.database import StoreError
-from tollway.store.durable_files import make_private, refuse_writable_by_others, replace_private
+from tollway.store.durable_files import (
+    make_private,
+    reason_of,
+    refuse_writable_by_others,
+    replace_private,
+)
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -134,7 +139,7 @@ def _write(path: Path, content: _KeyFile) -> None:
     try:
         replace_private(path, msgspec.json.format(msgspec.json.encode(content)))
     except OSError as error:
-        raise StoreError(f"The key file {path} cannot be changed: {error}.") from None
+        raise StoreError(f"The key file {path} cannot be changed: {reason_of(error)}.") from None
 
 
 def _read(path: Path) -> _KeyFile:
@@ -149,5 +154,5 @@ def _read(path: Path) -> _KeyFile:
         # Checked here, where the error can name the file.
         Sealer(keys, found.current)
     except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
-        raise StoreError(f"The key file {path} cannot be used: {error}.") from None
+        raise StoreError(f"The key file {path} cannot be used: {reason_of(error)}.") from None
     return found

@@ -7,12 +7,13 @@ from datetime import date, datetime, timedelta
 from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed
+from tollway.ledger.balance_pace import SOON_DAYS, days_left, pace_start_s
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
 from tollway.ledger.token_pages import position_in, position_of, tokens_page
 from tollway.ledger.tokens import Token
-from tollway.ledger.usage import UsageSum, midnight_s, usage_of_account
+from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Table
@@ -21,7 +22,6 @@ from tollway.web.lists import page_part
 from tollway.web.wording import amount, grouped, listed, plain_number, sentences
 
 DAYS_SHOWN = 30
-_PACE_DAYS = 7
 _DAYS_MEANT = 1000
 # The colours of a chart; with installed packages there can be more operations than colours.
 _COLOURS = 7
@@ -108,22 +108,27 @@ def _lasts(
     context: Context, balance: Balance, used: Sequence[UsageSum], opened_at_s: int
 ) -> tuple[str, str]:
     """When a balance runs out, and the tone of that text."""
-    say = context.say
-    # Usage is summed by day, so the span begins at a midnight.
-    since_s = midnight_s(context.now_s - _PACE_DAYS * 86_400, context.web.zone)
+    say, zone = context.say, context.web.zone
+    since_s = pace_start_s(context.now_s, zone)
     taken = sum(
         each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
     )
-    if not taken:
+    days = days_left(balance.amount, taken, opened_at_s, context.now_s, zone)
+    if days is None:
         return say("nothing taken in the last 7 days"), ""
-    # At least a day: what is tried out in a first hour is no pace.
-    pace_days = max(1.0, (context.now_s - max(since_s, opened_at_s)) / 86_400)
-    days = int(balance.amount * pace_days / taken)
-    tone = "bad" if days < 1 else "soon" if days < 3 else "good"
+    tone = pace_tone(days)
     if days > _DAYS_MEANT:
         return say("lasts for years at this pace"), tone
+    return lasts_until(context, days), tone
+
+
+def pace_tone(days: int) -> str:
+    return "bad" if days < 1 else "soon" if days < SOON_DAYS else "good"
+
+
+def lasts_until(context: Context, days: int) -> str:
     day = context.web.now() + timedelta(days=days)
-    return say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d")), tone
+    return context.say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
 
 
 # An act on a token: the text of its link, and the address.
@@ -170,10 +175,10 @@ def _token_row(
     context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
 ) -> list[Cell]:
     """One token, with `acts` as links while it is active."""
-    say = context.say
-    if token.revoked_at_s is not None:
+    say, found = context.say, token.state(context.now_s)
+    if found == "revoked":
         state = Cell(say("revoked"), tone="bad")
-    elif token.expires_at_s is not None and token.expires_at_s <= context.now_s:
+    elif found == "expired":
         state = Cell(say("expired"), tone="bad")
     elif is_closed:
         state = Cell(say("closed"), tone="bad")

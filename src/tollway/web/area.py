@@ -52,6 +52,7 @@ from tollway.web.wording import (
     sentence,
     short_id,
 )
+from tollway.webhooks.addresses import Addresses
 
 PAGE_ROWS = 50
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
@@ -85,6 +86,7 @@ class Services:
     latencies: Latencies
     jobs: Jobs
     work: GatewayWork
+    addresses: Addresses
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
@@ -116,7 +118,7 @@ class Context:
     @property
     def runtime(self) -> Runtime:
         """The clock and ids, with the person whose acts are recorded in the trail."""
-        return replace(self.services.runtime, by=f"{self.person.kind} {self.person.login}")
+        return replace(self.services.runtime, by=self.person.trail_name)
 
     @property
     def say(self) -> Say:

@@ -40,6 +40,7 @@ from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
+from tollway.webhooks.addresses import Addresses
 
 P = TypeVar("P", bound=Named)
 F = TypeVar("F", bound=Someone)
@@ -125,6 +126,7 @@ def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
         Latencies(parts.metrics, now_s()),
         Jobs(parts.database, now_s),
         parts.work,
+        Addresses(parts.settings.webhook_internal_hosts.split(",")),
     )
 
 
@@ -165,7 +167,10 @@ _PEOPLE = (
         operator_pages.FRAME,
         operator_pages.PAGES,
         sentence("For those who run this gateway."),
-        sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
+        sentence(
+            "No password, or forgotten? `tollway operator link LOGIN` prints a link that signs in; "
+            "another operator can make one too."
+        ),
         Link(sentence("All second factors"), FACTORS),
     ),
     _People(
@@ -174,7 +179,10 @@ _PEOPLE = (
         caller_pages.FRAME,
         caller_pages.PAGES,
         sentence("For the members of an account that calls this gateway."),
-        sentence("No login yet, or forgotten? An owner of your account can send you a link."),
+        sentence(
+            "No login yet, or forgotten? An owner of your account, or the operator, can send you a "
+            "link."
+        ),
     ),
 )
 

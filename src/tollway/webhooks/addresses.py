@@ -1,6 +1,6 @@
 """Where webhooks may go: to the internet over TLS, and to the internal hosts that are listed.
 
-The gateway connects to the very address that it checked, so DNS rebinding does not work. It looks
+The gateway connects to the very addresses that it checked, so DNS rebinding does not work. It looks
 names up in separate threads, one at a time per account: a name server may answer late, or never.
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _URL_MAX = 500
 _LOOKUPS_AT_ONCE = 16
 _LOOKUP_MAX_S = 5.0
+_TRIED_MAX = 4
 # All IPv6 global unicast. Addresses outside it embed an IPv4 address (::a.b.c.d,
 # ::ffff:0:a.b.c.d, 64:ff9b::/96), are site-local (fec0::/10), or are unassigned.
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
@@ -60,8 +61,8 @@ class Addresses:
             raise AddressError("it is not https")
         return parsed
 
-    async def resolve(self, url: "httpx2.URL", account_id: str) -> str:
-        """The IP address to connect to, for a webhook of this account."""
+    async def resolve(self, url: "httpx2.URL", account_id: str) -> list[str]:
+        """The IP addresses to connect to, in this order, for a webhook of this account."""
         try:
             addresses = await self._find(host_of(url), account_id)
         except TimeoutError:
@@ -70,7 +71,7 @@ class Addresses:
             raise AddressError("its host is not known") from None
         if not self._is_listed(url) and not all(map(_is_public, addresses)):
             raise AddressError("it leads to an internal address")
-        return addresses[0]
+        return list(dict.fromkeys(addresses))[:_TRIED_MAX]
 
     async def leads_inside(self, url: str) -> bool:
         """Whether an address leads to an internal one that is not listed, as far as is known."""

@@ -280,13 +280,18 @@ class Deliverer:
             return 0
         try:
             url = self._addresses.check(target.url)
-            address = await self._addresses.resolve(url, due.account_id)
-            return await self._post(url, address, due, target.keys, now_s)
+            addresses = await self._addresses.resolve(url, due.account_id)
+            return await self._post(url, addresses, due, target.keys, now_s)
         except (AddressError, NoAnswerError, TimeoutError, OSError):
             return None
 
     async def _post(
-        self, url: "httpx2.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
+        self,
+        url: "httpx2.URL",
+        addresses: Sequence[str],
+        due: _Due,
+        keys: Sequence[bytes],
+        now_s: int,
     ) -> int:
         body = due.body.encode()
         signatures = [sign(key, due.event_id, str(now_s), body) for key in keys]
@@ -297,7 +302,7 @@ class Deliverer:
             "webhook-timestamp": str(now_s),
             "webhook-signature": " ".join(signatures),
         }
-        return await post(url, address, headers, body, _TIMEOUT_S)
+        return await post(url, addresses, headers, body, _TIMEOUT_S)
 
     async def _settle(self, due: _Due, status: int | None) -> None:
         now_ms = self._at_ms()

@@ -8,24 +8,28 @@ import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, exists, select
 
 from tollway.contract.language import Phrase
+from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
+from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.signature import (
-    ACTIVE_SECRETS,
     key_of,
     new_secret,
     opened_secrets,
     sealed_secrets,
 )
 
-# How long the previous secret still signs after a rotation.
+# How long the previous secrets still sign after a rotation.
 OVERLAP_S = 86_400
+# Who rotates again within that time, perhaps because an answer was lost, has an older one in use.
+SIGNING_MAX = 8
 ENDPOINTS_MAX = 10
 # As long as the log of its deliveries.
 _ENDED_KEPT_S = 30 * 86_400
@@ -99,6 +103,30 @@ async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoin
     return [WebhookEndpoint(*row) for row in rows]
 
 
+async def make_endpoint(
+    database: Database,
+    sealer: Sealer,
+    addresses: Addresses,
+    runtime: Runtime,
+    account_id: str,
+    url: str,
+    day_start_s: int,
+) -> EndpointSecret:
+    """Adds an endpoint for a caller, if events may go to its address: otherwise AddressError."""
+    parsed = addresses.check(url)
+    try:
+        await addresses.resolve(parsed, account_id)
+    except AddressError:
+        # Counted, because the reason tells which names the gateway's network has.
+        await database.write(
+            lambda transaction: count_today(
+                transaction, account_id, Counted.REFUSED_HOSTS, day_start_s
+            )
+        )
+        raise
+    return await add_endpoint(database, sealer, runtime, account_id, url, day_start_s)
+
+
 async def add_endpoint(
     database: Database,
     sealer: Sealer,
@@ -134,6 +162,8 @@ async def add_endpoint(
             made_at_s=made_at_s,
             ended_at_s=None,
         )
+        after = {"webhook_id": made.id, "url": url}
+        await record_act(transaction, runtime, "webhook add", f"account {account_id}", after=after)
 
     await database.write(work)
     return EndpointSecret(made, secret)
@@ -146,22 +176,30 @@ async def rotate_secret(
     account_id: str,
     endpoint_id: str,
     day_start_s: int,
+    seen: WebhookEndpoint | None = None,
 ) -> str | None:
-    """The new secret; None if there is no such endpoint. The old one signs for another day. The
-    rotation counts against the limit of the day that began at `day_start_s`."""
+    """The new secret; None if there is no such endpoint. The others sign for another day. The
+    rotation counts against the limit of the day that began at `day_start_s`. It is refused if the
+    secret was changed since the endpoint was `seen`: who sent a form twice knows one of the two."""
     secret = new_secret()
 
     async def work(transaction: Transaction) -> bool:
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
+        if seen is not None and row[2] != seen.rotated_at_s:
+            raise LedgerError(
+                "The secret of webhook {webhook_id} was changed meanwhile.", webhook_id=endpoint_id
+            )
         await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
-        context = secrets_context(endpoint_id)
-        active = [secret, *opened_secrets(sealer, context, row[1])][:ACTIVE_SECRETS]
-        sealed = sealed_secrets(sealer, context, active)
         at_s = await common_ms(transaction, runtime.at_ms()) // 1000
+        signing = [secret, *_signing(sealer, endpoint_id, row, at_s)][:SIGNING_MAX]
+        sealed = sealed_secrets(sealer, secrets_context(endpoint_id), signing)
         values = {"of_account": account_id, "wanted": endpoint_id}
-        return bool(await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s))
+        await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s)
+        subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
+        await record_act(transaction, runtime, "webhook rotate", subject, after=after)
+        return True
 
     return secret if await database.write(work) else None
 
@@ -172,7 +210,15 @@ async def end_endpoint(
     """Ends an endpoint: nothing more is sent to it. False if it had ended or never existed."""
     at_s = await common_ms(database, runtime.at_ms()) // 1000
     values = {"of_account": account_id, "wanted": endpoint_id, "at_s": at_s}
-    return bool(await database.write(lambda tx: tx.execute(_END, **values)))
+
+    async def work(transaction: Transaction) -> bool:
+        if not await transaction.execute(_END, **values):
+            return False
+        subject, after = f"account {account_id}", {"webhook_id": endpoint_id}
+        await record_act(transaction, runtime, "webhook end", subject, after=after)
+        return True
+
+    return await database.write(work)
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -188,11 +234,16 @@ async def find_target(
     row = await reader.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
     if row is None:
         return None
-    url, sealed, rotated_at_s = row
-    active = opened_secrets(sealer, secrets_context(endpoint_id), sealed)
+    return Target(row[0], list(map(key_of, _signing(sealer, endpoint_id, row, now_s))))
+
+
+def _signing(sealer: Sealer, endpoint_id: str, row: Row, now_s: int) -> list[str]:
+    """The secrets that sign now, the newest first."""
+    _, sealed, rotated_at_s = row
+    secrets = opened_secrets(sealer, secrets_context(endpoint_id), sealed)
     if rotated_at_s is not None and rotated_at_s + OVERLAP_S <= now_s:
-        active = active[:1]
-    return Target(url, [key_of(each) for each in active])
+        return secrets[:1]
+    return secrets
 
 
 def secrets_context(endpoint_id: str) -> bytes:

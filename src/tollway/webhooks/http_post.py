@@ -7,7 +7,8 @@ calls wait, so no more is read than the status needs, and no connection is reuse
 import asyncio
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from tollway.webhooks.addresses import host_of
 if TYPE_CHECKING:
     import httpx2
 
+# For an address that is not the last: its network may be broken, as IPv6 is at many hosts.
+_CONNECT_MAX_S = 3.0
 _LINE_MAX_BYTES = 8192
 # Includes the headers of interim answers (100 to 199) before the final one.
 _LINES_MAX = 100
@@ -27,19 +30,16 @@ class NoAnswerError(Exception):
 
 
 async def post(
-    url: "httpx2.URL", address: str, headers: Mapping[str, str], body: bytes, timeout_s: float
+    url: "httpx2.URL",
+    addresses: Sequence[str],
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_s: float,
 ) -> int:
-    """Sends the request to `address`, which the host resolved to, checks the host's certificate,
-    and returns the status of the answer."""
-    is_secure = url.scheme == "https"
+    """Sends the request to the first of `addresses`, which the host resolved to, that can be
+    connected to, checks the host's certificate, and returns the status of the answer."""
     async with asyncio.timeout(timeout_s):
-        reader, writer = await asyncio.open_connection(
-            address,
-            url.port or (443 if is_secure else 80),
-            limit=_LINE_MAX_BYTES,
-            ssl=_trust() if is_secure else None,
-            server_hostname=host_of(url) if is_secure else None,
-        )
+        reader, writer = await _connected(url, addresses)
         try:
             writer.write(_head(url, headers, len(body)) + body)
             await writer.drain()
@@ -49,6 +49,30 @@ async def post(
         finally:
             # The rest of the answer does not matter.
             writer.transport.abort()
+
+
+async def _connected(
+    url: "httpx2.URL", addresses: Sequence[str]
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    *others, last = addresses
+    for address in others:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CONNECT_MAX_S):
+                return await _connect(url, address)
+    return await _connect(url, last)
+
+
+async def _connect(
+    url: "httpx2.URL", address: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    is_secure = url.scheme == "https"
+    return await asyncio.open_connection(
+        address,
+        url.port or (443 if is_secure else 80),
+        limit=_LINE_MAX_BYTES,
+        ssl=_trust() if is_secure else None,
+        server_hostname=host_of(url) if is_secure else None,
+    )
 
 
 @cache

@@ -58,6 +58,7 @@ _AGAIN = Query(
         .values(
             state="waiting",
             attempts=0,
+            status=null(),
             next_at_ms=bindparam("now_ms", type_=BigInteger),
             settled_at_ms=null(),
         )

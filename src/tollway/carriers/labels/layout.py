@@ -176,8 +176,7 @@ class _Page:
         marked, box = self.row(height).split(10.0)
         self.mark(marked, mark, min(7.0, height / 2))
         inner = box.inside(left=0)
-        where = party.address
-        address = f"{where.province} {where.city} {where.district} {where.detail}"
+        address = str(party.address)
         # A long address needs the height more than the name does.
         share = 0.38 if len(address) <= _LONG_ADDRESS else 0.28
         name_height = min(inner.height * share, size * 1.5)

@@ -15,6 +15,9 @@ class Address(msgspec.Struct, frozen=True):
     district: str
     detail: str
 
+    def __str__(self) -> str:
+        return f"{self.province} {self.city} {self.district} {self.detail}"
+
 
 class Party(msgspec.Struct, frozen=True):
     """A sender or receiver, with the address."""

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.carriers.places import Finding, find_place
+from tollway.carriers.places import PlaceCheck, find_place
 from tollway.contract.fields import Choice, Code, Field, Line, Phone, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (
@@ -165,7 +165,7 @@ _PARTS_OF = {
 }
 
 
-def _place(request: msgspec.Struct, party: str) -> Finding:
+def _place(request: msgspec.Struct, party: str) -> PlaceCheck:
     return find_place(*_PARTS_OF[party](request))
 
 

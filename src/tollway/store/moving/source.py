@@ -8,9 +8,11 @@ import apsw
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
+from tollway.store.schema import sealed_tables
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
 from tollway.store.sqlite.log_rewrite import rewrite_left_log
+from tollway.store.sqlite.schema_check import revision_of
 
 # Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")
@@ -23,13 +25,6 @@ def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
     by_name = {table.name: table for table in tables}
     first = [table for name, table in by_name.items() if name not in (*_LAST, *_STAY)]
     return (*first, *(by_name[name] for name in _LAST))
-
-
-def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
-    """The tables with rows that can only be read with the keys."""
-    return tuple(
-        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
-    )
 
 
 def columns_of(table: Table) -> list[str]:
@@ -66,11 +61,8 @@ class Source:
             self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
 
     def schema_revision(self) -> str | None:
-        table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
-        if not self._fetch(table):
-            return None
-        rows = self._fetch("SELECT version_num FROM alembic_version")
-        return rows[0][0] if rows else None
+        with our_errors():
+            return revision_of(self._connection)
 
     def count(self, table: Table) -> int:
         ((rows,),) = self._fetch(f"SELECT count(*) FROM {table.name}")  # noqa: S608 - our own name

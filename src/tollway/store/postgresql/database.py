@@ -265,12 +265,6 @@ class PostgresqlDatabase:
         async with self._session() as session:
             return await upgrade(session, plan)
 
-    def back_up(self, *_: object) -> None:
-        raise StoreError(
-            "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of "
-            "your database provider."
-        )
-
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Connection]:
         """A connection for this task alone."""

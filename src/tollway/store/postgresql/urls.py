@@ -5,9 +5,9 @@ No part of a refused URL is ever quoted: it may be the password.
 
 import os
 import re
-from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
+from tollway.contract.addresses import is_loopback
 from tollway.store.database import StoreError
 
 _HOST = re.compile(r"(\[[\w:.%]+\]|[\w.%-]+)(?::(\d{1,5}))?")
@@ -74,12 +74,7 @@ def _name_of(host: str) -> str:
 
 def _is_here(name: str) -> bool:
     # A folder means a Unix socket, and so does an empty host.
-    if name.startswith("/") or name.lower() in ("", "localhost"):
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return name == "" or name.startswith("/") or is_loopback(name)
 
 
 def _is_host(text: str) -> bool:

@@ -11,9 +11,10 @@ A constraint compares with `=` where there are more than two values: for a longe
 builds a temporary table in every INSERT, which takes as long as a short row.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Index, MetaData, text
+from sqlalchemy import Column, Index, MetaData, Table, text
 
 metadata = MetaData()
 
@@ -41,3 +42,12 @@ def partial_index(
     """An index of the rows that meet a condition; a server may have a different condition."""
     info = {WHERE_ON_SERVER: on_server or where}
     return Index(name, *columns, unique=is_unique, sqlite_where=text(where), info=info)
+
+
+def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """The tables with rows that can only be read with the keys."""
+    return tuple(table for table in tables if sealed_columns(table))
+
+
+def sealed_columns(table: Table) -> list[Column[bytes]]:
+    return [column for column in table.c if column.name.startswith("sealed")]

@@ -25,7 +25,7 @@ from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
-from tollway.store.sqlite.schema_check import differences
+from tollway.store.sqlite.schema_check import differences, revision_of
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
@@ -209,13 +209,7 @@ class SqliteDatabase:
 
     async def schema_revision(self) -> str | None:
         with our_errors():
-            table = self._reader.raw.execute(
-                "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
-            ).fetchone()
-            if table is None:
-                return None
-            row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
-        return row[0] if row else None
+            return revision_of(self._reader.raw)
 
     async def schema_differences(self) -> list[str]:
         with our_errors():
@@ -238,15 +232,23 @@ class SqliteDatabase:
             raise
         return found
 
-    def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
-        """Copies a snapshot of the database, while others go on writing to it."""
-        _copy(self._reader.raw, destination, progress)
 
-
-def back_up_file(path: str, destination: str) -> None:
-    """Copies a database that this process serves, over a separate connection; in any thread."""
-    with our_errors(), closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source:
-        _copy(source, destination, lambda *_: None)
+def back_up_file(path: str, destination: str, progress: Callable[[int, int], None]) -> None:
+    """Copies a snapshot of a database, over a separate connection and in any thread, while others
+    go on writing to it."""
+    with (
+        our_errors(),
+        closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source,
+        closing(apsw.Connection(destination)) as target,
+    ):
+        source.set_busy_timeout(_MOMENT_MS)
+        # One read transaction around the whole copy: otherwise every commit by others between two
+        # steps would restart it, and on a busy database it would never end.
+        source.execute("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(1024)
+                progress(backup.page_count - backup.remaining, backup.page_count)
 
 
 def write_if_free(path: str, query: Query, **values: object) -> bool:
@@ -259,14 +261,3 @@ def write_if_free(path: str, query: Query, **values: object) -> bool:
     except (StoreBusyError, StoreUnavailableError):
         return False
     return True
-
-
-def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
-    # One read transaction around the whole copy: otherwise every commit by others between two steps
-    # would restart it, and on a busy database it would never end.
-    with our_errors(), closing(apsw.Connection(destination)) as target, source:
-        source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        with target.backup("main", source, "main") as backup:
-            while not backup.done:
-                backup.step(1024)
-                progress(backup.page_count - backup.remaining, backup.page_count)

@@ -128,11 +128,12 @@ class ServingLock:
             self._file.truncate(0)
             self._file.write(str(os.getpid()))
             self._file.flush()
-        except OSError:
+        except OSError as error:
             with suppress(OSError):
                 # Closing flushes again, and fails again.
                 (self.remove if is_new else self.release)()
-            raise
+            # A failed write does not name its file.
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def _locked(self, database_path: str) -> TextIO:
         tries = 0

@@ -1,4 +1,4 @@
-"""Whether the schema of a file is the one that Tollway made.
+"""The revision of a file's schema, and whether the schema is the one that Tollway made.
 
 A file is copied, kept and restored, and more than its rows can be changed on the way: an added
 trigger runs with the next write, a view answers in place of a table, and without its unique index a
@@ -14,6 +14,15 @@ import apsw
 _Parts = dict[tuple[str, str], tuple[str, str]]
 _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _CAN_ACT = ("trigger", "view")
+
+
+def revision_of(connection: apsw.Connection) -> str | None:
+    """The last migration of a file; None if it has none."""
+    table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+    if not connection.execute(table).fetchall():
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(row[0]) if row else None
 
 
 def differences(connection: apsw.Connection) -> list[str]:

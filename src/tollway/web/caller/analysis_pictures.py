@@ -13,9 +13,9 @@ from tollway.operations.product_analysis.operation import (
     TrafficEntry,
 )
 from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Table
+from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Notice, Table
 from tollway.web.charts import Series, lines
-from tollway.web.wording import grouped, sentence
+from tollway.web.wording import grouped, listed, sentence
 
 _KINDS = ("line1", "line2")
 _ROWS_MAX = 10
@@ -30,6 +30,11 @@ class DayAnswer(NamedTuple):
     @property
     def name(self) -> str:
         return self.day.isoformat()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the day was over when it was asked for: the live figures are those of today."""
+        return self.answer.itemCltByrCnt is None
 
     @property
     def series(self) -> DailySeries:
@@ -65,6 +70,7 @@ def pictures(context: Context, shown: Sequence[DayAnswer]) -> list[Block]:
     """The whole answer; with two days, the first beside the second."""
     say, parts = context.say, partial(_parts, context, shown)
     return [
+        *_unfinished(context, shown),
         _figures(context, shown),
         Columns([_chart(context, shown, measure) for measure in _MEASURES]),
         parts(say("Traffic sources"), say("Source"), lambda its: its.trafficSource),
@@ -75,6 +81,33 @@ def pictures(context: Context, shown: Sequence[DayAnswer]) -> list[Block]:
             ]
         ),
     ]
+
+
+def _unfinished(context: Context, shown: Sequence[DayAnswer]) -> list[Notice]:
+    """Says of two days which of them was not over when it was asked for."""
+    days = [each.name for each in shown if not each.is_over]
+    if not days or not shown[1:]:
+        return []
+    text = context.say(
+        "{days}: counted until it was asked for, not for the whole day. Rates can be compared.",
+        days=listed(context.say, days),
+    )
+    return [Notice(text, "soon")]
+
+
+def _against(context: Context, shown: Sequence[DayAnswer], measure: _Measure) -> str:
+    """The change of the first day against the other one. A count says which of them was not over; a
+    rate can be compared with that of a whole day."""
+    say, (day, other) = context.say, shown
+    now, before = measure.values(day.series)[-1], measure.values(other.series)[-1]
+    is_whole = (day.is_over and other.is_over) or measure.unit == "%"
+    name = other.name
+    if not is_whole:
+        name = say("all of {day}", day=name) if other.is_over else say("{day} so far", day=name)
+    change = _change(context, now, before, name)
+    if not change:
+        return measure.written(before)
+    return change if is_whole or day.is_over else say("so far {change}", change=change)
 
 
 def _change(context: Context, value: float, before: float, name: str) -> str:
@@ -96,13 +129,12 @@ def _figures(context: Context, shown: Sequence[DayAnswer]) -> Figures:
     today, which is not over, only the rate can be compared with whole days."""
     say, figures = context.say, []
     answer = shown[0].answer
-    is_today, first = answer.itemCltByrCnt is not None, _first_day(shown[0].series)
+    first = _first_day(shown[0].series)
     for measure in _MEASURES:
         values = measure.values(shown[0].series)
         if shown[1:]:
-            other = measure.values(shown[1].series)[-1]
-            note = _change(context, values[-1], other, shown[1].name) or measure.written(other)
-        elif is_today and measure.unit != "%":
+            note = _against(context, shown, measure)
+        elif not shown[0].is_over and measure.unit != "%":
             note = say("today, until now")
         else:
             before = values[first:-1]

@@ -1,7 +1,7 @@
 """All pages of the area of an account's members, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.caller import analysis, home, records, shops, tokens, trying
+from tollway.web.caller import analysis, home, records, shops, tokens, trying, webhooks
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -15,6 +15,7 @@ FRAME = Frame(
         RailLink(records.REQUESTS, "Requests", "requests"),
         RailLink(records.LEDGER, "Ledger", "ledger"),
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
+        RailLink(webhooks.WEBHOOKS, "Webhooks", "webhooks"),
         RailLink(shops.SHOPS, "Shops", "shops"),
         RailLink(tokens.MEMBERS, "Members", "members"),
         RailLink("/account/second-factor", "Second factor", "factor"),
@@ -45,6 +46,13 @@ PAGES = (
     PageSpec(f"{tokens.TOKENS}/issue", act=tokens.issue_act),
     PageSpec(f"{tokens.TOKENS}/rotate", tokens.show_rotation, tokens.rotate_act),
     PageSpec(f"{tokens.TOKENS}/revoke", tokens.revoke_act, tokens.revoke_act),
+    PageSpec(webhooks.WEBHOOKS, webhooks.show_webhooks),
+    PageSpec(f"{webhooks.WEBHOOKS}/add", act=webhooks.add_act),
+    PageSpec(f"{webhooks.WEBHOOKS}/test", act=webhooks.test_act),
+    PageSpec(webhooks.WEBHOOK, webhooks.show_webhook),
+    PageSpec(f"{webhooks.WEBHOOK}/rotate", webhooks.rotate_act, webhooks.rotate_act),
+    PageSpec(f"{webhooks.WEBHOOK}/remove", webhooks.remove_act, webhooks.remove_act),
+    PageSpec(f"{webhooks.WEBHOOK}/again", webhooks.again_act, webhooks.again_act),
     PageSpec(tokens.MEMBERS, tokens.show_members),
     PageSpec(f"{tokens.MEMBERS}/invite", act=tokens.invite_act, needs_owner=True),
     PageSpec(f"{tokens.MEMBERS}/link", tokens.link_act, tokens.link_act, needs_owner=True),

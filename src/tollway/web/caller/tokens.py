@@ -67,8 +67,7 @@ async def _own_token(context: Context) -> Token:
 
 async def _rotatable(context: Context) -> Token:
     token = await _own_token(context)
-    has_ended = token.expires_at_s is not None and token.expires_at_s <= context.now_s
-    if has_ended or token.revoked_at_s is not None:
+    if token.state(context.now_s) != "valid":
         raise PageError(409, "This token has ended", "Issue a new one instead.")
     return token
 

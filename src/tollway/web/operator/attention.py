@@ -15,7 +15,8 @@ from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Notice, Table
+from tollway.web.blocks import Block, Notice, Table
+from tollway.web.operator.low_balances import Alarms, alarm, low_balances, watched_note
 from tollway.web.wording import counted, grouped, sentence
 
 FEW_NUMBERS = 100
@@ -37,21 +38,17 @@ _WITHOUT_NUMBERS = Query(
     )
 )
 
-Alarms = list[list[Cell]]
-
 
 async def attention(context: Context) -> list[Block]:
     say = context.say
     found = await asyncio.gather(*(find(context) for find in _FINDERS))
     rows: Alarms = list(chain.from_iterable(found))
+    note = await watched_note(context)
     if not rows:
-        return [Notice(say("Nothing needs attention."), "good")]
+        text = say(" ").join(filter(None, (say("Nothing needs attention."), note)))
+        return [Notice(text, "good")]
     columns = [say("What"), say("Where")]
-    return [Table(columns, rows, title=say("Needs attention"), is_ranked=True)]
-
-
-def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
-    return [Cell(text, tone=tone), Cell(where, href=href)]
+    return [Table(columns, rows, title=say("Needs attention"), note=note, is_ranked=True)]
 
 
 async def _overdue(context: Context) -> Alarms:
@@ -65,7 +62,7 @@ async def _overdue(context: Context) -> Alarms:
         sentence("{count} waybill waits too long for its carrier"),
         sentence("{count} waybills wait too long for their carrier"),
     )
-    return [_alarm(text, "bad", say("Waybills"), "/operator/carriers")]
+    return [alarm(text, "bad", say("Waybills"), "/operator/carriers")]
 
 
 async def _pools(context: Context) -> Alarms:
@@ -93,12 +90,12 @@ async def _pools(context: Context) -> Alarms:
             continue
         tone = "bad" if left == 0 else "soon"
         found.append(
-            _alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
+            alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
         )
     for (wp_code,) in await context.database.fetch_long(_WITHOUT_NUMBERS, "overview"):
         text = say("{carrier} never had numbers", carrier=wp_code)
         found.append(
-            _alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
+            alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
         )
     return found
 
@@ -114,7 +111,7 @@ async def _rejected(context: Context) -> Alarms:
         sentence("{count} pushed record was rejected"),
         sentence("{count} pushed records were rejected"),
     )
-    return [_alarm(text, "soon", say("Data"), "/operator/data")]
+    return [alarm(text, "soon", say("Data"), "/operator/data")]
 
 
 async def _runs(context: Context) -> Alarms:
@@ -126,21 +123,21 @@ async def _runs(context: Context) -> Alarms:
         if name.startswith(PUSH_PREFIX) and run.at_s < long_ago_s:
             source = name.removeprefix(PUSH_PREFIX)
             text = say("Source {name} has pushed nothing for a day", name=source)
-            found.append(_alarm(text, "soon", say("Data"), "/operator/data"))
+            found.append(alarm(text, "soon", say("Data"), "/operator/data"))
     audited = runs.get(AUDIT)
     if audited is not None and not audited.is_good:
         text = say("The last audit failed")
-        found.append(_alarm(text, "bad", say("Audit"), "/operator/audit"))
+        found.append(alarm(text, "bad", say("Audit"), "/operator/audit"))
     ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
     # A gateway without accounts has nothing to lose yet.
     began_s = context.now_s if oldest_s is None else oldest_s
     if (audited.at_s if audited else began_s) < long_ago_s:
         text = say("There was no audit for a day")
-        found.append(_alarm(text, "soon", say("Audit"), "/operator/audit"))
+        found.append(alarm(text, "soon", say("Audit"), "/operator/audit"))
     copied = runs.get(BACKUP)
     if not context.database.is_shared and (copied.at_s if copied else began_s) < long_ago_s:
         text = say("There was no backup for a day")
-        found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
+        found.append(alarm(text, "soon", say("Backup"), "/operator/backup"))
     return found
 
 
@@ -159,13 +156,14 @@ async def _nodes(context: Context) -> Alarms:
             text = say("The replica of node {name} is behind", name=each.name)
         else:
             continue
-        found.append(_alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
+        found.append(alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
     return found
 
 
 _FINDERS: tuple[Callable[[Context], Awaitable[Alarms]], ...] = (
     _overdue,
     _pools,
+    low_balances,
     _runs,
     _rejected,
     _nodes,

@@ -24,8 +24,9 @@ from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
-from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice
+from tollway.web.area import Context
+from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
+from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.rejected import said_reason
 from tollway.web.operator.tables import plain_table, written_list
@@ -166,6 +167,7 @@ async def _refuse_internal(context: Context, url: str) -> None:
     the page must still be able to change the rest."""
     if url in {each.url for each in await list_links(context.database)}:
         return
+    # Not those of the webhooks: callers whose hosts are slow to look up must not delay this.
     addresses = Addresses(context.services.settings.webhook_internal_hosts.split(","))
     if await addresses.leads_inside(url):
         raise PageError(
@@ -252,33 +254,43 @@ async def subscriptions_act(context: Context) -> Response:
 
 
 async def _routing(context: Context, code: str) -> list[Block]:
-    say, routes = context.say, await list_routes(context.database, code)
-    titles = sentences(
-        "Province", "City", "District", "Route code", "Consolidation", "Consolidation code"
-    )
+    say, text = context.say, context.query("q")
+    known = await list_routes(context.database, code)
+    found = [each for each in known if each.has(text)]
+    kept = {"carrier": code, "q": text}
+    # A table has as many rows as there are places at most, so it is read whole.
+    part = list_part(found, context.query(BEGIN), CARRIER, kept)
     table = plain_table(
         context,
-        titles,
-        [
-            [
-                Cell(each.province),
-                Cell(each.city or "–"),
-                Cell(each.district or "–"),
-                Cell(each.route_code, "mono"),
-                Cell(each.consolidation),
-                Cell(each.consolidation_code, "mono"),
-            ]
-            for each in routes[:PAGE_ROWS]
-        ],
+        sentences(
+            "Province", "City", "District", "Route code", "Consolidation", "Consolidation code"
+        ),
+        [_route_row(each) for each in part.rows],
         say("Routing table"),
-        command=f"tollway carrier routes {code} FILE",
+        say("No row matches.") if known else "",
+        command="" if known else f"tollway carrier routes {code} FILE",
     )
-    if len(routes) > PAGE_ROWS:
-        note = say(
-            "The first {shown} of {count} rows.", shown=PAGE_ROWS, count=grouped(len(routes))
-        )
-        table = replace(table, note=note)
+    place_or_code = Field("q", say("Place or code"), "search", text)
+    table = replace(
+        table,
+        filters=Filters(CARRIER, [place_or_code], {"carrier": code}) if known else None,
+        note=say("Rows: {count}", count=grouped(len(found))) if found else "",
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
+    )
     return [table, _routes_form(context, code)]
+
+
+def _route_row(route: Route) -> list[Cell]:
+    return [
+        Cell(route.province),
+        Cell(route.city or "–"),
+        Cell(route.district or "–"),
+        Cell(route.route_code, "mono"),
+        Cell(route.consolidation),
+        Cell(route.consolidation_code, "mono"),
+    ]
 
 
 def _routes_form(context: Context, code: str) -> Form:

@@ -23,6 +23,7 @@ from tollway.intake.sources import (
     rotate_secret,
     set_spoken_for,
 )
+from tollway.intake.written_times import with_plain_times
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
@@ -178,7 +179,9 @@ async def _load(
         await note_act(database, runtime, "import begin", f"records {kind.name}", begun)
         size = path.stat().st_size
         loader = kind.make_loader(sealer)
-        records = read_records(path, upload.name)
+        records = with_plain_times(
+            read_records(path, upload.name), kind.record_types, services.settings.zone
+        )
         chunks = checked_chunks(loader, records, kind.chunk_records, _as_json)
         total = LoadResult()
         while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):

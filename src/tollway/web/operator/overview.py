@@ -3,14 +3,14 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Integer, bindparam, func, select
 from starlette.responses import Response
 
 from tollway.ledger.accounts import names_of
 from tollway.ledger.request_log import ANY_REFUSAL
-from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
+from tollway.ledger.usage import HOUR_S, MINUTE_S, usage_by_time
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
@@ -21,6 +21,7 @@ from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figur
 from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
 from tollway.web.operator.attention import attention
+from tollway.web.operator.low_balances import busiest_accounts
 from tollway.web.wording import exact_time, grouped, named_reason
 
 PATH = "/operator"
@@ -58,7 +59,7 @@ async def show_overview(context: Context) -> Response:
         _refusals(context.database, now_s),
         context.services.latencies.recent(context.now_s),
         attention(context),
-        _top(context, now_s),
+        _top(context),
     )
     blocks: list[Block] = [
         _figures(context, minutes, hours, refused, taken),
@@ -201,13 +202,9 @@ def _chart(context: Context, hours: Sequence[Row], now_s: int) -> Chart:
     return calls_chart(context, title, say("Hour"), labels, calls)
 
 
-async def _top(context: Context, now_s: int) -> Table:
+async def _top(context: Context) -> Table:
     say = context.say
-    # Yesterday and today by the day: 24 hours by the hour would be ten times as many rows.
-    yesterday = datetime.fromtimestamp(now_s, context.web.zone).date() - timedelta(days=1)
-    found = await context.services.read_cache.get(
-        "top accounts", lambda: top_accounts(context.database, yesterday, _TOP)
-    )
+    found = (await busiest_accounts(context))[:_TOP]
     most = max((int(calls) for _, calls, _ in found), default=1)
     names = await names_of(context.database, [account_id for account_id, _, _ in found])
     rows = [

@@ -12,13 +12,13 @@ from tollway.ledger.permissions import (
     RATE_MAX,
     OperationState,
     Permission,
+    add_permission,
     check_price,
     check_rate,
     common_price,
-    grant,
     list_permissions,
     operation_states,
-    revoke_grant,
+    revoke_permission,
     set_closed,
     set_price,
 )
@@ -260,7 +260,7 @@ async def permission_act(context: Context) -> Response:
         )
     for name, permission in after.items():
         if permission is None:
-            await revoke_grant(database, account.id, name, context.runtime)
+            await revoke_permission(database, account.id, name, context.runtime)
         else:
-            await grant(database, account.id, permission, context.runtime)
+            await add_permission(database, account.id, permission, context.runtime)
     return context.go(ACCOUNT, id=account.id, said="permission")

@@ -211,8 +211,9 @@ EXPECTED = sentences(
     *("the time at which it happened", "the date on which it happened"),
     *("records of its own shops", "records of its own channels"),
     "an address that begins with http:// or https://, of at most 2,000 characters",
-    "a time in seconds, before the year 2200, as 1768406400",
-    "a time in milliseconds, before the year 2200, as 1768406400000",
+    "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00",
+    "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
+    "2026-01-15 00:00:00",
     "yuan with at most two decimals, from 0 to 1000000000000, as 12.50",
     "a whole address without pid: each caller's own is put in",
     "4 for food delivery, or 6 for flash purchase",

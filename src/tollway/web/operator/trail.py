@@ -33,6 +33,7 @@ ACTS = sentences(
     *("shop erase-receivers", "shop erase-receivers done"),
     *("source add", "source rotate", "source set", "token issue", "token revoke", "token rotate"),
     *("waybill cancel", "waybill change", "waybill decide", "waybill print"),
+    *("webhook add", "webhook end", "webhook rotate"),
 )
 _OF_ACCOUNT = "account "
 # The first word of a subject or an actor.
@@ -68,7 +69,7 @@ FIELDS = frozenset(
         *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
-        *("url", "wp code"),
+        *("url", "webhook id", "wp code"),
     )
 )
 _TOKEN_KINDS = {"test": sentence("sandbox")}

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tollway.demo.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
-from tollway.demo.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
+from tollway.demo.fakes.carrier.signed_form import (
+    Message,
+    MessageError,
+    read_message,
+    written_answer,
+)
 from tollway.demo.fakes.carrier.waybill_book import Journal, WaybillBook
 
 _BODY_MAX = 1024 * 1024

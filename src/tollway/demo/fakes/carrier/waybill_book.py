@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tollway.demo.fakes.carrier.link_form import Message, MessageError
+from tollway.demo.fakes.carrier.signed_form import Message, MessageError
 
 Line = dict[str, Any]
 

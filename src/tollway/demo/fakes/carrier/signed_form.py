@@ -1,4 +1,4 @@
-"""The LINK form from the carrier's side: messages are read, answers are signed."""
+"""Signed forms from the carrier's side: messages are read, answers are signed."""
 
 import json
 from base64 import b64encode
