@@ -56,7 +56,7 @@ class Settings:
     )
     key_file: str = _setting(
         "",
-        "the keys that seal personal data; empty means beside the database, as FILE.keys",
+        "the keys that encrypt personal data; empty means beside the database, as FILE.keys",
         may_be_empty=True,
     )
     mcp: str = _setting(

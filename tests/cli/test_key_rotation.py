@@ -133,7 +133,7 @@ def test_without_a_gateway_one_run_does_all_but_drop(ledger_store: Store, tollwa
     put_orders(ledger_store, [order("sn-late")])
     path.write_bytes(both)
     answer = tollway("keys", "rotate", "--drop")
-    assert "Key 2 is in use. Records sealed with it now: 1." in answer.out
+    assert "Key 2 is in use. Records encrypted with it now: 1." in answer.out
     assert "Dropped" not in answer.out
     a_day_passes(ledger_store)
     answer = tollway("keys", "rotate", "--drop")

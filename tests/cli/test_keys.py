@@ -136,7 +136,7 @@ def test_no_keys_are_made_for_what_is_sealed_already(
     keys = workplace / FILES["key_file"]
     keys.rename(workplace / "aside")
     _assert_refused(
-        tollway("source", "add", "market", "--shop", "*"), "and the database has sealed data"
+        tollway("source", "add", "market", "--shop", "*"), "and the database has encrypted data"
     )
     assert not keys.exists()
     (workplace / "aside").rename(keys)
@@ -152,7 +152,7 @@ def test_what_was_replaced_on_purpose_is_accepted(
     _assert_refused(refused, f"has another {NAMES[setting]} than")
     accepted = " ".join(tollway("keys", "accept", setting).out.split())
     assert f"{FILES[setting]} from now on" in accepted
-    lost = "What was sealed with key 1 as it was before cannot be read any more."
+    lost = "What was encrypted with key 1 as it was before cannot be read any more."
     assert (lost in accepted) == (setting == "key_file")
     assert Gateway(served).stop() == 0
     assert tollway("keys", "accept", setting, "--json").json["gone"] == []

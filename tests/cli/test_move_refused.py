@@ -120,7 +120,7 @@ def test_the_keys_must_be_those_of_the_source(
     Path("old.db.keys").rename("elsewhere.keys")
     missing = tollway("move", "--from", FROM, "--to", target.url)
     assert missing.status == 1
-    assert "The source has sealed data, and neither old.db.keys nor" in missing.err
+    assert "The source has encrypted data, and neither old.db.keys nor" in missing.err
     monkeypatch.setenv("TOLLWAY_KEY_FILE", "elsewhere.keys")
     assert tollway("move", "--from", FROM, "--to", target.url).status == 0
     monkeypatch.delenv("TOLLWAY_KEY_FILE")

@@ -1,5 +1,6 @@
 """A copy of the database at one moment, while others commit without a pause."""
 
+import os
 import shutil
 import threading
 from contextlib import closing
@@ -133,3 +134,26 @@ def test_a_database_whose_commits_cannot_be_kept_is_not_replaced(
         put_in_place(new, path, tmp_path / "aside.db")
     with closing(apsw.Connection(str(path))) as connection:
         assert connection.execute("SELECT value FROM pair").fetchall() == [(7,), (7,)]
+
+
+def test_a_program_that_opens_a_database_while_it_is_replaced_writes_to_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, new, aside = (tmp_path / name for name in ("old.db", "new.db", "aside.db"))
+    for file in (path, new):
+        with closing(apsw.Connection(str(file))) as made:
+            made.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (x)").fetchall()
+    link, late = os.link, apsw.Connection(":memory:")
+
+    def open_late(*names: Path) -> None:
+        nonlocal late
+        late = apsw.Connection(str(path))
+        with pytest.raises(apsw.BusyError):
+            late.execute("INSERT INTO t VALUES (1)")
+        link(*names)
+
+    monkeypatch.setattr("os.link", open_late)
+    put_in_place(new, path, aside)
+    with closing(late), pytest.raises(apsw.ReadOnlyError):
+        late.execute("INSERT INTO t VALUES (1)")
+    assert sorted(tmp_path.iterdir()) == [aside, path]

@@ -81,7 +81,7 @@ async def backup(
     if left_out:
         shown.append(
             f"The keys are not in it: keep {' and '.join(left_out)} too, "
-            "or the copy's sealed data is lost."
+            "or the encrypted data of the copy is lost."
         )
     if not is_noted:
         shown.append("That there is a copy could not be noted in the database, for its alarms.")

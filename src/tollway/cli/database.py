@@ -57,7 +57,7 @@ async def accept(
 ) -> Output:
     """Use the database with this key file or secret file from now on, whatever it was before.
 
-    What was sealed with a key that is in the file no longer cannot be read.
+    What was encrypted with a key that is in the file no longer cannot be read.
     """
     (file,) = (each for each in files_of(session.settings) if each.setting == which)
 
@@ -72,7 +72,7 @@ async def accept(
     ]
     if gone and which != SECRET_FILE:
         named = " and ".join(f"key {key_id}" for key_id in gone)
-        shown.append(f"What was sealed with {named} as it was before cannot be read any more.")
+        shown.append(f"What was encrypted with {named} as it was before cannot be read any more.")
     return Output({"setting": which, "file": str(file.path), "gone": gone}, *shown)
 
 
@@ -82,7 +82,7 @@ async def rotate(
     drop: Annotated[
         bool,
         option(
-            "Remove old keys from the key file, once nothing was sealed with them for 25 hours.",
+            "Remove old keys from the key file, once nothing was encrypted with them for 25 hours.",
             "--drop",
         ),
     ] = False,

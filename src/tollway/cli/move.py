@@ -162,7 +162,7 @@ def _refuse_missing_keys(source: Source, path: str, settings: Settings) -> None:
     beside = key_path(f"sqlite:///{path}", "")
     if not keys.exists() and not beside.exists() and source.has_sealed():
         raise CommandError(
-            f"The source has sealed data, and neither {beside} nor {keys} (setting key_file) is "
+            f"The source has encrypted data, and neither {beside} nor {keys} (setting key_file) is "
             "there: set key_file to the file with its keys."
         )
 

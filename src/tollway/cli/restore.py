@@ -329,5 +329,5 @@ def _shown(backup: Path, restored: Restored) -> Iterator[str]:
     if restored.keys_missing:
         yield (
             f"Did not come along: {' and '.join(restored.keys_missing)}. Put those of the backup's "
-            "gateway there: with new ones nothing can be read that was sealed or signed before."
+            "gateway there: with new ones nothing can be read that was encrypted or signed before."
         )

@@ -106,7 +106,7 @@ class Rotated(msgspec.Struct, frozen=True):
             lines.append(f"Key {self.added} is in {file}, and is not used yet.")
         else:
             lines.append(
-                f"Key {self.current} is in use. Records sealed with it now: {self.resealed:,}."
+                f"Key {self.current} is in use. Records encrypted with it now: {self.resealed:,}."
             )
         if self.restart:
             lines.append(
@@ -118,7 +118,7 @@ class Rotated(msgspec.Struct, frozen=True):
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
         elif self.wait_s:
             lines.append(
-                "The old keys stay until nothing was sealed with them for "
+                "The old keys stay until nothing was encrypted with them for "
                 f"{_UNUSED_S // 3600} hours: end imports that were started before, and in "
                 f"{-(-self.wait_s // 3600)} hours run this with --drop."
             )

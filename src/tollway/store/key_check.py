@@ -150,8 +150,8 @@ async def refuse_without_sealing_keys(
         missing = await _sealing_keys(reader, tables) - file.fingerprints().keys()
         if missing:
             raise KeyFileError(
-                f"The {file} does not have {_named(missing)}, which records are sealed with: set "
-                f"{file.setting} to the key file of the time of the backup."
+                f"The {file} does not have {_named(missing)}, which records are encrypted with: "
+                f"set {file.setting} to the key file of the time of the backup."
             )
 
 
@@ -241,7 +241,7 @@ async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[
     """New keys could not decrypt what is sealed already."""
     if await _is_sealed(reader, tables):
         raise KeyFileError(
-            f"There is no {file}, and the database has sealed data: set {file.setting} to the "
+            f"There is no {file}, and the database has encrypted data: set {file.setting} to the "
             "file with its keys."
         )
 

@@ -70,19 +70,19 @@ class Sealer:
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
         if not sealed:
-            raise SealError("A sealed record is empty.")
+            raise SealError("An encrypted record is empty.")
         cipher = self._ciphers.get(sealed[0])
         if cipher is None:
             raise SealError(
-                f"A record is sealed with key {sealed[0]}, which is not in the key file."
+                f"A record is encrypted with key {sealed[0]}, which is not in the key file."
             )
         nonce, content = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         try:
             return cipher.decrypt(nonce, content, context)
         except InvalidTag:
             raise SealError(
-                "A sealed record was altered, or belongs to another one, or the key file is not "
-                "the one that it was sealed with."
+                "An encrypted record was altered, or belongs to another one, or the key file is "
+                "not the one that it was encrypted with."
             ) from None
 
 

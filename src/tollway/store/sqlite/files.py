@@ -4,7 +4,8 @@ lock."""
 import fcntl
 import os
 import shutil
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
@@ -66,33 +67,41 @@ def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
         os.link(new, path)
         return
     commits, kept = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
-    try:
-        if commits.exists():
-            # Opening a ruined database may throw these commits away.
-            shutil.copyfile(commits, kept)
-        is_whole = _close(path)
-    except BaseException:
-        kept.unlink(missing_ok=True)
-        raise
-    if is_whole:
-        kept.unlink(missing_ok=True)
-    # SQLite would take them for files of the new database.
-    for file in side_files_of(path):
-        file.unlink()
-    if path.exists():
-        os.link(path, aside)
-    new.replace(path)
+    with ExitStack() as stack:
+        try:
+            if commits.exists():
+                # Opening a ruined database may throw these commits away.
+                shutil.copyfile(commits, kept)
+            is_whole = stack.enter_context(_closed(path))
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+        if is_whole:
+            kept.unlink(missing_ok=True)
+        # SQLite would take them for files of the new database.
+        for file in side_files_of(path):
+            file.unlink()
+        if path.exists():
+            os.link(path, aside)
+        new.replace(path)
 
 
-def _close(path: Path) -> bool:
+@contextmanager
+def _closed(path: Path) -> Iterator[bool]:
     """Checkpoints all commits into the database file, and fails if another program has it open;
-    returns whether they are in it now."""
-    if not path.exists():
-        return False
+    yields whether they are in it now. Meanwhile no other program can write to it, and one that has
+    opened it cannot afterwards either, because SQLite notices that the file was moved."""
+    with ExitStack() as stack:
+        yield path.exists() and _lock_whole(path, stack)
+
+
+def _lock_whole(path: Path, stack: ExitStack) -> bool:
     try:
-        with closing(apsw.Connection(str(path))) as connection:
+        with ExitStack() as opened:
+            connection = opened.enter_context(closing(apsw.Connection(str(path))))
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-            connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+            connection.execute("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE").fetchall()
+            stack.enter_context(opened.pop_all())
     except (apsw.FullError, apsw.IOError) as error:
         raise StoreError(
             f"The last commits of {path} cannot be written into it ({error}): nothing is replaced."

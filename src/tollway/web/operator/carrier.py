@@ -156,7 +156,7 @@ def _connect_form(context: Context, code: str, link: CarrierLink | None) -> Form
         ],
         hidden={"carrier": code},
         title=say("Connect") if link is None else say("Change the connection"),
-        note=say("The carrier then gives its numbers itself. The secret is sealed."),
+        note=say("The carrier then gives its numbers itself. The secret is stored encrypted."),
         is_line=True,
         is_folded=True,
     )
