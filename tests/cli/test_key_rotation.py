@@ -171,6 +171,15 @@ def test_the_key_file_of_another_database_is_left_as_it_is(
     assert other.read_bytes() == before
 
 
+def test_before_the_first_keys_are_made_none_counts_as_lost(
+    ledger_store: Store, tollway: Command
+) -> None:
+    refused = tollway("keys", "rotate")
+    assert refused.status == 1
+    assert "There is no key file" in refused.err and "`tollway serve`" in refused.err
+    assert not Path(f"{ledger_store.path}.keys").exists()
+
+
 def test_a_second_rotation_at_the_same_time_is_refused(
     ledger_store: Store, tollway: Command
 ) -> None:

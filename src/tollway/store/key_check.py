@@ -59,7 +59,10 @@ class CheckedKeyFile(NamedTuple):
     def present(self) -> Path:
         """Its path; the file must exist, because `tollway serve` makes it when it starts."""
         if not self.path.exists():
-            raise KeyFileError(f"The {self} is gone: put it back.")
+            raise KeyFileError(
+                f"There is no {self}: put it back, or if there never was one, run `tollway serve`, "
+                "which makes it."
+            )
         return self.path
 
     def fingerprints(self) -> Fingerprints:
