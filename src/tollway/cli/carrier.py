@@ -91,7 +91,8 @@ async def add(
     return Output(
         added,
         f"Carrier {added.wp_code} delivers {_shown_area(added.area)}. "
-        f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers.",
+        f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "
+        f"`tollway carrier connect {added.wp_code}` has the carrier issue them.",
     )
 
 
