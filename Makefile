@@ -40,7 +40,7 @@ run: $(AGENTS)  ## serve the demo world on 127.0.0.1:8080
 
 # Without bytecode, each of the processes would compile all tests again in every run.
 test: $(TOOLS)  ## run the test suite
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --files-in-turn
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
 
 # A run that broke off before any test failed has nothing to repeat, and fails here too.
 retest: $(TOOLS)  ## run what failed in the last test run once more, one after the other
@@ -52,7 +52,7 @@ retest: $(TOOLS)  ## run what failed in the last test run once more, one after t
 coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES) --files-in-turn; status=$$?; \
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
 	  $(BIN)/python -m coverage combine --quiet || status=1; \
 	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 || status=1; \
 	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 || status=1; \

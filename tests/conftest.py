@@ -5,10 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,14 +20,13 @@ from hypothesis.internal.constants_ast import constants_from_module
 import tollway
 from tests.support.authorities import load_authorities_once
 from tests.support.engines import ENGINES, Engine, use
-from tests.support.files_in_turn import FilesInTurn, TestsOfFile
 from tests.support.forks import share
 from tests.support.gateway import Gateway
 from tests.support.known_types import know_types
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
 from tests.support.postgresql import databases_of, drop
-from tests.support.scheduling import EngineScheduling, FileScheduling
+from tests.support.scheduling import EngineScheduling
 from tests.support.server_files import use_memory
 from tests.support.short_reports import ShortReports
 from tests.support.stores import Store
@@ -34,9 +34,8 @@ from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
 PRODUCT = product_ids(1)[0]
 ZONE = ZoneInfo("Asia/Shanghai")
-# What a test, and a file on an engine, takes on a slow day, of a whole run.
+# What a test takes on a slow day, of a whole run.
 _A_TEST_S = 0.2
-_A_FILE_S = 2.4
 _TESTS = Path(__file__).parent
 # Folders and files where no engine matters.
 _ALONE = {
@@ -96,11 +95,6 @@ settings.load_profile("tollway")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=ENGINES, help="run the tests on one engine only")
-    parser.addoption(
-        "--files-in-turn",
-        action="store_true",
-        help="with --numprocesses: collect the tests of a file when its turn comes; for whole runs",
-    )
 
 
 class DatabasesOfTests:
@@ -132,8 +126,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # Who asks how long tests took needs all reports.
     if hasattr(config, "workerinput") and config.option.durations is None:
         config.pluginmanager.register(ShortReports())
-    if hasattr(config, "workerinput") and config.option.files_in_turn:
-        config.pluginmanager.register(FilesInTurn())
     # Before the processes that run the tests are started.
     if config.getoption("numprocesses", None):
         share()
@@ -165,37 +157,37 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     now = datetime.now(ZONE)
     midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), ZONE)
     left_s = (midnight - now).total_seconds()
-    if left_s < sum(
-        _A_FILE_S if isinstance(each, TestsOfFile) else _A_TEST_S for each in session.items
-    ):
+    if left_s < len(session.items) * _A_TEST_S:
         sys.stderr.write(f"The tests begin after midnight in {ZONE}, in {left_s:.0f} s.\n")
         time.sleep(left_s)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Has the processes of a run do once, and not each for itself, what a fresh clone lacks.
-
-    Hypothesis looks through the sources for constants to try, and keeps what it found: each process
-    begins with others, and finds the rest done.
-    """
+    """Has the processes of a run do once, and not each for itself, what a fresh clone lacks: to
+    compile the tests, and to look through the sources. Each begins with others, and finds the rest
+    done."""
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
     # Until all tests are collected: hardly anything of what is made for them is garbage.
     gc.disable()
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
-    sources = sorted(Path(tollway.__file__).parent.rglob("*.py"))
+    asked = [Path(each).resolve() for each in session.config.args]
+    files = sorted(file for each in asked for file in each.rglob("test_*.py"))
+    for file in files[number::count]:
+        # Whether it fails or skips itself is seen when its tests are collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(_TESTS.parent).with_suffix("").parts))
+    # Hypothesis looks through the sources for constants to try, and keeps what it found as well.
+    sources = sorted(each for each in sys.modules if each.partition(".")[0] == tollway.__name__)
     for source in sources[number::count]:
-        not_loaded = ModuleType(source.stem)
-        not_loaded.__file__ = str(source)
-        constants_from_module(not_loaded)
+        constants_from_module(sys.modules[source])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EngineScheduling:
-    scheduling = FileScheduling if config.option.files_in_turn else EngineScheduling
-    return scheduling(config, log)
+    return EngineScheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
