@@ -22,7 +22,6 @@ from tollway.carriers.pools import (
     list_pools,
     take_numbers,
 )
-from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
 from tollway.store.database import Database, KnownRowError, Transaction
 from tollway.store.open import open_database
@@ -66,7 +65,7 @@ async def _store(transaction: Transaction, wp_code: str, order_sn: str, number: 
         asked_at_s=1,
         issued_at_s=1,
     )
-    await store_waybills(transaction, [StoredWaybill(made, Fingerprints(1, {}), b"x")])
+    await store_waybills(transaction, [StoredWaybill(made, b"x")])
 
 
 def _issue(store: Store, wp_code: str, order_sn: str) -> str:

@@ -23,8 +23,9 @@ TABLES = """
 SELECT relname::text FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"""
 COLUMNS = f"""
-SELECT attrelid::regclass::text, attnum, attname::text, format_type(atttypid, atttypmod),
-    attnotnull, attidentity::text, pg_get_expr(adbin, adrelid)
+SELECT attrelid::regclass::text, row_number() OVER (PARTITION BY attrelid ORDER BY attnum),
+    attname::text, format_type(atttypid, atttypmod), attnotnull, attidentity::text,
+    pg_get_expr(adbin, adrelid)
 FROM pg_attribute LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)
 WHERE attrelid::regclass::text IN ({NAMES}) AND attnum > 0 AND NOT attisdropped"""
 CHECKS = f"""

@@ -258,12 +258,10 @@ async def _change_receiver(
     check_place(request, "receiver")
     stored = await _find(parts, call, request.object_id)
     await _check_consent(parts, call, stored.waybill)
-    fields = msgspec.structs.asdict(request)
-    del fields["object_id"]
     place = (request.receiver_province, request.receiver_city, request.receiver_town)
     address = Address(*place, request.receiver_address)
     party = Party(request.receiver_name, request.receiver_phone, address)
-    receiver = Receiver(party, fields, doubtful_fields(request, ["receiver"]))
+    receiver = Receiver(party, doubtful_fields(request, ["receiver"]))
     return _shown((await changes.change(stored, receiver)).waybill)
 
 

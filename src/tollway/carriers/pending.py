@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, or_, select, tu
 
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
-from tollway.carriers.labels.print_data import Label, Party, print_data
+from tollway.carriers.labels.print_data import Label, Party, label_of, print_data
 from tollway.carriers.pools import take_given
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -192,6 +192,13 @@ async def is_pending(reader: Reader, of: Waybill) -> bool:
 
 def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:
     return vault.seal(msgspec.json.encode(draft).decode(), context)
+
+
+def label_in(stored: StoredWaybill, vault: Vault) -> Label:
+    """The label of a waybill that is pending or issued: all that its request wanted printed."""
+    if stored.waybill.state == "pending":
+        return _draft(stored, vault).label
+    return label_of(stored.own_print_data(vault), vault.label_signer)
 
 
 def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:

@@ -7,7 +7,6 @@ change can be sent again, which is idempotent: it names the whole receiver. Only
 carrier confirms ends the doubt: one that is declined or not sent says nothing about an earlier one.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, Party, label_of, with_recipient
 from tollway.carriers.pending import order_for
 from tollway.carriers.routes import find_routing
-from tollway.carriers.vault import Fingerprints, Vault
+from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     WHOLE,
     PrintDataOfBoth,
@@ -80,7 +79,6 @@ _IN_DOUBT_S = 0
 _change = waybill.update().values(
     changing_until_s=null(),
     doubtful=bindparam("new_doubtful"),
-    fingerprints=bindparam("new_fingerprints"),
     sealed=bindparam("new_sealed"),
 )
 # A waybill of a pool is never reserved.
@@ -101,11 +99,10 @@ class _Reservation(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """A receiver: as the label shows it, its fields as they were sent, and the names of those that
-    are in no list of places."""
+    """A receiver as the label shows it, and the names of its fields that are in no list of
+    places."""
 
     party: Party
-    fields: Mapping[str, str]
     doubtful: list[str]
 
 
@@ -123,8 +120,8 @@ class ReceiverChanges:
     async def change(self, stored: StoredWaybill, to: Receiver) -> StoredWaybill:
         """The waybill with its new receiver; the same receiver again changes nothing."""
         of = stored.waybill
-        is_same = not stored.fingerprints.differing(self._fingerprints(stored, to))
-        if is_same and of.state == "issued" and of.changing_until_s is None:
+        is_settled = of.state == "issued" and of.changing_until_s is None and stored.sealed
+        if is_settled and self._label(stored).recipient == to.party:
             return stored
         self._refuse_final(stored)
         carrier = await find_carrier(self._database, of.wp_code)
@@ -207,7 +204,6 @@ class ReceiverChanges:
             "of_account": of.account_id,
             "wanted": of.object_id,
             "new_doubtful": " ".join([*to.doubtful, *others]) or None,
-            "new_fingerprints": msgspec.json.encode(self._fingerprints(stored, to)).decode(),
             "new_sealed": vault.seal(text, of.context),
         }
         if until_s is None:
@@ -248,12 +244,6 @@ class ReceiverChanges:
 
     def _label(self, stored: StoredWaybill) -> Label:
         return label_of(stored.own_print_data(self._vault), self._vault.label_signer)
-
-    def _fingerprints(self, stored: StoredWaybill, to: Receiver) -> Fingerprints:
-        """The fingerprints of all fields, with those of the receiver replaced."""
-        before = stored.fingerprints
-        new = self._vault.fingerprints(to.fields, stored.waybill.context, before.key_id)
-        return Fingerprints(before.key_id, {**before.of, **new.of})
 
 
 async def decide_kept(

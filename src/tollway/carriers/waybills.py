@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, func, literal_column, or_, select
 
 from tollway.carriers import CarrierError
-from tollway.carriers.vault import Fingerprints, Vault
+from tollway.carriers.vault import Vault
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
@@ -26,7 +26,7 @@ class WaybillKey(NamedTuple):
     wp_code: str
 
     def context(self, object_id: str) -> bytes:
-        """What the seal and the fingerprints of one waybill are bound to."""
+        """What the seal of one waybill is bound to."""
         return msgspec.json.encode((*self, object_id))
 
 
@@ -65,7 +65,6 @@ class StoredWaybill(NamedTuple):
     """A waybill, and its stored content, which is empty once its receiver is erased."""
 
     waybill: Waybill
-    fingerprints: Fingerprints
     sealed: bytes
 
     def print_data(self, vault: Vault) -> str:
@@ -107,7 +106,7 @@ def _both(text: str) -> PrintDataOfBoth:
 
 
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
-WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
+WHOLE = select(*_OPEN, waybill.c.sealed)
 _IN_FORCE = Query(
     lambda: WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
@@ -204,14 +203,7 @@ async def is_parent(reader: Reader, number: str, key: WaybillKey) -> bool:
 async def store_waybills(transaction: Transaction, stored: Sequence[StoredWaybill]) -> None:
     await transaction.put_rows(
         inserts(waybill),
-        [
-            (
-                *msgspec.structs.astuple(each.waybill),
-                msgspec.json.encode(each.fingerprints).decode(),
-                each.sealed,
-            )
-            for each in stored
-        ],
+        [(*msgspec.structs.astuple(each.waybill), each.sealed) for each in stored],
     )
 
 
@@ -319,6 +311,5 @@ async def list_waybills(
 
 
 def stored_waybill(row: Row) -> StoredWaybill:
-    *open_, fingerprints, sealed = row
-    decoded = msgspec.json.decode(fingerprints, type=Fingerprints)
-    return StoredWaybill(Waybill(*open_), decoded, sealed)
+    *open_, sealed = row
+    return StoredWaybill(Waybill(*open_), sealed)

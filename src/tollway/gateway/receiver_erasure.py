@@ -5,7 +5,7 @@ row that was read (compare and swap). The database shows what is done, so an era
 is simply restarted: it reads all rows, and writes those that are left.
 
 - Orders lose the receiver, the place and the remark. Everything that is counted stays.
-- Waybills lose their print data, and the fingerprints of their requests. A waybill that is still
+- Waybills lose their print data. A waybill that is still
   pending at its carrier, or whose receiver is being changed there, needs its receiver: the erasure
   waits for it.
 - Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. If a
@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import msgspec
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -32,7 +31,6 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.carriers.vault import Fingerprints
 from tollway.consent.erasures import Erasure, count_erased, end_erasure, orders_erased
 from tollway.contract.operation import OwnerKind
 from tollway.intake.record_problems import read_object
@@ -85,14 +83,13 @@ def _is_old(of: Columns) -> ColumnElement[bool]:
 _waybill = (waybill.c.account_id, waybill.c.object_id)
 _WAYBILLS = ScannedPieces(
     waybill,
-    ("state", "changing_until_s", "fingerprints", "sealed"),
+    ("state", "changing_until_s", "sealed"),
     lambda of: and_(_is_old(of), func.length(of.sealed) > 0),
 )
 _ERASE_WAYBILL = Query(
     lambda: (
         waybill.update()
-        # In the order of the table's columns: values are passed by position.
-        .values(fingerprints=bindparam("new_fingerprints"), sealed=bindparam("new_sealed"))
+        .values(sealed=bindparam("new_sealed"))
         .where(
             *(column == bindparam(f"old_{column.name}") for column in _waybill),
             waybill.c.sealed == bindparam("old_sealed"),
@@ -282,9 +279,7 @@ def _is_needed(state: str, changing_until_s: int | None) -> bool:
 
 
 def _erased_waybills(rows: Sequence[Row]) -> list[Row]:
-    made: list[Row] = []
-    for account_id, object_id, state, _, fingerprints, sealed in rows:
-        key_id = msgspec.json.decode(fingerprints, type=Fingerprints).key_id
-        none = msgspec.json.encode(Fingerprints(key_id, {})).decode()
-        made.append((none, b"", account_id, object_id, bytes(sealed), state))
-    return made
+    return [
+        (b"", account_id, object_id, bytes(sealed), state)
+        for account_id, object_id, state, _, sealed in rows
+    ]

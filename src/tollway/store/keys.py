@@ -20,7 +20,7 @@ from tollway.store.sealing import SealError, read_keys, read_retired
 _SECRET_BYTES = 32
 # What a key of the key file is used for besides sealing: a dropped key leaves its derived keys for
 # these purposes.
-FINGERPRINTS, LABELS, REQUESTS = "waybill fingerprint", "waybill label", "request fingerprint"
+LABELS, REQUESTS = "waybill label", "request fingerprint"
 
 
 def load_secret(path: Path) -> bytes:
@@ -104,7 +104,7 @@ def load_signer(path: Path, purpose: str) -> KeyedSigner:
 
 def left_of(key: bytes) -> dict[str, bytes]:
     """What a dropped key leaves: it checks what was signed, and decrypts nothing."""
-    return {purpose: derived(key, purpose) for purpose in (FINGERPRINTS, LABELS, REQUESTS)}
+    return {purpose: derived(key, purpose) for purpose in (LABELS, REQUESTS)}
 
 
 def derived(key: bytes, purpose: str) -> bytes:

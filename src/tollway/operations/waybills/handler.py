@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
+from tollway.carriers.pending import label_in
 from tollway.carriers.pools import TakeNumbers, TryAgain, are_held_elsewhere
 from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
@@ -37,7 +38,7 @@ from tollway.operations.waybills.waybill_maker import (
     Numbered,
     WaybillMaker,
     addresses_of,
-    fingerprinted_fields,
+    differing_fields,
     issued,
     refused,
 )
@@ -193,11 +194,7 @@ class WaybillHandler:
             wait_s = max(1, changing_until_s - self._runtime.at_s())
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         stored.refuse_erased()
-        before = stored.fingerprints
-        now = self._vault.fingerprints(
-            fingerprinted_fields(request), stored.waybill.context, before.key_id
-        )
-        differing = before.differing(now)
+        differing = differing_fields(request, label_in(stored, self._vault))
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":

@@ -1,8 +1,6 @@
-"""Makes a waybill from its request: the stored row, the label and the fingerprints; and the answers
-to a request."""
+"""Makes a waybill from its request: the stored row and the label; and the answers to a request."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +17,7 @@ from tollway.carriers.labels.print_data import (
     print_data,
 )
 from tollway.carriers.pending import Draft, seal_draft
-from tollway.carriers.vault import Fingerprints, Vault
+from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, WaybillKey
 from tollway.contract.envelope import encode_data
 from tollway.ledger.charges import ActResult, Charge
@@ -30,13 +28,6 @@ from tollway.operations.waybills.operation import (
     doubtful_fields,
     refused_waybill,
 )
-
-# Fields that identify the waybill or check the shop, and are not printed on it.
-_NOT_PRINTED = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
-_FINGERPRINTED = tuple(
-    name for name in WaybillRequest.__struct_fields__ if name not in _NOT_PRINTED
-)
-_fields = attrgetter(*_FINGERPRINTED)
 
 
 class Numbered(NamedTuple):
@@ -71,10 +62,9 @@ class WaybillMaker:
             label = label_of(request, carrier, routing, number, at_s)
             printed.append(print_data(label, vault.label_signer, self._template_url(request)))
         sealed = vault.sealer.seal_many(printed, contexts)
-        made = zip(numbered, waybills, contexts, sealed, printed, strict=True)
         return [
-            (StoredWaybill(waybill, self._prints(of.request, context), seal), text.decode())
-            for of, waybill, context, seal, text in made
+            (StoredWaybill(waybill, seal), text.decode())
+            for waybill, seal, text in zip(waybills, sealed, printed, strict=True)
         ]
 
     def pending(
@@ -91,12 +81,7 @@ class WaybillMaker:
         waybill = _waybill(object_id, request, key, charge, "pending", None, at_s)
         waybill = msgspec.structs.replace(waybill, hold_id=self._runtime.new_id("hold_"))
         draft = Draft(label_of(request, carrier, routing), self._template_url(request))
-        context = waybill.context
-        sealed = seal_draft(draft, self._vault, context)
-        return StoredWaybill(waybill, self._prints(request, context), sealed)
-
-    def _prints(self, request: WaybillRequest, context: bytes) -> Fingerprints:
-        return self._vault.fingerprints(fingerprinted_fields(request), context)
+        return StoredWaybill(waybill, seal_draft(draft, self._vault, waybill.context))
 
     def _template_url(self, request: WaybillRequest) -> str:
         return f"{self._templates_url}/{request.waybill_type}"
@@ -127,11 +112,6 @@ def _waybill(
         parent_number=request.parentWaybillCode,
         doubtful=" ".join(doubtful_fields(request)) or None,
     )
-
-
-def fingerprinted_fields(request: WaybillRequest) -> dict[str, str]:
-    """The fields in which a second request under the same key may not differ."""
-    return dict(zip(_FINGERPRINTED, map(str, _fields(request)), strict=True))
 
 
 def addresses_of(request: WaybillRequest) -> tuple[Address, Address]:
@@ -168,6 +148,35 @@ def label_of(
         issued_at_s=issued_at_s,
         parcel=None if parcel == Parcel() else parcel,
     )
+
+
+def differing_fields(request: WaybillRequest, label: Label) -> list[str]:
+    """The names of the printed fields in which a request differs from a label. The others identify
+    the waybill or check the shop."""
+    parcel = label.parcel or Parcel()
+    printed = {
+        **_printed_of("sender", label.sender, mobile="sender_mobile", street="sender_detail"),
+        "waybill_type": label.shipping_option.waybill_type,
+        **_printed_of(
+            "receiver", label.recipient, mobile="receiver_phone", street="receiver_address"
+        ),
+        "parentWaybillCode": parcel.parent_waybill_code,
+        "goods_name": parcel.goods_name,
+        "weight_g": parcel.weight_g,
+    }
+    return [name for name, value in printed.items() if getattr(request, name) != value]
+
+
+def _printed_of(party: str, of: Party, mobile: str, street: str) -> dict[str, str]:
+    place = of.address
+    return {
+        f"{party}_name": of.name,
+        mobile: of.mobile,
+        f"{party}_province": place.province,
+        f"{party}_city": place.city,
+        f"{party}_town": place.district,
+        street: place.detail,
+    }
 
 
 def issued(waybill: Waybill, print_data: str) -> bytes:

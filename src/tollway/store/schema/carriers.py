@@ -59,7 +59,7 @@ waybill_number = Table(
 
 # While a remote carrier decides, a waybill is pending: it has no number, and its price is held.
 # `sealed` is its print data (while it is pending, its label without the number; nothing once its
-# receiver is erased), `fingerprints` show whether another request is the same. `refusal` is why the
+# receiver is erased), which also shows whether another request is the same. `refusal` is why the
 # carrier issued nothing.
 waybill = Table(
     "waybill",
@@ -86,7 +86,6 @@ waybill = Table(
     Column("printed_at_s", BigInteger),
     # Set while a carrier is asked to change the receiver, and until it has confirmed the outcome.
     Column("changing_until_s", BigInteger),
-    Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     CheckConstraint(
         "state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'",
