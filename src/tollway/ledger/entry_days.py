@@ -6,15 +6,17 @@ commits, which is nearly but not quite the order of times.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, func, select
 
-from tollway.store.database import Reader, Row, Transaction
+from tollway.store.database import Reader, Transaction
 from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import entry_day, usage_cursor
 
 DAY_MS = 86_400_000
+_DAY_MINUTES = 1440
 _Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind, operation
 
 _new = insert_row(entry_day)
@@ -68,21 +70,32 @@ async def numbers_of_span(
     return [*of_days, range((summed or 0) + 1, newest + 1)]
 
 
+class EntryGroup(NamedTuple):
+    """The entries of a balance of one minute, kind and operation, among those that are added up."""
+
+    minute: int
+    kind: str
+    operation: str | None
+    entries: int
+    amount: int
+    first_number: int
+    last_number: int
+
+
 class EntryDays:
     """Sums of entries, to be added to the stored sums."""
 
     def __init__(self) -> None:
         self._sums: dict[_Key, list[int]] = {}
 
-    def count(self, account_id: str, unit: str, entries: Iterable[Row]) -> None:
-        """Counts entries of a balance: number, kind, amount, time and operation of each, in the
-        order of their numbers."""
-        for number, kind, amount, at_ms, operation in entries:
-            key = (account_id, unit, at_ms // DAY_MS, kind, operation or "")
-            counted = self._sums.setdefault(key, [0, 0, number, number])
-            counted[0] += 1
-            counted[1] += amount
-            counted[3] = number
+    def count(self, account_id: str, unit: str, groups: Iterable[EntryGroup]) -> None:
+        for each in groups:
+            key = (account_id, unit, each.minute // _DAY_MINUTES, each.kind, each.operation or "")
+            counted = self._sums.setdefault(key, [0, 0, each.first_number, each.last_number])
+            counted[0] += each.entries
+            counted[1] += int(each.amount)
+            counted[2] = min(counted[2], each.first_number)
+            counted[3] = max(counted[3], each.last_number)
 
     async def put(self, transaction: Transaction) -> None:
         # A fixed lock order prevents deadlocks.

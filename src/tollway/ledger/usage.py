@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_, select, union_all
 
-from tollway.ledger.entry_days import EntryDays
+from tollway.ledger.entry_days import EntryDays, EntryGroup
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
@@ -64,16 +64,26 @@ _BEHIND = Query(
         .limit(bindparam("most", type_=Integer))
     )
 )
-_ENTRIES = Query(
+_minute = entry.c.at_ms // (MINUTE_S * 1000)
+# Entries are grouped by the database: one by one, they would take a tenth of the time of a call.
+_BY_MINUTE = Query(
     lambda: (
-        select(entry.c.number, entry.c.kind, entry.c.amount, entry.c.at_ms, entry.c.operation)
+        select(
+            _minute,
+            entry.c.kind,
+            entry.c.operation,
+            func.count(),
+            func.sum(entry.c.amount),
+            func.min(entry.c.number),
+            func.max(entry.c.number),
+        )
         .where(
             entry.c.account_id == bindparam("of_account"),
             entry.c.unit == bindparam("of_unit"),
             entry.c.number > bindparam("after"),
             entry.c.number <= bindparam("up_to"),
         )
-        .order_by(entry.c.number)
+        .group_by(_minute, entry.c.kind, entry.c.operation)
     )
 )
 _SUMMED = Query(
@@ -173,22 +183,24 @@ async def _add_balance(transaction: Transaction, zone: ZoneInfo, behind: Row, su
         # Entries were dropped before they were counted: their charges have no time any more.
         ((summed,),) = await transaction.fetch_all(_SUMMED, **of)
         number, skipped = archived_number, -archived_charge - int(summed)
-    entries = await transaction.fetch_all(
-        _ENTRIES, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
+    rows = await transaction.fetch_all(
+        _BY_MINUTE, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
     )
-    if entries and entries[0][0] > number + 1:
+    groups = [EntryGroup(*row) for row in rows]
+    if groups and min([each.first_number for each in groups]) > number + 1:
         archived = await transaction.fetch_one(_ARCHIVED, **of)
         if archived is not None and archived[0] > number:
             # Another node dropped entries after the archive was read: retry in the next run.
             return False
-    sums.days.count(account_id, unit, entries)
-    for entry_number, kind, amount, at_ms, operation in entries:
-        number = entry_number
-        if kind == "charge":
-            for span_s, start_s in starts(at_ms // 1000, zone):
-                counted = sums.usage[span_s, start_s, account_id, unit, operation or ""]
-                counted[0] += 1
-                counted[1] -= amount
+    sums.days.count(account_id, unit, groups)
+    for each in groups:
+        number = max(number, each.last_number)
+        if each.kind == "charge":
+            # No time zone has a day that begins within a minute.
+            for span_s, start_s in starts(each.minute * MINUTE_S, zone):
+                counted = sums.usage[span_s, start_s, account_id, unit, each.operation or ""]
+                counted[0] += each.entries
+                counted[1] -= int(each.amount)
     await transaction.execute(
         _MOVE, account_id=account_id, unit=unit, number=number, skipped=skipped
     )
