@@ -93,7 +93,7 @@ FREE = (
 )
 NEWEST_DAY = "day = (SELECT max(day) FROM product_day)"
 ONE_USE = "request_id = (SELECT min(request_id) FROM consent_use)"
-COPIED = "account_id, owner_id, wp_code, state, asked_at_s, issued_at_s, fingerprints, sealed"
+COPIED = "account_id, owner_id, wp_code, state, asked_at_s, issued_at_s, sealed"
 COPY_OF_WAYBILL = (
     f"INSERT INTO waybill ({COPIED}, object_id, price, order_sn, number) "
     f"SELECT {COPIED}, 'wb_other', 0, {{sn}}, {{number}} FROM waybill LIMIT 1"

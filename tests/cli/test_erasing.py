@@ -366,11 +366,11 @@ def test_two_that_erase_at_once_and_a_shop_whose_turn_comes_after_one_that_fails
     assert (late.sealed, late.waybill.printed_at_s) == (b"", None)
 
     # One that cannot be erased, of a shop that asked before: SQLite stores a text where bytes are
-    # expected, and PostgreSQL cannot count further.
+    # expected, and PostgreSQL has no later time.
     store.run(f"UPDATE waybill SET owner_id = '{OTHER}', sealed = 'text'")
     store.run(
         f"UPDATE receiver_erasure SET owner_id = '{OTHER}', finished_at_s = NULL, "
-        f"waybills = {2**63 - 1}"
+        f"asked_at_s = {2**63 - 1}"
     )
     store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
     gateway = Gateway(store)
