@@ -18,9 +18,9 @@ from sdk.generator.model import (
     members_of,
     payload_types,
 )
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
-from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.catalogue import WITH_COMPANIONS
 
 _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do not edit."""\n\n'

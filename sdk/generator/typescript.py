@@ -19,9 +19,9 @@ from sdk.generator.model import (
     payload_types,
 )
 from tollway import __version__
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
-from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.catalogue import WITH_COMPANIONS
 
 _HEAD = """\

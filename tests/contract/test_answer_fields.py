@@ -5,11 +5,11 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.answer_fields import AnswerField, answer_fields, meanings
 from tollway.contract.language import Phrase
 from tollway.contract.receipt import Receipt
 from tollway.gateway.token_request import TokenAnswer
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.trials import DryRunAnswer
 

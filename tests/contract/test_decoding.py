@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
 
 

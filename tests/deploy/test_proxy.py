@@ -11,10 +11,10 @@ from tests.deploy.proxies import PROXIES, TIMEOUT_S, FakeNode, proxy
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.entrance import ACCOUNT_PATH
 from tollway.web.owner import OWNER_PATH

@@ -21,8 +21,10 @@ from tests.support.java import JAVA, JAVAC
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.ports import free_port
 from tests.support.webhooks import Receiver
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
-from tollway.account.examples import (
+from tollway.contract.operation import Operation
+from tollway.ledger.tokens import issue_token
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api.examples import (
     ALL_EXAMPLES,
     EVENT_ID,
     OBJECT_ID,
@@ -31,8 +33,6 @@ from tollway.account.examples import (
     WEBHOOK_ID,
     WEBHOOK_URL,
 )
-from tollway.contract.operation import Operation
-from tollway.ledger.tokens import issue_token
 from tollway.operations.catalogue import BY_NAME, WITH_COMPANIONS
 from tollway.operations.examples import EXPORT_ID
 from tollway.web.code_samples import samples_of, token_in

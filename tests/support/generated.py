@@ -23,10 +23,10 @@ from tests.support.gateway import Gateway
 from tests.support.late import late
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
-from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.demo.owners import SHOP, USER
 from tollway.identity.sign_in_links import ensure_operator, new_link
 from tollway.ledger.tokens import issue_token
+from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.product_analysis.demo import product_ids

@@ -13,10 +13,10 @@ from tests.support.gateway import ANALYSIS, Gateway, Reply
 from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
 from tests.support.members import entered, new_member
 from tests.support.stores import Store
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.operation import Encoding, Operation
 from tollway.identity.people import Person, Role
 from tollway.ledger.tokens import issue_token
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.store.open import open_sealer
 from tollway.web.area import PageSpec
 from tollway.web.caller.pages import PAGES as CALLER_PAGES
@@ -126,7 +126,7 @@ STATE = {
 }
 MARK = f"hidden{time.time_ns()}"
 # These take no id that could be another's, or that of a waybill, which
-# `tests/account/test_account_api.py` asks for.
+# `tests/operations/account_api/test_account_api.py` asks for.
 NEED_MORE = {"account_usage", "account_tokens_make", "account_consents_link"}
 NEED_MORE |= {"account_webhooks_make"}
 NEED_MORE |= {each.name for each in ACCOUNT_OPERATIONS if "waybills" in each.name}

@@ -15,9 +15,9 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER
 from tests.support.stores import Store
-from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import Owner, add_owner
 from tollway.ledger.tokens import issue_token, revoke_token
+from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS

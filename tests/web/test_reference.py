@@ -13,13 +13,13 @@ from tests.support.all_operations import ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.web.code_samples import SIGNATURE_SAMPLES

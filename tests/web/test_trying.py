@@ -17,9 +17,9 @@ from tests.support.members import entered
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, credits_left, new_carrier, new_customer, request
-from tollway.account.examples import ALL_EXAMPLES
 from tollway.identity.people import Role
 from tollway.ledger.permissions import Permission, add_permission
+from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 
 _NAMES = [each.name for each in WITH_COMPANIONS if not each.is_file]

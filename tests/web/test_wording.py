@@ -14,13 +14,13 @@ from jinja2 import Environment, nodes
 
 import tollway
 import tollway.web
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.audit.carrier_journal import JOURNAL_HOLDS
 from tollway.audit.report import CHECKS
 from tollway.cli.audit import SCHEMA_HOLDS
 from tollway.contract.decoding import declared_fields
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
 from tollway.web.operator.trail import ACTS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tollway.account.examples import REQUEST_ID
+from tollway.operations.account_api.examples import REQUEST_ID
 from tollway.telemetry.requests import new_request_id
 from tollway.webhooks.events import EVENT_TYPES
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.consent.links import ConsentLinks
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
@@ -23,6 +22,7 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
+from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request

@@ -21,8 +21,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from tollway import __version__
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
-from tollway.account.operation import AccountOperation
 from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.parsing import shown
@@ -34,6 +32,8 @@ from tollway.ledger.agent_sessions import Reservation, give_back, reserve
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send
 from tollway.pipeline.call import Call

@@ -10,9 +10,6 @@ from typing import Any
 import msgspec
 
 from tollway import __version__
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
-from tollway.account.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
-from tollway.account.operation import AccountOperation
 from tollway.contract.answer_fields import answer_fields
 from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.language import in_english
@@ -22,6 +19,9 @@ from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.openapi_responses import HEADERS, Json, Success, responses_of
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
+from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example
 from tollway.pipeline.trials import DryRunAnswer
 

@@ -1,4 +1,4 @@
-"""The operations that callers pay for, one package each, with the same file names in all of them.
+"""What callers call. The paid operations are one package each, with the same file names in all.
 
     __init__.py   the subject: what the rest of the gateway learns about it
     operation.py  the descriptor, the request and the response, in the spellings of the wire
@@ -11,5 +11,6 @@
     retention.py  how long rows are kept
     demo.py       its part of the demo world
 
-`catalogue.py` lists them all. No subject imports another, nor the pipeline, nor a database driver.
+`catalogue.py` lists them all. `account_api/` has what a caller may see and change of its own
+account, free of charge. No subject imports another, nor the pipeline, nor a database driver.
 """

@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from functools import partial
 
-from tollway.account.balance import LIMITED
-from tollway.account.operation import AccountCall, AccountOperation, Handler, RateLimit
 from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.token_limits import ACCOUNT_API
+from tollway.operations.account_api.balance import LIMITED
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountOperation,
+    Handler,
+    RateLimit,
+)
 from tollway.pipeline.call import Call
 from tollway.pipeline.permit import not_for
 from tollway.pipeline.receipts import sees_receipt

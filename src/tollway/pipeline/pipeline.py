@@ -11,9 +11,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
-from tollway.account.operation import PATH as ACCOUNT_PATH
-from tollway.account.operation import AccountParts
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.layout import style_of
 from tollway.carriers.vault import Vault
@@ -29,6 +26,9 @@ from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS, make_handlers
+from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
+from tollway.operations.account_api.operation import AccountParts
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate

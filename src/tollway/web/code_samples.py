@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from tollway.account.operation import AccountOperation
 from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.ledger.token_format import PREFIXES
+from tollway.operations.account_api.operation import AccountOperation
 
 Request = Mapping[str, Any]
 # SDK methods whose names differ from their operation's.

@@ -4,13 +4,13 @@ if the account can pay for one, and revoking them."""
 from collections.abc import Mapping
 from typing import Any
 
-from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
 from tollway.ledger.entries import list_balances
 from tollway.ledger.token_format import PREFIXES
 from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
 from tollway.ledger.usage import DAY_S
+from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.demo_data import SHOPS
 from tollway.web.account_parts import asked_limits, prices_of

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from tollway.account.examples import ALL_EXAMPLES
 from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Operation
 from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.ledger.receipts import find_receipt
+from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice

@@ -15,8 +15,6 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.owners import authorize
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
-from tollway.account import waybills
-from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.carriers.waybills import StoredWaybill, cancel_waybill, find_by_number
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
@@ -25,6 +23,8 @@ from tollway.demo.owners import SHOP
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import roll_up
+from tollway.operations.account_api import waybills
+from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway_client import Client, errors

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
-from tollway.account import tokens as account_tokens
-from tollway.account.operation import AccountCall, AccountParts, Handler
-from tollway.account.tokens import ENDPOINTS, MakeTokenRequest, RevokeTokenRequest
-from tollway.account.tokens import RotateTokenRequest as Rotate
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import open_account
 from tollway.ledger.clients import add_client, obtain_token, revoke_client
 from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
+from tollway.operations.account_api import tokens as account_tokens
+from tollway.operations.account_api.operation import AccountCall, AccountParts, Handler
+from tollway.operations.account_api.tokens import ENDPOINTS, MakeTokenRequest, RevokeTokenRequest
+from tollway.operations.account_api.tokens import RotateTokenRequest as Rotate
 from tollway.store.database import Database
 
 _numbers = count(1)

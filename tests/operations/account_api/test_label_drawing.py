@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.support.ledger import RUNTIME
-from tollway.account import waybills
-from tollway.account.waybills import ENDPOINTS, LabelRequest
+from tollway.operations.account_api import waybills
+from tollway.operations.account_api.waybills import ENDPOINTS, LabelRequest
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError
 

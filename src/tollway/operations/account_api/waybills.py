@@ -11,7 +11,6 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
@@ -29,6 +28,7 @@ from tollway.contract.fields import Field, Text, Texts
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.account_api.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.operations.waybills.operation import ReceiverRequest, check_place, doubtful_fields
 
 _SCOPE = "waybills"

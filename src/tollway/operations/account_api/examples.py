@@ -9,7 +9,11 @@ from typing import Any
 
 import msgspec
 
-from tollway.account.balance import (
+from tollway.contract.reasons import Reason
+from tollway.contract.receipt import CHARGED, Outcome, Receipt, ReceiptConsent
+from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
+from tollway.ledger.tokens import IssuedToken, Token
+from tollway.operations.account_api.balance import (
     AccountState,
     BalanceLeft,
     LimitsLeft,
@@ -17,16 +21,19 @@ from tollway.account.balance import (
     Usage,
     UsageDay,
 )
-from tollway.account.consents import ConsentEntry, Consents, Link
-from tollway.account.history import Calls, Entries, LedgerEntry, ListedCall
-from tollway.account.operation import RateLimit
-from tollway.account.tokens import Tokens
-from tollway.account.waybills import WaybillLabel, WaybillLabels, WaybillState
-from tollway.account.webhooks import Alerts, BalanceAlert, Deliveries, Done, Webhooks, WebhookSecret
-from tollway.contract.reasons import Reason
-from tollway.contract.receipt import CHARGED, Outcome, Receipt, ReceiptConsent
-from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
-from tollway.ledger.tokens import IssuedToken, Token
+from tollway.operations.account_api.consents import ConsentEntry, Consents, Link
+from tollway.operations.account_api.history import Calls, Entries, LedgerEntry, ListedCall
+from tollway.operations.account_api.operation import RateLimit
+from tollway.operations.account_api.tokens import Tokens
+from tollway.operations.account_api.waybills import WaybillLabel, WaybillLabels, WaybillState
+from tollway.operations.account_api.webhooks import (
+    Alerts,
+    BalanceAlert,
+    Deliveries,
+    Done,
+    Webhooks,
+    WebhookSecret,
+)
 from tollway.operations.demo_data import SHOPS
 from tollway.operations.examples import EXAMPLES, Example
 from tollway.operations.waybills.demo import WP_CODE

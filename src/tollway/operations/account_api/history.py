@@ -8,8 +8,6 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import AccountCall, AccountParts, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -17,6 +15,8 @@ from tollway.contract.receipt import Receipt
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL, MAY_BE_CHARGED, RefusedCall
+from tollway.operations.account_api.balance import UNITS, unknown_unit
+from tollway.operations.account_api.operation import AccountCall, AccountParts, endpoint
 from tollway.store.database import Reader
 from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call

@@ -5,11 +5,11 @@ from typing import Annotated
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.account.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.consent.grants import Grant, GrantRequest
 from tollway.consent.owners import credential_of
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.account_api.operation import AccountCall, AccountParts, OneOf, endpoint
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.query import Query
 from tollway.store.schema.consent import consent

@@ -4,12 +4,18 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.balance import UNITS, unknown_unit
-from tollway.account.operation import AccountCall, AccountParts, Nothing, check_unlimited, endpoint
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.usage import midnight_s
+from tollway.operations.account_api.balance import UNITS, unknown_unit
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountParts,
+    Nothing,
+    check_unlimited,
+    endpoint,
+)
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.endpoints import (
     EndpointSecret,

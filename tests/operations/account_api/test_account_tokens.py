@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tests.account.test_account_api import ANALYSIS, get_own
+from tests.operations.account_api.test_account_api import ANALYSIS, get_own
 from tests.support.all_operations import ask, good_request
 from tests.support.changes import assert_seen
 from tests.support.clients import new_client, obtain, revoke

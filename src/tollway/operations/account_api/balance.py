@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 from sqlalchemy import BigInteger, Select, bindparam, func, select
 
-from tollway.account.operation import AccountCall, AccountParts, Nothing, RateLimit, endpoint
 from tollway.contract.fields import Field
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -17,6 +16,13 @@ from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountParts,
+    Nothing,
+    RateLimit,
+    endpoint,
+)
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call

@@ -4,14 +4,6 @@ from typing import Annotated
 
 import msgspec
 
-from tollway.account.operation import (
-    AccountCall,
-    AccountParts,
-    Nothing,
-    OneOf,
-    check_unlimited,
-    endpoint,
-)
 from tollway.contract.addresses import NotNetworkError, networks
 from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
@@ -30,6 +22,14 @@ from tollway.ledger.tokens import (
     revoke_token,
 )
 from tollway.ledger.usage import midnight_s
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountParts,
+    Nothing,
+    OneOf,
+    check_unlimited,
+    endpoint,
+)
 from tollway.operations.catalogue import BY_NAME
 
 _DAY_S = 86_400

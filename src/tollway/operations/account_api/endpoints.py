@@ -2,8 +2,13 @@
 
 from functools import partial
 
-from tollway.account import balance, consents, history, tokens, waybills, webhooks
-from tollway.account.operation import AccountOperation, AccountParts, Endpoint, Handler
+from tollway.operations.account_api import balance, consents, history, tokens, waybills, webhooks
+from tollway.operations.account_api.operation import (
+    AccountOperation,
+    AccountParts,
+    Endpoint,
+    Handler,
+)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *balance.ENDPOINTS,
