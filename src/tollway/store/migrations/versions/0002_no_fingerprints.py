@@ -1,4 +1,7 @@
-"""Waybills without fingerprints, in SQL that both engines take."""
+"""Waybills without fingerprints, in SQL that both engines take.
+
+Gateways of the schema before it read and write the column, so none may serve meanwhile.
+"""
 
 from pathlib import Path
 
