@@ -335,3 +335,21 @@ def test_a_number_that_the_carrier_gave_before_leaves_the_credits_held(
         assert "credits are held until it does (10)" in reply.msg
     assert ledger_of(own_store, customer)[:3] == (CREDITS - 2 * PRICE, PRICE, PRICE)
     assert gateway.stop() == 0
+
+
+def test_a_repetition_with_another_content_is_refused_whether_the_carrier_has_answered_or_not(
+    served: Gateway, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    body = request(wp_code)
+    other = {**body, "receiver_name": "李四", "goods_name": "茶叶"}
+    carrier.misbehave("cut_after_commit", message=ISSUE)
+    carrier.misbehave("refuse", message=LOOK_UP)
+    assert issue(served, customer.token, body).code == 101
+    while_pending = issue(served, customer.token, other)
+    carrier.misbehave("none")
+    eventually(lambda: issue(served, customer.token, body).code, lambda code: code == 0)
+    afterwards = issue(served, customer.token, other)
+    for reply in (while_pending, afterwards):
+        assert reply.code == 100
+        assert "different: receiver_name, goods_name" in reply.msg
+    assert len(numbers(carrier, body)) == 1

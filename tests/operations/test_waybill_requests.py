@@ -19,7 +19,7 @@ from tests.support.waybills import (
 )
 from tollway.carriers.waybills import cancel_waybill
 from tollway.demo.owners import SHOP_CODE
-from tollway.operations.waybills.operation import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS, WaybillRequest
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +135,51 @@ def test_the_same_request_again_is_the_same_waybill_free_of_charge(
     assert credits_left(store, customer) == 0
 
 
+# What identifies a waybill, or checks the shop, is no content.
+NO_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
+OTHER_CONTENT = {
+    **{f"{party}_name": "李四" for party in ("sender", "receiver")},
+    **{f"{party}_province": "江苏省" for party in ("sender", "receiver")},
+    **{f"{party}_city": "南京市" for party in ("sender", "receiver")},
+    **{f"{party}_town": "玄武区" for party in ("sender", "receiver")},
+    **dict.fromkeys(("sender_mobile", "receiver_phone"), "13900000000"),
+    **dict.fromkeys(("sender_detail", "receiver_address"), "中山路 2 号"),
+    "waybill_type": "2",
+    "goods_name": "咖啡",
+    "weight_g": 600,
+}
+_PLACES = ("province", "city", "town")
+
+
 def test_another_content_under_the_same_key_is_reported_field_by_field(
     gateway: Gateway, store: Store, customer: Caller, wp_code: str
 ) -> None:
-    body = request(wp_code)
+    body = request(wp_code, goods_name="茶叶", weight_g=500)
     first = issue(gateway, customer.token, body).data
-    changed = {**body, "receiver_phone": "13900000000", "waybill_type": "2"}
-    reply = issue(gateway, customer.token, changed)
-    assert (reply.code, reply.data) == (100, {})
-    assert "receiver_phone" in reply.msg and "waybill_type" in reply.msg
-    assert "receiver_name" not in reply.msg and "13900000000" not in reply.msg
+    # A further parcel of the order has a request of its own (tests/operations/test_parcels.py).
+    fields = [*WaybillRequest.__struct_fields__]
+    contents = [name for name in fields if name not in {*NO_CONTENT, "parentWaybillCode"}]
+    for name in contents:
+        party = name.partition("_")[0]
+        of_place = [f"{party}_{part}" for part in _PLACES]
+        changed = of_place if name in of_place else [name]
+        other = {**body, **{each: OTHER_CONTENT[each] for each in changed}}
+        reply = issue(gateway, customer.token, other)
+        assert (reply.code, reply.data) == (100, {})
+        named = reply.msg.partition("different: ")[2].partition(")")[0].split(", ")
+        assert sorted(named) == sorted(changed)
+        assert str(OTHER_CONTENT[name]) not in reply.msg
     assert credits_left(store, customer) == 10_000 - PRICE
     assert waybill_part(issue(gateway, customer.token, body).data) == waybill_part(first)
+
+
+def test_content_that_a_repetition_leaves_out_is_other_content(
+    gateway: Gateway, customer: Caller, wp_code: str
+) -> None:
+    body = request(wp_code)
+    issue(gateway, customer.token, {**body, "goods_name": "茶叶"})
+    reply = issue(gateway, customer.token, body)
+    assert reply.code == 100 and "goods_name" in reply.msg
 
 
 def test_each_part_of_the_key_makes_another_waybill(

@@ -1,0 +1,33 @@
+"""Waybills of a database of the first schema, which stored fingerprints of their requests."""
+
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+from tests.support.waybills import credits_left, issue, new_carrier, new_customer, request
+from tollway.store.migrate import migrate, newest_revision
+
+
+def test_a_waybill_from_before_the_upgrade_is_repeated_and_compared(own_store: Store) -> None:
+    customer, wp_code = new_customer(own_store), new_carrier(own_store, 5)
+    body = request(wp_code, goods_name="茶叶", weight_g=500)
+    with Gateway(own_store) as before:
+        first = issue(before, customer.token, body).data
+    own_store.run("ALTER TABLE waybill ADD COLUMN fingerprints VARCHAR")
+    own_store.run("UPDATE waybill SET fingerprints = '{}'")
+    own_store.run("UPDATE alembic_version SET version_num = '0001'")
+    own_store.run("UPDATE schema_floor SET revision = '0001'")
+
+    assert own_store.do(lambda database: migrate(database, is_alone=True)) == (
+        "0001",
+        newest_revision(),
+    )
+    with Gateway(own_store) as after:
+        left = credits_left(own_store, customer)
+        again = issue(after, customer.token, body)
+        assert (again.data["waybillCode"], again.data["withholding_money"]) == (
+            first["waybillCode"],
+            0,
+        )
+        for field, value in [("goods_name", "咖啡"), ("weight_g", 600), ("receiver_name", "李四")]:
+            other = issue(after, customer.token, {**body, field: value})
+            assert (other.code, other.msg.count(field)) == (100, 1)
+        assert credits_left(own_store, customer) == left
