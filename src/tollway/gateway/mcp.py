@@ -250,8 +250,8 @@ class AgentTools:
         own = _own_headers(request)
         envelope, headers = await own_call(self._edge, operation, values, own, client)
         request_id = headers.get(b"x-request-id", b"").decode()
-        text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
         found = envelope | {"request_id": request_id}
+        text = json.dumps(found, ensure_ascii=False)
         result = _result(text, found, is_error=envelope["code"] != 0)
         data = envelope["data"]
         if data.get("content_type") == "image/png":
