@@ -1,15 +1,5 @@
 """The operations that callers pay for, one package each, with the same file names in all of them.
 
-    __init__.py   the subject: what the rest of the gateway learns about it
-    operation.py  the descriptor, the request and the response, in the spellings of the wire
-    handler.py    the work
-    queries.py    what the handler reads
-    schema.py     its tables
-    records.py    what is imported or pushed, checked
-    storage.py    how records are stored
-    counts.py     how many rows each span of time has, where pages need it
-    retention.py  how long rows are kept
-    demo.py       its part of the demo world
-
-`catalogue.py` lists them all. No subject imports another, nor the pipeline, nor a database driver.
+`catalogue.py` lists them all, and docs/internals.md says what each file has. No subject imports
+another, nor the pipeline, nor a database driver.
 """
