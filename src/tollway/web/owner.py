@@ -136,13 +136,9 @@ class OwnerPages:
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self.web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
+        attempt = self.sessions.attempt(request, again["login"])
         try:
-            # Outside the page slots, so that a password check delays no other reader.
-            async with self.web.aside():
-                attempt = self.sessions.attempt(request, again["login"])
-                found = await self.doorkeeper.admit(
-                    self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
-                )
+            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return owner_sign_in(self.web, visit, 429, problem=error.problem, **again)
         if found is None:
