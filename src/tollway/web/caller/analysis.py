@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from starlette.responses import Response
 
-from tollway.ledger.entries import list_balances
+from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
@@ -240,7 +240,7 @@ async def _offer(
         text = say("Your account may not call this operation: ask the operator to enable it.")
         blocks: list[Block] = [Notice(text, "soon"), _form(context, wanted)]
         return context.page(say("Product analysis"), blocks, crumbs=crumbs)
-    balances = {each.unit: each.amount for each in await list_balances(context.database, own)}
+    balances = await amounts_by_unit(context.database, own)
     cost = price * len(unpaid)
     note = say(
         "This asks for {days} and costs {price} if it succeeds. The balance is {balance}.",

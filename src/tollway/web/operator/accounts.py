@@ -18,7 +18,7 @@ from tollway.ledger.account_pages import (
     position_in,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
-from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
+from tollway.ledger.entries import AMOUNT_MAX, amounts_by_unit, list_balances, top_up
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
@@ -236,9 +236,7 @@ async def top_up_act(context: Context) -> Response:
         raise PageError(
             400, "This cannot be added", "Choose a balance, and an amount that is not 0."
         )
-    balances = {
-        each.unit: each.amount for each in await list_balances(context.database, account.id)
-    }
+    balances = await amounts_by_unit(context.database, account.id)
     before, note = balances.get(unit, 0), given_reason(context)
     if before + number < 0:
         raise PageError(
