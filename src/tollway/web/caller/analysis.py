@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, sentence, sentences
+from tollway.web.wording import amount, listed, sentence, titles
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -323,7 +323,7 @@ async def _paid_for(context: Context) -> Table:
         ANALYSIS, product=example["product_id"], day=example["query_date"], data="sandbox"
     )
     return Table(
-        [*map(say, sentences("Product id", "Day", "Asked for", "Receipt"))],
+        titles(say, "Product id", "Day", "Asked for", "Receipt"),
         rows,
         Empty(
             say("Nothing was asked for in the last 24 hours."),

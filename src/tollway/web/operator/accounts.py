@@ -46,7 +46,7 @@ from tollway.web.member_parts import (
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, one_line, sentence, sentences
+from tollway.web.wording import amount, listed, one_line, sentence, titles
 
 PATH = "/operator/accounts"
 ONE = ACCOUNT
@@ -71,7 +71,7 @@ async def show_accounts(context: Context) -> Response:
     part = page_part(found, after, PATH, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
-        [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
+        titles(say, "Account", "State", "Credits", "Opened", "Id"),
         [_account_row(context, each) for each in part.rows],
         Empty(
             say("No account matches.")
