@@ -120,9 +120,8 @@ async def erase_receivers(
 
     One that was begun, here or on a page, and did not end goes on.
     """
-    # Imported here, so that the other commands do not load it.
-    from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
-    from tollway.operations.orders.storage import last_change_of  # noqa: PLC0415
+    from tollway.gateway.receiver_erasure import erase
+    from tollway.operations.orders.storage import last_change_of
 
     database, sealer = await session.open(), await session.sealer()
     owner = await find_owner(database, OwnerKind.SHOP, shop)
