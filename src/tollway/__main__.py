@@ -75,11 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _expected_errors() -> tuple[type[Exception], ...]:
     """What can go wrong without Tollway being wrong. Anything else is a bug and shows itself."""
     # Imported here: without an error, what raises them need not be loaded.
-    from tollway.carriers import CarrierError  # noqa: PLC0415
-    from tollway.intake.raw_records import IntakeError  # noqa: PLC0415
-    from tollway.ledger import LedgerError  # noqa: PLC0415
-    from tollway.settings import SettingsError  # noqa: PLC0415
-    from tollway.store.database import StoreError  # noqa: PLC0415
+    from tollway.carriers import CarrierError
+    from tollway.intake.raw_records import IntakeError
+    from tollway.ledger import LedgerError
+    from tollway.settings import SettingsError
+    from tollway.store.database import StoreError
 
     ours = (CarrierError, IntakeError, LedgerError, SettingsError, StoreError)
     return (*ours, OSError, UnicodeEncodeError)
@@ -97,7 +97,7 @@ def _sentence(error: Exception) -> str:
 def _end(sentence: str, status: int) -> NoReturn:
     if sentence:
         # Imported here: without an error, what prints tables need not be loaded.
-        from tollway.cli.output import printable  # noqa: PLC0415
+        from tollway.cli.output import printable
 
         typer.echo(printable(sentence), err=True)
     sys.exit(status)

@@ -178,6 +178,10 @@ class Settings:
         return networks(self.trusted_proxies.split(","))
 
     @property
+    def internal_hosts(self) -> list[str]:
+        return self.webhook_internal_hosts.split(",")
+
+    @property
     def address(self) -> str:
         """Where the gateway itself listens."""
         host = f"[{self.host}]" if ":" in self.host else self.host

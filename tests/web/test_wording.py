@@ -35,7 +35,7 @@ from tollway.web.wording import (
 from tollway.webhooks.events import EVENT_TYPES
 
 _WEB = Path(tollway.web.__file__).parent
-_SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
+_SAID_BY = {"say", "sentence", "sentences", "titles", "PageError", "RailLink"}
 
 
 def _calls(path: Path, names: Iterable[str]) -> Iterator[ast.Call]:

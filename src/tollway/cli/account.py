@@ -45,9 +45,8 @@ async def list_(session: Session) -> Output:
 @command(accounts, "show")
 async def show(session: Session, account: AccountArgument) -> Output:
     """Show an account with its balances, permissions and tokens."""
-    # Imported here, so that other commands do not load the code that writes entries.
-    from tollway.ledger.entries import list_balances  # noqa: PLC0415
-    from tollway.ledger.permissions import list_permissions  # noqa: PLC0415
+    from tollway.ledger.entries import list_balances
+    from tollway.ledger.permissions import list_permissions
 
     database = await session.open()
     found = await find_account(database, account)
@@ -84,8 +83,7 @@ async def show(session: Session, account: AccountArgument) -> Output:
 @command(accounts, "close")
 async def close(session: Session, account: AccountArgument, yes: YesOption = False) -> Output:
     """Close an account for good: its tokens are refused, its entries stay."""
-    # Imported here, so that other commands do not load the code that writes entries.
-    from tollway.ledger.entries import list_balances  # noqa: PLC0415
+    from tollway.ledger.entries import list_balances
 
     database = await session.open()
     found = await find_account(database, account)

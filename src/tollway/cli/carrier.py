@@ -264,10 +264,9 @@ async def connect_carrier(
 @command(carriers, "subscriptions")
 async def show_subscriptions(session: Session, carrier: CarrierArgument) -> Output:
     """Ask the LINK gateway which branches issue numbers, how many, and from which addresses."""
-    # Imported here, because the other commands need no HTTP client.
-    from tollway.carriers.connectors.cainiao_link import CainiaoConnector  # noqa: PLC0415
-    from tollway.carriers.connectors.connector import ConnectorError  # noqa: PLC0415
-    from tollway.carriers.connectors.http_exchange import open_client  # noqa: PLC0415
+    from tollway.carriers.connectors.cainiao_link import CainiaoConnector
+    from tollway.carriers.connectors.connector import ConnectorError
+    from tollway.carriers.connectors.http_exchange import open_client
 
     database = await session.open()
     known = await known_carrier(database, carrier)

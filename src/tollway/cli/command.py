@@ -87,7 +87,7 @@ def confirm(question: str) -> None:
 
 def all_tables() -> "Iterator[Table]":
     """Those of all operations too, which are loaded when the first is asked for."""
-    from tollway.operations.catalogue import ALL_TABLES  # noqa: PLC0415
+    from tollway.operations.catalogue import ALL_TABLES
 
     yield from ALL_TABLES
 
@@ -183,7 +183,7 @@ class Session:
 
     async def use_key_file(self) -> None:
         """Refuses a key file that is not the one of the database."""
-        from tollway.store.key_check import key_file_of, use_files  # noqa: PLC0415
+        from tollway.store.key_check import key_file_of, use_files
 
         await use_files(self.open_any(), [key_file_of(self.settings)], all_tables())
 

@@ -10,7 +10,6 @@ from tollway.cli.output import Output, Table, Time, counted
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, YesOption, argument, option
 from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
-    Grant,
     GrantRequest,
     all_grants,
     give_grant,
@@ -121,9 +120,8 @@ async def erase_receivers(
 
     One that was begun, here or on a page, and did not end goes on.
     """
-    # Imported here, so that the other commands do not load it.
-    from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
-    from tollway.operations.orders.storage import last_change_of  # noqa: PLC0415
+    from tollway.gateway.receiver_erasure import erase
+    from tollway.operations.orders.storage import last_change_of
 
     database, sealer = await session.open(), await session.sealer()
     owner = await find_owner(database, OwnerKind.SHOP, shop)
@@ -159,7 +157,7 @@ async def list_consents(
                 each.account_name,
                 f"{each.grant.owner_kind} {each.grant.owner_id}",
                 each.grant.scope,
-                _state(each.grant, now_s),
+                each.grant.state(now_s),
                 Time(each.grant.granted_at_s),
                 each.grant.granted_by,
                 Time(each.grant.expires_at_s),
@@ -267,9 +265,3 @@ def _check_scope(kind: OwnerKind, scope: str) -> None:
             scope=scope,
             known=listed,
         )
-
-
-def _state(grant: Grant, now_s: int) -> str:
-    if grant.revoked_at_s is not None:
-        return "revoked"
-    return "valid" if grant.holds(now_s) else "expired"

@@ -92,8 +92,7 @@ async def rotate(
     Gateways need not stop, but must be restarted in between: each run says what to do next. A run
     that was interrupted is simply started again.
     """
-    # Imported here: it knows every table with sealed records, and so loads most of the gateway.
-    from tollway.gateway.resealing import Rotation  # noqa: PLC0415
+    from tollway.gateway.resealing import Rotation
 
     file = key_file_of(session.settings)
     database = await session.open()

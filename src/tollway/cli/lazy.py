@@ -1,5 +1,5 @@
 """Commands that load no more than they need: `--version` and `--help` answer without any of them,
-and a command without the others."""
+and a command without the others. So functions import what most commands do not need."""
 
 import gc
 from collections.abc import Mapping

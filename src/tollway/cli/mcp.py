@@ -43,7 +43,7 @@ def mcp(
     if budget is not None:
         headers |= {"X-Tollway-Budget": str(budget), "X-Tollway-Session": secrets.token_hex(12)}
     try:
-        from tollway.cli.mcp_forwarding import NoToolsError, forward  # noqa: PLC0415
+        from tollway.cli.mcp_forwarding import NoToolsError, forward
     except ModuleNotFoundError:
         raise CommandError("This needs the package mcp: install tollway[mcp].") from None
     url = f"{gateway.rstrip('/').removesuffix('/mcp')}/mcp"

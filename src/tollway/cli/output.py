@@ -175,8 +175,8 @@ def progress_bar(
     if not sys.stderr.isatty():
         yield _progress_lines(title, total) if has_lines else lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,

@@ -67,9 +67,8 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
-    # Imported here, so that `tollway demo` does not load the HTTP server.
-    from tollway.gateway.open_files import within_open_files  # noqa: PLC0415
-    from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
+    from tollway.gateway.open_files import within_open_files
+    from tollway.gateway.server import free_address, serve_http
 
     session = session.with_options(host=host, port=port, workers=workers)
     if with_demo and _serves_agents(session):
@@ -161,8 +160,8 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     if not database.is_shared:
         return []
     # Imported here, so that the driver is loaded only for PostgreSQL.
-    from tollway.store.postgresql.durability import durability_risks  # noqa: PLC0415
-    from tollway.store.postgresql.pool import crowding  # noqa: PLC0415
+    from tollway.store.postgresql.durability import durability_risks
+    from tollway.store.postgresql.pool import crowding
 
     now_ms = session.runtime.at_ms()
     crowded = await crowding(database, settings.workers, settings.database_connections, now_ms)
@@ -229,7 +228,7 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
     It keeps the address under which it was last served, unless there is another.
     """
     # Imported here: otherwise only the workers load the operations.
-    from tollway.demo.world import continue_world, make_world, world_records  # noqa: PLC0415
+    from tollway.demo.world import continue_world, make_world, world_records
 
     database, settings = session.open_any(), session.settings
     path = world_path(settings)

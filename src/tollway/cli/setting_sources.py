@@ -62,7 +62,7 @@ def load_settings(
     if settings.public_url and not _is_site(settings.public_url):
         raise SettingsError("Setting public_url must look like https://gateway.example.")
     _check_proxies(settings)
-    _check_hosts(settings.webhook_internal_hosts)
+    _check_hosts(settings.internal_hosts)
     return settings, tuple(origins)
 
 
@@ -154,9 +154,9 @@ def _check_proxies(settings: Settings) -> None:
         ) from None
 
 
-def _check_hosts(named: str) -> None:
+def _check_hosts(hosts: list[str]) -> None:
     """What has a scheme, a port or a path is no host: it would never be that of a webhook."""
-    for host in named.split(","):
+    for host in hosts:
         name = host.strip()
         if name and not (_HOST.fullmatch(name) or _is_ip_address(name)):
             raise SettingsError(

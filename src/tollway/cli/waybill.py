@@ -76,10 +76,9 @@ async def write_label(
     ] = None,
 ) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""
-    # Imported here, so that the other commands do not load the drawing code.
-    from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
-    from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
-    from tollway.carriers.labels.layout import style_of  # noqa: PLC0415
+    from tollway.carriers.labels.drawing import find_fonts
+    from tollway.carriers.labels.formats import WRITERS
+    from tollway.carriers.labels.layout import style_of
 
     write = WRITERS.get(out.suffix.lower())
     if write is None:

@@ -16,7 +16,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.clock import common_ms
+from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.consent import receiver_erasure
@@ -103,7 +103,7 @@ async def ask_erasure(
                 "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
             )
         last_change = await last_change_of(transaction, shop_id)
-        asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
+        asked_at_s = await common_s(transaction, runtime.now_s())
         # Stored answers that were read before the last erasure are still not replayed.
         read_before_ms = None if before is None else before.read_before_ms
         asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)

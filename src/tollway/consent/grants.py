@@ -4,6 +4,7 @@ This module gives, extends, revokes and lists them, and lists the reads that wer
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from sqlalchemy import BigInteger, Integer, String, bindparam, func, or_, select, tuple_
@@ -41,6 +42,11 @@ class Grant(msgspec.Struct, frozen=True):
         return self.revoked_at_s is None and (
             self.expires_at_s is None or now_s < self.expires_at_s
         )
+
+    def state(self, now_s: float) -> Literal["valid", "expired", "revoked"]:
+        if self.holds(now_s):
+            return "valid"
+        return "expired" if self.revoked_at_s is None else "revoked"
 
 
 class NamedGrant(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from sqlalchemy import Integer, bindparam, func, or_, select
 
 from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
-from tollway.identity.passwords import folded_login, hash_password
+from tollway.identity.passwords import LOGIN_MIN, NAME_MAX, folded_login, hash_password
 from tollway.identity.people import check_length
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
@@ -18,9 +18,7 @@ from tollway.store.query import Query, contains_pattern, insert_row
 from tollway.store.schema.consent import owner
 from tollway.store.versions import directory_changed
 
-_NAME_MAX = 100
 _ID_MAX = 64
-_LOGIN_MIN = 3
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -237,8 +235,8 @@ def _credential(row: Row | None) -> Credential | None:
 def _check(added: Owner) -> None:
     for what, text, least, most in (
         ("id", added.id, 1, _ID_MAX),
-        ("name", added.name, 1, _NAME_MAX),
-        ("login", added.login, _LOGIN_MIN, _NAME_MAX),
+        ("name", added.name, 1, NAME_MAX),
+        ("login", added.login, LOGIN_MIN, NAME_MAX),
         ("shop code", added.shop_code or "-", 1, _ID_MAX),
     ):
         check_length(what, text, least, most)

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.fields import Choice
 from tollway.contract.language import Phrase
 from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
@@ -37,7 +38,7 @@ _OF_ANY_CALL = (
     Reason.METHOD_WRONG,
 )
 _OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
-_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
+OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
 
 
 # Raises a Refusal if parameters that are valid by themselves do not go together. The zone is that
@@ -72,6 +73,11 @@ class OwnerKind(StrEnum):
 
 
 OWNER_KINDS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("user", "用户")}
+
+
+# The values of `vvtype`.
+ENHANCED, NORMAL = 1, 2
+EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ class Operation:
     def reasons(self) -> tuple[Reason, ...]:
         """Every reason a call of this operation can be refused for."""
         used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
-        body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
+        body = () if self.encoding is Encoding.QUERY else OF_A_BODY
         consent = () if self.consent is None else _OF_CONSENT
         if self.consent is not None and self.consent.whose is OwnerKind.SHOP:
             consent = (*consent, Reason.ANSWER_ERASED)

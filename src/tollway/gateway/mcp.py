@@ -37,7 +37,7 @@ from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send
 from tollway.pipeline.call import Call
-from tollway.pipeline.envelope import REASON_HEADER
+from tollway.pipeline.envelope import NO_STORE, REASON_HEADER
 from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Pipeline
 from tollway.pipeline.throttle import SlidingSecond
@@ -51,7 +51,6 @@ _SESSION_MAX = 64
 # Per account. A client sends several messages around a call, and calls have limits of their own.
 _MESSAGES_A_SECOND = 100
 _RETRY = {"Retry-After": "1"}
-_NO_STORE = (b"cache-control", b"no-store")
 _HEADERS_BY_STATUS = {401: {"WWW-Authenticate": "Bearer"}, 429: _RETRY, 503: _RETRY}
 _INSTRUCTIONS = (
     "Each tool is an operation of a Tollway gateway; its description says what a successful call "
@@ -250,8 +249,8 @@ class AgentTools:
         own = _own_headers(request)
         envelope, headers = await own_call(self._edge, operation, values, own, client)
         request_id = headers.get(b"x-request-id", b"").decode()
-        text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
         found = envelope | {"request_id": request_id}
+        text = json.dumps(found, ensure_ascii=False)
         result = _result(text, found, is_error=envelope["code"] != 0)
         data = envelope["data"]
         if data.get("content_type") == "image/png":
@@ -268,8 +267,8 @@ def _unkept(send: Send) -> Send:
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = [each for each in message["headers"] if each[0] != _NO_STORE[0]]
-            message = {**message, "headers": [*headers, _NO_STORE]}
+            headers = [each for each in message["headers"] if each[0] != NO_STORE[0]]
+            message = {**message, "headers": [*headers, NO_STORE]}
         await send(message)
 
     return sent

@@ -73,10 +73,8 @@ class Upkeep:
         self._began_s = time.time()
         self._clock = cautious_clock()
         self._warn_again_s = 0.0
-        addresses = Addresses(settings.webhook_internal_hosts.split(","))
-        self._deliverer = Deliverer(
-            resources.database, resources.vault.sealer, addresses, Runtime()
-        )
+        addresses = Addresses(settings.internal_hosts)
+        self._deliverer = Deliverer(self._database, self._sealer, addresses, Runtime())
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
             resources.database, resources.remotes, resources.vault, Runtime()

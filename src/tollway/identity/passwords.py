@@ -13,6 +13,9 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from tollway.ledger import LedgerError
 
+LOGIN_MIN = 3
+# Of a login, and of the name of a person or owner.
+NAME_MAX = 100
 PASSWORD_MIN = 10
 PASSWORD_MAX = 200
 

@@ -11,7 +11,7 @@ import secrets
 import msgspec
 from sqlalchemy import bindparam, or_, select
 
-from tollway.identity.passwords import folded_login
+from tollway.identity.passwords import LOGIN_MIN, NAME_MAX, folded_login
 from tollway.identity.people import (
     BY_LOGIN,
     IS_PRESENT,
@@ -37,8 +37,6 @@ from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
 
-_NAME_MAX = 100
-_LOGIN_MIN = 3
 LINK_HOURS = 72
 
 _HOLDS = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
@@ -142,8 +140,8 @@ async def invite(
     answer reveals members of other accounts."""
     name, login = name.strip(), folded_login(login)
     # The login first, because a missing name defaults to it.
-    for what, text, least in (("login", login, _LOGIN_MIN), ("name", name, 1)):
-        check_length(what, text, least, _NAME_MAX)
+    for what, text, least in (("login", login, LOGIN_MIN), ("name", name, 1)):
+        check_length(what, text, least, NAME_MAX)
 
     async def work(transaction: Transaction) -> Invitation | None:
         account_id = None

@@ -118,9 +118,10 @@ async def load(
     chunks: Iterable[CheckedChunk],
     on_reject: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
+    so_far: LoadResult | None = None,
 ) -> LoadResult:
     """Stores every good record; calls `progress` with the result so far and the byte reached."""
-    result = LoadResult()
+    result = so_far or LoadResult()
     for chunk in chunks:
         result.read += chunk.read
         result.rejected += len(chunk.rejects)

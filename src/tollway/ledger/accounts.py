@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 import msgspec
-from sqlalchemy import BindParameter, String, bindparam, func, or_, select
+from sqlalchemy import String, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.versions import directory_changed
@@ -45,9 +45,7 @@ _SPELLED_OTHERWISE = Query(
     )
 )
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
-# One prepared statement finds up to this many names; unused parameters are empty.
-_LISTED_MAX = 50
-_listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(_LISTED_MAX)]
+_listed = listed(50)
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
 _CLOSE = Query(
     lambda: (
@@ -112,13 +110,9 @@ async def list_accounts(reader: Reader) -> list[Account]:
 
 async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]:
     """The names of some accounts."""
-    wanted = list(dict.fromkeys(account_ids))
     found: dict[str, str] = {}
-    for start in range(0, len(wanted), _LISTED_MAX):
-        piece = wanted[start : start + _LISTED_MAX]
-        piece += [""] * (_LISTED_MAX - len(piece))
-        values = {each.key: account_id for each, account_id in zip(_listed, piece, strict=True)}
-        found.update(await reader.fetch_all(_NAMES, **values))
+    for ids in pieces(list(dict.fromkeys(account_ids)), _listed):
+        found.update(await reader.fetch_all(_NAMES, **ids))
     return found
 
 

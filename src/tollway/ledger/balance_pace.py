@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import BindParameter, and_, bindparam, func, select
+from sqlalchemy import and_, bindparam, func, select
 
 from tollway.ledger.usage import DAY_S, date_s, midnight_s
-from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.database import Database, Row
+from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.ledger import account, balance, usage
 from tollway.store.schema.webhooks import balance_alert
 
@@ -50,7 +50,7 @@ def days_left(
     return int(amount * max(1.0, (now_s - began_s) / DAY_S) / taken)
 
 
-_listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(ACCOUNTS_MAX)]
+_listed = listed(ACCOUNTS_MAX)
 _taken = (
     select(func.sum(usage.c.amount))
     .where(
@@ -90,9 +90,9 @@ async def balance_paces(
 ) -> list[BalancePace]:
     """The balances of these accounts, at most `ACCOUNTS_MAX`, without those that are closed. The
     cost does not grow with the number of other accounts, nor with calls."""
-    padded = [*account_ids, *[""] * (ACCOUNTS_MAX - len(account_ids))]
-    ids = {each.key: account_id for each, account_id in zip(_listed, padded, strict=True)}
     first = datetime.fromtimestamp(pace_start_s(now_s, zone), zone).date()
-    rows = await database.fetch_long(_PACES, "overview", since_s=date_s(first), **ids)
+    rows: list[Row] = []
+    for ids in pieces(account_ids, _listed):
+        rows += await database.fetch_long(_PACES, "overview", since_s=date_s(first), **ids)
     # PostgreSQL adds up to a decimal.
     return [BalancePace._make((*row[:5], int(row[5]), row[6])) for row in rows]

@@ -313,6 +313,11 @@ async def list_balances(reader: Reader, account_id: str) -> list[Balance]:
     return [Balance(*row) for row in await reader.fetch_all(_BALANCES, account_id=account_id)]
 
 
+async def amounts_by_unit(reader: Reader, account_id: str) -> dict[str, int]:
+    """What is available of each unit that the account has."""
+    return {each.unit: each.amount for each in await list_balances(reader, account_id)}
+
+
 async def newest_entries(
     reader: Reader, account_id: str, unit: str, count: int, before_number: int = 2**62
 ) -> Sequence[Entry]:

@@ -11,29 +11,16 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.store.database import Reader, Transaction
-from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query, insert_row
+from tollway.store.many_rows import adds
+from tollway.store.query import Query
 from tollway.store.schema.ledger import entry_day, usage_cursor
 
 DAY_MS = 86_400_000
 _DAY_MINUTES = 1440
 _Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind, operation
 
-_new = insert_row(entry_day)
 # Later entries have higher numbers, so the first number stays.
-_ADD = ManyRows(
-    entry_day,
-    Query(
-        lambda: _new.on_conflict_do_update(
-            index_elements=list(entry_day.primary_key.columns),
-            set_={
-                "entries": entry_day.c.entries + _new.excluded.entries,
-                "amount": entry_day.c.amount + _new.excluded.amount,
-                "last_number": _new.excluded.last_number,
-            },
-        )
-    ),
-)
+_ADD = adds(entry_day, "entries", "amount", latest=("last_number",))
 _cursor = select(usage_cursor.c.number).where(
     usage_cursor.c.account_id == bindparam("of_account"),
     usage_cursor.c.unit == bindparam("of_unit"),

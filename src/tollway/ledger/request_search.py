@@ -8,7 +8,7 @@ shop, and reads of orders by their number, because requests are not stored.
 from collections.abc import Sequence
 from heapq import merge
 
-from sqlalchemy import Integer, String, bindparam, or_, select
+from sqlalchemy import Integer, bindparam, or_, select
 
 from tollway.ledger.request_log import (
     CallFilter,
@@ -23,7 +23,7 @@ from tollway.ledger.request_log import (
     refused_columns,
 )
 from tollway.store.database import Database, Row
-from tollway.store.query import Query
+from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry, refused_call
@@ -31,7 +31,6 @@ from tollway.store.schema.ledger import entry, refused_call
 # How many of a shop's newest grants are searched, and how many calls of each a filter scans.
 _GRANTS_MAX = 200
 _CALLS_OF_GRANT_MAX = 512
-_LISTED_MAX = 64
 _most = bindparam("most", type_=Integer)
 
 _grants = (
@@ -73,7 +72,7 @@ _WAYBILLS = Query(_waybills)
 _WAYBILLS_OF_ACCOUNT = Query(
     lambda: _waybills.where(waybill.c.account_id == bindparam("of_account"))
 )
-_listed = [bindparam(f"listed{number}", type_=String) for number in range(_LISTED_MAX)]
+_listed = listed(64)
 _PAID = Query(
     lambda: select(*paid_columns).where(
         entry.c.request_id.in_(_listed), or_(entry.c.kind == "charge", entry.c.kind == "hold")
@@ -164,9 +163,6 @@ async def _rows(
     database: Database, query: Query, request_ids: Sequence[str], **values: object
 ) -> list[Row]:
     rows: list[Row] = []
-    for start in range(0, len(request_ids), _LISTED_MAX):
-        piece = [*request_ids[start : start + _LISTED_MAX]]
-        piece += [""] * (_LISTED_MAX - len(piece))
-        listed = {each.key: wanted for each, wanted in zip(_listed, piece, strict=True)}
-        rows += await database.fetch_long(query, "log", **listed, **values)
+    for ids in pieces(request_ids, _listed):
+        rows += await database.fetch_long(query, "log", **ids, **values)
     return rows

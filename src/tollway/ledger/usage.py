@@ -18,6 +18,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 
 from tollway.ledger.entry_days import EntryDays, EntryGroup
 from tollway.store.database import Database, Row, Transaction
+from tollway.store.many_rows import adds
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
@@ -93,16 +94,7 @@ _SUMMED = Query(
         usage.c.span_s == DAY_S,
     )
 )
-_new = insert_row(usage)
-_ADD = Query(
-    lambda: _new.on_conflict_do_update(
-        index_elements=list(usage.primary_key.columns),
-        set_={
-            "calls": usage.c.calls + _new.excluded.calls,
-            "amount": usage.c.amount + _new.excluded.amount,
-        },
-    )
-)
+_ADD = adds(usage, "calls", "amount")
 _cursor = insert_row(usage_cursor)
 _MOVE = Query(
     lambda: _cursor.on_conflict_do_update(
@@ -149,18 +141,13 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
         # Finds nothing for a balance whose entries are missing: the audit reports that.
         found = [await _add_balance(transaction, zone, row, sums) for row in behind]
         rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
-        await transaction.execute_many(
-            _ADD, [dict(zip(_NAMES, each, strict=True)) for each in rows]
-        )
+        await transaction.put_rows(_ADD, rows)
         await sums.days.put(transaction)
         before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
         await transaction.execute(_DROP, **before)
         return sum(found)
 
     return await database.write(work)
-
-
-_NAMES = tuple(column.name for column in usage.c)
 
 
 class _Sums:

@@ -21,7 +21,7 @@ REASON_HEADER = b"x-tollway-reason"
 _REASON_HEADERS = {each.name: (REASON_HEADER, each.name.encode("ascii")) for each in Reason}
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
 # A caching proxy must not give one caller's answer to another.
-_NO_STORE = (b"cache-control", b"no-store")
+NO_STORE = (b"cache-control", b"no-store")
 _RETRY_AFTER = (b"retry-after", b"1")
 _CHALLENGE = (b"www-authenticate", b"Bearer")
 # Reasons that come in floods. Their messages contain only small numbers, so they are cached.
@@ -110,7 +110,7 @@ class Enveloper:
             client_ids,
         )
         self._recorder.record(record)
-        headers = [_CONTENT_TYPE, _NO_STORE, (ID_HEADER, call.request_id.encode("ascii"))]
+        headers = [_CONTENT_TYPE, NO_STORE, (ID_HEADER, call.request_id.encode("ascii"))]
         if client_ids is not NO_IDS and client_ids.request_id:
             headers.append((CLIENT_ID_HEADER, client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:

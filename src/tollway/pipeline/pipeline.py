@@ -90,7 +90,7 @@ def _account_steps(
         parts.settings.zone,
         parts.vault,
         parts.remotes,
-        Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        Addresses(parts.settings.internal_hosts),
         style_of(parts.settings),
         parts.settings.call_timeout_s,
     )

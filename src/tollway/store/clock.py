@@ -24,6 +24,11 @@ async def common_ms(reader: Reader, own_ms: int) -> int:
     return int(its_ms)
 
 
+async def common_s(reader: Reader, own_s: float) -> int:
+    """The same in whole seconds."""
+    return await common_ms(reader, int(own_s * 1000)) // 1000
+
+
 async def clock_offset_s(reader: Reader, now_s: Callable[[], float]) -> float | None:
     """This machine's clock minus the database's, as exact as a round trip allows; None if the
     database is on this machine."""

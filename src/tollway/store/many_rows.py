@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from tollway.store.query import Query, insert_row, upsert
+from tollway.store.query import Insert, Query, insert_row, upsert
 
 # How many parameters a statement has. More would save nothing, and their texts would not fit into
 # SQLite's lookaside memory for small values.
@@ -121,3 +121,19 @@ def inserts(table: Table) -> ManyRows:
 def upserts(table: Table) -> ManyRows:
     """Statements that store rows, or replace those with the same key that differ."""
     return ManyRows(table, upsert(table))
+
+
+def adds(table: Table, *summed: str, latest: tuple[str, ...] = ()) -> ManyRows:
+    """Statements that store rows, or add them to those with the same key: these columns are summed,
+    those of `latest` replaced, and all others stay."""
+
+    def statement() -> Insert:
+        added = insert_row(table)
+        new = added.excluded
+        sums = {name: table.c[name] + new[name] for name in summed}
+        return added.on_conflict_do_update(
+            index_elements=list(table.primary_key.columns),
+            set_={**sums, **{name: new[name] for name in latest}},
+        )
+
+    return ManyRows(table, Query(statement))

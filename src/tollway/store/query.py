@@ -5,12 +5,13 @@ more than most of the queries themselves. `upsert` makes the query that most loa
 """
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Table, bindparam, or_, text
+from sqlalchemy import BindParameter, Table, bindparam, or_, text
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.dialects.sqlite.dml import OnConflictClause
 from sqlalchemy.engine import Dialect
@@ -31,7 +32,9 @@ __all__ = [
     "contains_pattern",
     "insert",
     "insert_row",
+    "listed",
     "of_many",
+    "pieces",
     "upsert",
 ]
 
@@ -224,6 +227,21 @@ class StepsQuery(Query):
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return self._at_once.postgresql
+
+
+def listed(most: int) -> list[BindParameter[str]]:
+    """The parameters of a query for up to so many texts: `pieces` has their values."""
+    return [bindparam(f"listed{number}") for number in range(most)]
+
+
+def pieces(
+    wanted: Sequence[str], parameters: Sequence[BindParameter[str]]
+) -> Iterator[dict[str, str]]:
+    """The values of the executions that find all that is wanted. Unused parameters are empty, so
+    that one prepared statement finds any number."""
+    for start in range(0, len(wanted), len(parameters)):
+        texts = chain(wanted[start : start + len(parameters)], repeat(""))
+        yield {each.key: text for each, text in zip(parameters, texts, strict=False)}
 
 
 def contains_pattern(text: str) -> str:

@@ -19,7 +19,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Table
 from tollway.web.charts import Series, stacked_columns
 from tollway.web.lists import page_part
-from tollway.web.wording import amount, grouped, listed, plain_number, sentences
+from tollway.web.wording import amount, grouped, listed, plain_number, titles
 
 DAYS_SHOWN = 30
 _DAYS_MEANT = 1000
@@ -158,11 +158,11 @@ async def tokens_table(
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
     part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
-    titles = sentences(
-        "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
+    columns = titles(
+        say, "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
     )
     return Table(
-        [*map(say, titles), *("" for _ in acts)],
+        [*columns, *("" for _ in acts)],
         [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
         Empty(first if may_change else say("There is no token yet.")),
         title=say("Tokens") if kept else "",

@@ -228,8 +228,8 @@ class Context:
         """Why an act was refused, in the reader's language."""
         return sentence.said(self.visit.view.language)
 
-    def number(self, value: float | None, href: str = "") -> Cell:
-        return Cell("" if value is None else grouped(value), "number", href)
+    def number(self, value: float | None) -> Cell:
+        return Cell("" if value is None else grouped(value), "number")
 
     def amount(self, unit: str, value: int) -> Cell:
         return Cell(amount(self.say, unit, value), "number")

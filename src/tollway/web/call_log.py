@@ -19,7 +19,7 @@ from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Filters, Link, Table
 from tollway.web.lists import before_request
-from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, sentences
+from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, titles
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The numeric filters, and how many digits each can have.
@@ -124,7 +124,7 @@ async def call_log(
     columns = [say("When"), say("Outcome"), say("Operation")]
     if not account_id:
         columns.append(say("Account"))
-    columns += [*map(say, sentences("Code and reason", "Charged", "Request"))]
+    columns += titles(say, "Code and reason", "Charged", "Request")
     older = address(path, **kept, **chosen, before=page.before) if page.before else ""
     return Table(
         columns,

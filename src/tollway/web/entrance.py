@@ -80,13 +80,9 @@ class Entrance:
     async def sign_in(self, request: Request, visit: Visit[Person]) -> Response:
         form = await self.web.form(request, visit)
         back, login = form.get("link", ""), form.get("login", "")
+        attempt = self.sessions.attempt(request, login)
         try:
-            # Outside the page slots, so that a password check delays no other reader.
-            async with self.web.aside():
-                attempt = self.sessions.attempt(request, login)
-                found = await self.doorkeeper.admit(
-                    self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
-                )
+            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return self.form(visit, back, 429, error.problem, login)
         if found is None:

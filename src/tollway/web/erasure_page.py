@@ -77,15 +77,9 @@ class ErasePages:
         shop = self._shop(visit)
         if form.get("shop", "").strip() != shop.id:
             return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
+        attempt = self.sessions.attempt(request, shop.login)
         try:
-            # Outside the page slots, so that a password check delays no other reader.
-            async with self.web.aside():
-                found = await self.doorkeeper.admit(
-                    self.sessions.area,
-                    self.sessions.attempt(request, shop.login),
-                    form.get("password", ""),
-                    self.web.now_s(),
-                )
+            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return self._form(visit, shop, 429, error.problem, shop.id)
         if found is None:

@@ -16,7 +16,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
 from tollway.web.lists import AFTER_ALL, CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, sentences
+from tollway.web.wording import sentence, titles
 
 _MONTHS = 13
 _ENTRY_KINDS = {
@@ -60,7 +60,7 @@ async def ledger_page(
     if len(entries) == PAGE_ROWS and entries[-1].number > 1:
         older = address(path, **named, unit=unit, before=entries[-1].number)
     table = Table(
-        [*map(say, sentences("Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"))],
+        titles(say, "Entry", "When", "Kind", "Amount", "Balance", "Reason", "Request"),
         [_entry_row(context, each) for each in entries],
         Empty(say("There are no entries: the first top-up makes one.")),
         filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], named),
@@ -139,12 +139,13 @@ def _latest_months(context: Context) -> list[str]:
 
 def _balances(context: Context, made: Statement, filters: Filters) -> Table:
     say = context.say
-    titles = sentences(
+    columns = titles(
+        say,
         *("Balance", "At the beginning", "Topped up", "Refunded", "Corrected", "Charged", "Held"),
         "At the end",
     )
     return Table(
-        [*map(say, titles)],
+        columns,
         [
             [
                 Cell(unit_name(context, each.unit)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
-from tollway.ledger.entries import list_balances
+from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.token_format import PREFIXES
 from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
 from tollway.ledger.usage import DAY_S
@@ -54,8 +54,7 @@ async def payable_operations(context: Context, token: Token) -> list[Operation]:
     if token.kind == "test":
         return can_call
     prices = await prices_of(context, token.account_id)
-    balances = await list_balances(context.database, token.account_id)
-    left = {each.unit: each.amount for each in balances}
+    left = await amounts_by_unit(context.database, token.account_id)
     return [
         each
         for each in can_call

@@ -70,7 +70,7 @@ _SAID = {
     "signed-out": sentence("You are signed out."),
 }
 _STATES = {
-    "allowed": sentence("allowed"),
+    "valid": sentence("allowed"),
     "revoked": sentence("revoked"),
     "expired": sentence("expired"),
 }
@@ -136,13 +136,9 @@ class OwnerPages:
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self.web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
+        attempt = self.sessions.attempt(request, again["login"])
         try:
-            # Outside the page slots, so that a password check delays no other reader.
-            async with self.web.aside():
-                attempt = self.sessions.attempt(request, again["login"])
-                found = await self.doorkeeper.admit(
-                    self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
-                )
+            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return owner_sign_in(self.web, visit, 429, problem=error.problem, **again)
         if found is None:
@@ -217,7 +213,7 @@ class OwnerPages:
         """Grants that are in force first, then the others; the newest first in each group."""
         now_s = self.web.now_s()
         found = await grants_of_owner(self.database, owner.kind, owner.id)
-        found = sorted(found, key=lambda each: _state(each.grant, now_s) != "allowed")
+        found = sorted(found, key=lambda each: each.grant.state(now_s) != "valid")
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
@@ -227,7 +223,7 @@ class OwnerPages:
                     grant,
                     account_name,
                     consented[0].asks if consented else grant.scope,
-                    state := _state(grant, now_s),
+                    state := grant.state(now_s),
                     visit.view.say(_STATES[state]),
                     list(await newest_reads(self.database, grant, _READS_SHOWN)),
                 )
@@ -275,12 +271,6 @@ def _with_link(path: str, link: str) -> str:
 def _after_sign_in(link: str) -> str:
     """To the question of a link, or to the owner's page."""
     return _with_link(AUTHORIZE_PATH if link else OWNER_PATH, link)
-
-
-def _state(grant: Grant, now_s: float) -> str:
-    if grant.holds(now_s):
-        return "allowed"
-    return "revoked" if grant.revoked_at_s is not None else "expired"
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,13 @@ from starlette.routing import Route
 
 from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
+from tollway.identity.passwords import StoredPassword
+from tollway.identity.sign_in_limits import Attempt
 from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.page_errors import PageError, page_error_of
-from tollway.web.sign_in import Sessions, Visit
+from tollway.web.sign_in import Doorkeeper, Sessions, Visit
 from tollway.web.template_environment import page_templates
 from tollway.web.wording import (
     CAME_FROM,
@@ -284,6 +286,14 @@ class Web(Generic[P]):
         finally:
             # Shielded: a cancelled page must take its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None, _reader.get()))
+
+    async def admitted(
+        self, doorkeeper: Doorkeeper, attempt: Attempt, password: str
+    ) -> StoredPassword | None:
+        """The person of this login and password, checked outside the page slots, so that it delays
+        no other reader."""
+        async with self.aside():
+            return await doorkeeper.admit(self._sessions.area, attempt, password, self.now_s())
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""

@@ -16,7 +16,7 @@ from tollway.contract.sample_refusal import sample_data, sample_refusal
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.blocks import Block, Cell, Code, Empty, Facts, Table
 from tollway.web.code_samples import SIGNATURE_SAMPLES
-from tollway.web.wording import View, amount, grouped, sentence, sentences
+from tollway.web.wording import View, amount, grouped, sentence, titles
 from tollway.webhooks.delivering import RETRY_AFTER_S
 from tollway.webhooks.events import EVENT_TYPES
 
@@ -147,8 +147,8 @@ def parameters_of(operation: Operation, view: View) -> Table:
         ]
         for name, field, required, others in declared_fields(operation.request_type)
     ]
-    titles = [*map(say, sentences("Parameter", "Required", "Meaning", "Values", "Other spellings"))]
-    return Table(titles, rows, Empty(say("It takes no parameters.")), title=say("Parameters"))
+    columns = titles(say, "Parameter", "Required", "Meaning", "Values", "Other spellings")
+    return Table(columns, rows, Empty(say("It takes no parameters.")), title=say("Parameters"))
 
 
 def fields_of(operation: Operation, view: View) -> Table:
@@ -164,9 +164,9 @@ def fields_of(operation: Operation, view: View) -> Table:
                 Cell(field.other_spelling or "", "mono"),
             ]
         )
-    titles = (say("Field"), say("Type"), say("Meaning"), say("Other spellings"))
+    columns = titles(say, "Field", "Type", "Meaning", "Other spellings")
     title = say("Fields of each line") if operation.is_file else say("Fields of data")
-    return Table(titles, rows, title=title)
+    return Table(columns, rows, title=title)
 
 
 def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: View) -> Table:
@@ -177,11 +177,11 @@ def codes_of(reasons: Sequence[Reason], operations: Sequence[Operation], view: V
         of = next((each for each in operations if reason in each.reasons), operations[0])
         return sample_refusal(reason, of).message(view.language)
 
-    titles = sentences(
-        "Result code", "Reason", "What happened, and what to do", "HTTP status if mapped"
+    columns = titles(
+        say, "Result code", "Reason", "What happened, and what to do", "HTTP status if mapped"
     )
     return Table(
-        [*map(say, titles)],
+        columns,
         [
             [
                 Cell(str(each.value.code), "number"),
@@ -260,12 +260,11 @@ def event_blocks(view: View) -> list[Block]:
         [Cell(name, "mono"), Cell(say(each.reports)), Cell(", ".join(each.example), "mono")]
         for name, each in EVENT_TYPES.items()
     ]
-    titles = (say("Event"), say("Sent when"), say("Fields of data"))
     rules = [
         (say(name), Cell(say(rule, waits=waits, count=len(RETRY_AFTER_S)))) for name, rule in _RULES
     ]
     return [
-        Table(titles, rows, title=say("Events")),
+        Table(titles(say, "Event", "Sent when", "Fields of data"), rows, title=say("Events")),
         Code(say("Each event as it comes"), _examples(), is_folded=True),
         Code(say("Check the signature"), SIGNATURE_SAMPLES),
         Facts(rules, title=say("What to expect")),

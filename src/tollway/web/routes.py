@@ -126,7 +126,7 @@ def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
         Latencies(parts.metrics, now_s()),
         Jobs(parts.database, now_s),
         parts.work,
-        Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        Addresses(parts.settings.internal_hosts),
     )
 
 

@@ -35,7 +35,7 @@ from tollway.identity.sign_in_limits import (
     forget_attempts,
 )
 from tollway.ledger.runtime import Runtime
-from tollway.store.clock import common_ms
+from tollway.store.clock import common_s
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 from tollway.web.blocks import Block, Cell, Code, Drawing, Facts, Field, Form, Link, Notice
@@ -211,7 +211,7 @@ class SecondFactorPages(Generic[P]):
         """Attempts with codes are limited like those with passwords, in a count of their own, and
         counted before the code is checked."""
         counted = attempt._replace(kind=f"{attempt.kind} code")
-        now_s = await common_ms(self._database, int(self._web.now_s() * 1000)) // 1000
+        now_s = await common_s(self._database, self._web.now_s())
         await count_attempt(self._database, counted, now_s, is_code=True)
         if len(code) > _CODE_MAX or not await use_code(
             self._database, self._sealer, holder, code, now_s
@@ -248,7 +248,7 @@ class SecondFactorPages(Generic[P]):
 
     async def _confirm(self, visit: Visit[P], person: P, attempt: Attempt, code: str) -> Response:
         say, holder = visit.view.say, _holder(person)
-        now_s = await common_ms(self._database, int(self._web.now_s() * 1000)) // 1000
+        now_s = await common_s(self._database, self._web.now_s())
         # No browser is known yet, because none has sent a code of this factor.
         counted = attempt._replace(kind=f"{attempt.kind} confirm", device="")
         codes, problem, status = None, _WRONG_CODE, 403

@@ -36,7 +36,7 @@ from tollway.identity.sign_in_limits import (
     count_attempt,
     forget_attempts,
 )
-from tollway.store.clock import common_ms
+from tollway.store.clock import common_s
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, Reader
 from tollway.web.cookies import cookie_of
@@ -261,7 +261,7 @@ class Doorkeeper:
         # No await between the check of this count and its increment: that would be a race.
         waiting[name] += 1
         try:
-            at_s = await common_ms(self._database, int(now_s * 1000)) // 1000
+            at_s = await common_s(self._database, now_s)
             await count_attempt(self._database, attempt, at_s)
             async with self._checks:
                 found = await self._checked(area, attempt.login, password)

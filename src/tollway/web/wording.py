@@ -97,12 +97,17 @@ def sentence(text: str) -> str:
 
 
 def sentences(*texts: str) -> tuple[str, ...]:
-    """Marks several sentences, such as the titles of columns."""
+    """Marks several sentences."""
     return texts
 
 
 PLAIN_VIEW = View("en", "auto", "/")
 Say = Callable[..., str]
+
+
+def titles(say: Say, *texts: str) -> list[str]:
+    """The titles of columns in the reader's language."""
+    return [*map(say, texts)]
 
 
 def listed(say: Say, names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.clock import common_ms
+from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account
@@ -136,7 +136,7 @@ async def add_endpoint(
     day_start_s: int,
 ) -> EndpointSecret:
     """Adds an endpoint; it counts against the limit of the day that began at `day_start_s`."""
-    made_at_s = await common_ms(database, runtime.at_ms()) // 1000
+    made_at_s = await common_s(database, runtime.now_s())
     made = WebhookEndpoint(runtime.new_id("whk_"), url, made_at_s, None, None)
     secret = new_secret()
 
@@ -192,7 +192,7 @@ async def rotate_secret(
                 "The secret of webhook {webhook_id} was changed meanwhile.", webhook_id=endpoint_id
             )
         await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
-        at_s = await common_ms(transaction, runtime.at_ms()) // 1000
+        at_s = await common_s(transaction, runtime.now_s())
         signing = [secret, *_signing(sealer, endpoint_id, row, at_s)][:SIGNING_MAX]
         sealed = sealed_secrets(sealer, secrets_context(endpoint_id), signing)
         values = {"of_account": account_id, "wanted": endpoint_id}
@@ -208,7 +208,7 @@ async def end_endpoint(
     database: Database, runtime: Runtime, account_id: str, endpoint_id: str
 ) -> bool:
     """Ends an endpoint: nothing more is sent to it. False if it had ended or never existed."""
-    at_s = await common_ms(database, runtime.at_ms()) // 1000
+    at_s = await common_s(database, runtime.now_s())
     values = {"of_account": account_id, "wanted": endpoint_id, "at_s": at_s}
 
     async def work(transaction: Transaction) -> bool:

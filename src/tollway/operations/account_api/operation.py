@@ -15,7 +15,7 @@ from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.fields import Unfit
 from tollway.contract.language import Phrase
-from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.operation import OF_A_BODY, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.store.concurrency import BoundedSlots
@@ -40,7 +40,6 @@ _OF_ANY = (
     Reason.PATH_UNKNOWN,
     Reason.METHOD_WRONG,
 )
-_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
 
 
 class RateLimit(msgspec.Struct, frozen=True):
@@ -103,7 +102,7 @@ class AccountOperation(Operation):
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
-        body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
+        body = () if self.encoding is Encoding.QUERY else OF_A_BODY
         return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
 
 

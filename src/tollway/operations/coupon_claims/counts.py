@@ -16,23 +16,14 @@ from tollway.operations.coupon_claims.schema import (
     coupon_claim_version,
 )
 from tollway.store.database import Transaction
-from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query, insert_row
+from tollway.store.many_rows import adds, upserts
+from tollway.store.query import Query
 
 HOUR_S = 3600
 _VERSION_BITS = 62
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
 
-_new_hour = insert_row(coupon_claim_hour)
-_COUNT_UP = ManyRows(
-    coupon_claim_hour,
-    Query(
-        lambda: _new_hour.on_conflict_do_update(
-            index_elements=list(coupon_claim_hour.primary_key.columns),
-            set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
-        )
-    ),
-)
+_COUNT_UP = adds(coupon_claim_hour, "claims")
 # A separate statement: an INSERT with a negative count would violate the check constraint, even if
 # it ends in an UPDATE.
 _COUNT_DOWN = Query(

@@ -25,8 +25,8 @@ from tollway.operations.orders.schema import (
     order_version,
 )
 from tollway.store.database import Transaction
-from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query, insert_row
+from tollway.store.many_rows import adds, upserts
+from tollway.store.query import Query
 
 _VERSION_BITS = 62
 
@@ -49,16 +49,7 @@ class Counted(Protocol):
 
 _place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
-_insert_count = insert_row(order_count)
-_COUNT_UP = ManyRows(
-    order_count,
-    Query(
-        lambda: _insert_count.on_conflict_do_update(
-            index_elements=list(order_count.primary_key.columns),
-            set_={"orders": order_count.c.orders + _insert_count.excluded.orders},
-        )
-    ),
-)
+_COUNT_UP = adds(order_count, "orders")
 _this_bucket = (
     order_count.c.owner_id == bindparam("owner"),
     order_count.c.facet == bindparam("of_facet"),

@@ -9,6 +9,9 @@ import msgspec
 from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (
+    EDITIONS,
+    ENHANCED,
+    NORMAL,
     ConsentNeed,
     Encoding,
     Operation,
@@ -19,8 +22,6 @@ from tollway.contract.operation import (
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.time_fields import Moment, milliseconds_of
 
-ENHANCED, NORMAL = 1, 2
-_EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
 _TAGS = Choice(
     (
         (1, Phrase("red", "红")),
@@ -37,7 +38,7 @@ class OrdersRequest(msgspec.Struct, frozen=True):
     vvtype: Annotated[
         int,
         Field(
-            _EDITIONS,
+            EDITIONS,
             "Edition; the enhanced one if left out. Filters are for the enhanced one only.",
         ),
     ] = ENHANCED

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 import msgspec
-from sqlalchemy import or_
 
 from tollway.operations.promotion_material.ready import ready_material
 from tollway.operations.promotion_material.records import (
@@ -15,18 +14,10 @@ from tollway.operations.promotion_material.records import (
 )
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import upsert
 from tollway.store.versions import material_changed
 
-_insert = insert_row(promotion_material)
-_said = [column for column in promotion_material.c if not column.primary_key]
-_UPSERT = Query(
-    lambda: _insert.on_conflict_do_update(
-        index_elements=["promotion_id", "id"],
-        set_={column.name: _insert.excluded[column.name] for column in _said},
-        where=or_(*(column.is_distinct_from(_insert.excluded[column.name]) for column in _said)),
-    )
-)
+_UPSERT = upsert(promotion_material)
 
 
 class MaterialLoader:

@@ -11,6 +11,9 @@ from tollway.carriers.places import PlaceCheck, find_place
 from tollway.contract.fields import Choice, Code, Field, Line, Phone, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (
+    EDITIONS,
+    ENHANCED,
+    NORMAL,
     ConsentNeed,
     Encoding,
     Operation,
@@ -20,7 +23,6 @@ from tollway.contract.operation import (
 )
 from tollway.contract.reasons import Reason, Refusal
 
-ENHANCED, NORMAL = 1, 2
 _SHOP_CODE = Text(max_length=64)
 _ID = Text(max_length=64)
 _REGION = Text(max_length=64)
@@ -35,7 +37,6 @@ _TYPES = Choice(
         (3, Phrase("other, 100×150 mm", "其他，100×150 mm")),
     )
 )
-_EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
 
 
 class WaybillRequest(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     shopCode: Annotated[
         str | None, Field(_SHOP_CODE, "Shop association code; required when vvtype is 2.")
     ] = None
-    vvtype: Annotated[int, Field(_EDITIONS, "Edition; the enhanced one when left out.")] = ENHANCED
+    vvtype: Annotated[int, Field(EDITIONS, "Edition; the enhanced one when left out.")] = ENHANCED
     parentWaybillCode: Annotated[
         str | None,
         Field(_ID, "For a further parcel of an order: the waybill number of its first one."),

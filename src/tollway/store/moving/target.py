@@ -18,7 +18,12 @@ from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
-from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
+from tollway.store.postgresql.revision import (
+    LOCK_NODES,
+    UNFINISHED_MOVE,
+    revision_of,
+    unfinished_move_of,
+)
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema.database import key_check, version
 from tollway.store.schema.identity import person, sign_in_link
@@ -26,7 +31,6 @@ from tollway.store.schema.ledger import operator_act
 
 # Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
-_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # By the database's clock: this machine may be neither a gateway nor the server.
 _SERVING = """
 SELECT DISTINCT name FROM node
@@ -65,7 +69,7 @@ class Target:
         with our_errors():
             async with self._connection.transaction():
                 # A gateway that starts meanwhile waits, and then finds the unfinished move.
-                await self._connection.execute(_LOCK_NODES)
+                await self._connection.execute(LOCK_NODES)
                 await self._refuse_if_served()
                 found = await unfinished_move_of(self._connection)
                 if found is None:

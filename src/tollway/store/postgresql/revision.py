@@ -14,7 +14,7 @@ _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
 _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
 # Gateways that start meanwhile wait, and then find the new schema.
 _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
-_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
+LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # A migration may have to copy tables.
 _MIGRATION_TIMEOUT_S = 24 * 3600
 # While a migration waits for a lock on a table, all other queries of it queue up behind.
@@ -40,7 +40,7 @@ async def upgrade(
             await connection.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
             await connection.execute(_BE_BRIEF)
             if await connection.fetchval(_HAS_NODES):
-                await connection.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
+                await connection.execute(LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
             found = await revision_of(connection)
             if found is None:
                 await _check_encoding(connection)

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from starlette.responses import Response
 
-from tollway.ledger.entries import list_balances
+from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
@@ -32,7 +32,7 @@ from tollway.web.caller.home import (
 )
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, sentence, sentences
+from tollway.web.wording import amount, listed, sentence, titles
 
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
@@ -240,7 +240,7 @@ async def _offer(
         text = say("Your account may not call this operation: ask the operator to enable it.")
         blocks: list[Block] = [Notice(text, "soon"), _form(context, wanted)]
         return context.page(say("Product analysis"), blocks, crumbs=crumbs)
-    balances = {each.unit: each.amount for each in await list_balances(context.database, own)}
+    balances = await amounts_by_unit(context.database, own)
     cost = price * len(unpaid)
     note = say(
         "This asks for {days} and costs {price} if it succeeds. The balance is {balance}.",
@@ -323,7 +323,7 @@ async def _paid_for(context: Context) -> Table:
         ANALYSIS, product=example["product_id"], day=example["query_date"], data="sandbox"
     )
     return Table(
-        [*map(say, sentences("Product id", "Day", "Asked for", "Receipt"))],
+        titles(say, "Product id", "Day", "Asked for", "Receipt"),
         rows,
         Empty(
             say("Nothing was asked for in the last 24 hours."),

@@ -11,7 +11,7 @@ from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret,
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.lists import page_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import exact_time, sentences
+from tollway.web.wording import exact_time, titles
 
 SHOPS = f"{PATH}/shops"
 # What an account can ask an owner for, by the value that the form sends.
@@ -31,9 +31,8 @@ async def show_shops(context: Context, *first: Block) -> Response:
         none = say(
             "No shop has authorized this account yet. Make a link below and send it to a shop."
         )
-    titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
-        [*map(say, titles)],
+        titles(say, "Shop or user", "What", "State", "Granted", "Expires"),
         [_row(context, each) for each in part.rows],
         Empty(say("No shop or user matches.") if text else none),
         filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),

@@ -12,7 +12,7 @@ from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Sec
 from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
 from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, sentences
+from tollway.web.wording import sentence, titles
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.endpoints import (
     ENDPOINTS_MAX,
@@ -49,9 +49,9 @@ async def show_webhooks(context: Context, *first: Block) -> Response:
     known.sort(key=lambda each: (each.ended_at_s is not None, -each.made_at_s))
     part = list_part(known, context.query(BEGIN), WEBHOOKS)
     none = say("There is no webhook yet.")
-    titles = [*map(say, sentences("Address", "State", "Last event", "Added", "Secret changed"))]
+    columns = titles(say, "Address", "State", "Last event", "Added", "Secret changed")
     table = Table(
-        [*titles, *(["", ""] if may_change else [])],
+        [*columns, *(["", ""] if may_change else [])],
         await _rows(context, part.rows, may_change=may_change),
         Empty(say("There is no webhook yet: add the first below.") if may_change else none),
         older=part.next,
@@ -301,9 +301,11 @@ async def show_webhook(context: Context) -> Response:
         webhook_id=webhook.id,
     )
     may_change = context.person.may_change and webhook.ended_at_s is None
-    titles = sentences("When", "Event", "Event id", "State", "Attempts", "Answer", "Next attempt")
+    columns = titles(
+        say, "When", "Event", "Event id", "State", "Attempts", "Answer", "Next attempt"
+    )
     log = Table(
-        [*map(say, titles), *([""] if may_change else [])],
+        [*columns, *([""] if may_change else [])],
         [_delivery_row(context, webhook, each, may_change=may_change) for each in part.rows],
         Empty(say("No event in the last 30 days.")),
         title=say("Events of the last 30 days"),

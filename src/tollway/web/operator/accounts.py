@@ -18,7 +18,7 @@ from tollway.ledger.account_pages import (
     position_in,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
-from tollway.ledger.entries import AMOUNT_MAX, list_balances, top_up
+from tollway.ledger.entries import AMOUNT_MAX, amounts_by_unit, list_balances, top_up
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
@@ -46,7 +46,7 @@ from tollway.web.member_parts import (
 from tollway.web.operator.prices import ACCOUNT, permission_blocks
 from tollway.web.operator.tables import given_reason, known_account, reason_field
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, one_line, sentence, sentences
+from tollway.web.wording import amount, listed, one_line, sentence, titles
 
 PATH = "/operator/accounts"
 ONE = ACCOUNT
@@ -71,7 +71,7 @@ async def show_accounts(context: Context) -> Response:
     part = page_part(found, after, PATH, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
-        [*map(say, sentences("Account", "State", "Credits", "Opened", "Id"))],
+        titles(say, "Account", "State", "Credits", "Opened", "Id"),
         [_account_row(context, each) for each in part.rows],
         Empty(
             say("No account matches.")
@@ -236,9 +236,7 @@ async def top_up_act(context: Context) -> Response:
         raise PageError(
             400, "This cannot be added", "Choose a balance, and an amount that is not 0."
         )
-    balances = {
-        each.unit: each.amount for each in await list_balances(context.database, account.id)
-    }
+    balances = await amounts_by_unit(context.database, account.id)
     before, note = balances.get(unit, 0), given_reason(context)
     if before + number < 0:
         raise PageError(

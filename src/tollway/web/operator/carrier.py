@@ -168,7 +168,7 @@ async def _refuse_internal(context: Context, url: str) -> None:
     if url in {each.url for each in await list_links(context.database)}:
         return
     # Not those of the webhooks: callers whose hosts are slow to look up must not delay this.
-    addresses = Addresses(context.services.settings.webhook_internal_hosts.split(","))
+    addresses = Addresses(context.services.settings.internal_hosts)
     if await addresses.leads_inside(url):
         raise PageError(
             409,

@@ -188,9 +188,7 @@ async def _load(
             if wrong := chunk[0].rejects:
                 rejects = [sealed(each) for each in wrong]
                 await database.write(partial(keep_rejects, rejects=rejects))
-            part = await load(database, loader, chunk, lambda _: None, lambda *_: None)
-            for name in ("read", "stored", "changed", "rejected"):
-                setattr(total, name, getattr(total, name) + getattr(part, name))
+            await load(database, loader, chunk, lambda _: None, lambda *_: None, total)
             await progress(chunk[0].at_byte, size)
             if total.rejected > _REJECTS_MAX:
                 break

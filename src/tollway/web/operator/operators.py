@@ -10,7 +10,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, sentences
+from tollway.web.wording import sentence, sentences, titles
 
 PATH = "/operator/operators"
 FACTORS = "/operator/second-factors"
@@ -132,9 +132,9 @@ async def show_factors(context: Context) -> Response:
                 Cell(say("Reset"), href=reset, of=each.login) if is_other else Cell(""),
             ]
         )
-    titles = sentences("Kind", "Login", "On since", "Recovery codes left")
     empty = Empty(say("There are no second factors yet."))
-    table = Table([*map(say, titles), ""], rows, empty)
+    columns = titles(say, "Kind", "Login", "On since", "Recovery codes left")
+    table = Table([*columns, ""], rows, empty)
     return context.page(say("All second factors"), [*context.reported(_RESET), table])
 
 

@@ -27,7 +27,7 @@ from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Field, Form, Table
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
-from tollway.web.wording import Say, amount, grouped, sentences
+from tollway.web.wording import Say, amount, grouped, titles
 
 PATH = "/operator/prices"
 ACCOUNT = "/operator/account"
@@ -37,7 +37,7 @@ async def show_prices(context: Context) -> Response:
     say = context.say
     states = await operation_states(context.database)
     rows = [_row(context, operation, states) for operation in OPERATIONS]
-    columns = [*map(say, sentences("Operation", "State", "Price", "Address"))]
+    columns = titles(say, "Operation", "State", "Price", "Address")
     choices = [(each.name, say(each.title)) for each in OPERATIONS]
     price = Form(
         f"{PATH}/price",
@@ -151,7 +151,7 @@ async def permission_blocks(context: Context, account: Account) -> list[Block]:
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
     states = await operation_states(context.database)
     table = Table(
-        [*map(say, sentences("Operation", "State", "Price", "Calls a second"))],
+        titles(say, "Operation", "State", "Price", "Calls a second"),
         [
             _permission_row(context, each, held.get(each.name), common_price(each, states))
             for each in OPERATIONS

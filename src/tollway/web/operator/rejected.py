@@ -20,7 +20,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
 from tollway.web.operator.tables import record
-from tollway.web.wording import Say, sentence, sentences, short_id
+from tollway.web.wording import Say, sentence, sentences, short_id, titles
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
@@ -39,11 +39,10 @@ async def rejects_table(context: Context) -> Table:
     source, _, record_id = context.query("after").rpartition(":")
     found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
     part = page_part(found, source, PATH, lambda last: f"{last.source}:{last.id}")
-    titles = sentences("Received", "Data source", "Kind", "Reason", "Record")
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
     links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(
-        [*map(say, titles)],
+        titles(say, "Received", "Data source", "Kind", "Reason", "Record"),
         [_reject_row(context, each) for each in part.rows],
         Empty(say("No record is rejected.")),
         title=say("Rejected records"),

@@ -48,7 +48,7 @@ from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.lists import BEGIN, ListPart, list_part, page_part
 from tollway.web.operator.tables import known_account
 from tollway.web.page_errors import PageError
-from tollway.web.wording import counted, sentence, sentences
+from tollway.web.wording import counted, sentence, titles
 
 PATH = "/operator/shops"
 SHOP = "/operator/shop"
@@ -79,7 +79,7 @@ async def show_shops(context: Context) -> Response:
         else say("No shop or user is known yet: add one above.")
     )
     table = Table(
-        [*map(say, sentences("Shop or user", "Kind", "Id", "Login", "Added"))],
+        titles(say, "Shop or user", "Kind", "Id", "Login", "Added"),
         rows,
         Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
         filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
@@ -331,9 +331,8 @@ def consents_table(
     title: str = "",
 ) -> Table:
     say = context.say
-    titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
     return Table(
-        [*map(say, titles), ""],
+        [*titles(say, "Shop or user", "Account", "What", "State", "Granted", "Expires"), ""],
         [_row(context, each) for each in part.rows],
         Empty(none),
         title=title,

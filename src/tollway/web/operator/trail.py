@@ -12,7 +12,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Link, Table
 from tollway.web.lists import AFTER_ALL, before_number, page_part
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
-from tollway.web.wording import exact_time, grouped, sentence, sentences
+from tollway.web.wording import exact_time, grouped, sentence, sentences, titles
 
 TRAIL = "/operator/trail"
 _SHOWN_MAX = 160
@@ -106,9 +106,8 @@ async def show_trail(context: Context) -> Response:
         ]
         for each in part.rows
     ]
-    titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
     table = Table(
-        [*map(say, titles)],
+        titles(say, "Number", "When", "By", "Act", "Subject", "Change"),
         rows,
         Empty(say("No act is recorded yet.")),
         older=part.next,
