@@ -83,7 +83,7 @@ class Entrance:
         try:
             # Outside the page slots, so that a password check delays no other reader.
             async with self.web.aside():
-                attempt = self.sessions.attempt(request, login)
+                attempt = await self.sessions.attempt(request, login)
                 found = await self.doorkeeper.admit(
                     self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
                 )
@@ -162,7 +162,7 @@ class Entrance:
         )
         if found is None:
             raise PageError(*UNUSABLE_LINK)
-        attempt = self.sessions.attempt(request, found.login)
+        attempt = await self.sessions.attempt(request, found.login)
         if password_hash is not None:
             await forget_mistakes(self.database, attempt)
         who = await self.sessions.area.password(self.database, found.login)

@@ -82,7 +82,7 @@ class ErasePages:
             async with self.web.aside():
                 found = await self.doorkeeper.admit(
                     self.sessions.area,
-                    self.sessions.attempt(request, shop.login),
+                    await self.sessions.attempt(request, shop.login),
                     form.get("password", ""),
                     self.web.now_s(),
                 )

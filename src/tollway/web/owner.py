@@ -139,7 +139,7 @@ class OwnerPages:
         try:
             # Outside the page slots, so that a password check delays no other reader.
             async with self.web.aside():
-                attempt = self.sessions.attempt(request, again["login"])
+                attempt = await self.sessions.attempt(request, again["login"])
                 found = await self.doorkeeper.admit(
                     self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
                 )
@@ -322,7 +322,8 @@ class PasswordPages:
         )
         if changed is None:
             raise PageError(*UNUSABLE_LINK)
-        await forget_mistakes(self.database, self.sessions.attempt(request, owner.login))
+        attempt = await self.sessions.attempt(request, owner.login)
+        await forget_mistakes(self.database, attempt)
         return self.web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:
