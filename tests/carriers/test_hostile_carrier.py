@@ -20,7 +20,10 @@ from tollway.carriers.connectors.connector import (
     LinkRefusedError,
     NotSentError,
     OutcomeUnknownError,
+    Updated,
+    UpdatingConnector,
 )
+from tollway.carriers.labels.print_data import Place, RoutingInfo
 from tollway.demo.fakes.carrier.signed_form import written_answer
 
 
@@ -107,6 +110,33 @@ def _http(status: str, body: bytes, *headers: str) -> bytes:
 def test_what_is_no_answer_leaves_the_outcome_unknown(reply: bytes, sentence: str) -> None:
     with Impostor(reply) as impostor, pytest.raises(OutcomeUnknownError, match=sentence):
         ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(new_order()))
+
+
+def test_routing_that_fits_on_no_label_is_left_out_and_the_number_counts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would stay with the waybill for good, and each label would take seconds to draw."""
+    order, number = new_order(), "YT0000000000001"
+    routing = {
+        "sortation": {"name": "广东转运中心", "code": "\x1b[2J"},
+        "consolidation": {"name": "集" * 41, "code": "7" * 24},
+        "origin": {"name": "杭" * 40, "code": "7" * 25},
+        "routeCode": "7" * 60_000,
+    }
+    content = {"success": True, "objectId": order.ref.task_id, "waybillCode": number}
+    reply = _http("200 OK", written_answer({**content, "routingInfo": routing}, SECRET))
+    kept = RoutingInfo(Place("广东转运中心"), Place("", "7" * 24), Place("杭" * 40))
+
+    async def update(to: Connector) -> object:
+        assert isinstance(to, UpdatingConnector)
+        return await to.update(order, number)
+
+    with Impostor(reply) as impostor:
+        link = link_to(f"http://127.0.0.1:{impostor.port}")
+        assert ask(link, lambda to: to.issue(order)) == Issued(number, kept)
+        assert ask(link, lambda to: to.look_up(order.ref)) == Issued(number, kept)
+        assert ask(link, update) == Updated(kept)
+    assert [each.levelname for each in caplog.records].count("WARNING") == 3
 
 
 def test_nothing_of_an_answer_is_sent_with_the_next_message() -> None:

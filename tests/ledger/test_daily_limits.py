@@ -25,6 +25,7 @@ LIMITS = {
     Counted.EVENTS: (200, "test events", "发送的测试事件"),
     Counted.ALERTS: (200, "alert changes", "更改的提醒"),
     Counted.INVITATIONS: (50, "invitations", "发出的邀请"),
+    Counted.ROLES: (200, "role changes", "更改的角色"),
     Counted.AGENT_SESSIONS: (1000, "new agent sessions", "新建的智能体会话"),
 }
 COUNTS = Query(

@@ -105,14 +105,22 @@ def test_a_revoked_token_makes_and_becomes_no_other(
     store.do(work)
 
 
+@pytest.mark.parametrize(
+    ("lifetime_s", "overlaps_s"),
+    # The last two expire within the overlap, so that it does not decide when they end.
+    [(None, (0, 3600)), (3600, (86_400, 86_400)), (1, (60, 60))],
+)
 def test_of_two_rotations_of_a_token_at_once_one_makes_a_new_token(
-    store: Store, new_name: Callable[[], str]
+    store: Store,
+    new_name: Callable[[], str],
+    lifetime_s: int | None,
+    overlaps_s: tuple[int, int],
 ) -> None:
     async def work(database: Database) -> None:
         account = await open_account(database, RUNTIME, new_name())
-        old = (await issue_token(database, RUNTIME, account.id)).token
+        old = (await issue_token(database, RUNTIME, account.id, lifetime_s=lifetime_s)).token
         made = await asyncio.gather(
-            *(replace_token(database, RUNTIME, old, each, day_start_s=0) for each in (0, 3600)),
+            *(replace_token(database, RUNTIME, old, each, day_start_s=0) for each in overlaps_s),
             return_exceptions=True,
         )
         ((refused,), (issued,)) = (

@@ -8,13 +8,15 @@ import msgspec
 import pytest
 from sqlalchemy import bindparam, select
 
+from tests.support.months import NOW_MS, OLD, OLD_MS, make_month
 from tests.support.stores import Store
 from tollway.ledger import refused_calls
 from tollway.ledger.entries import Entry
 from tollway.ledger.receipts import Traces
 from tollway.ledger.receipts import receipt_of as receipt_from
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
-from tollway.store.database import Database, StoreBusyError
+from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.store.months import close_month
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
 from tollway.telemetry.metrics import Metrics
@@ -280,6 +282,28 @@ def test_calls_of_a_kind_that_come_while_its_count_is_written_are_counted_too(
         return [(str(row[0]), row[1]) for row in rows]
 
     assert store.do(work) == [*((f"{number:05d}", 0) for number in range(9)), ("00009", 4)]
+
+
+@pytest.mark.postgresql
+def test_counts_are_written_while_an_old_month_is_dropped(store: Store) -> None:
+    """A plan for all values would lock all months, and wait for the one that goes."""
+    make_month(store, "refused_call", OLD_MS)
+    minute_ms = NOW_MS // 60_000 * 60_000
+
+    async def work(database: Database) -> list[tuple[str, int]]:
+        notes = RefusedCallLog(database, Metrics())
+
+        async def drop_slowly(transaction: Transaction) -> None:
+            await close_month(transaction, refused_call, OLD)
+            for number in range(12):
+                notes.add(like("dropping", minute_ms + number))
+            await notes.finish()
+
+        await database.write(drop_slowly)
+        rows = await database.fetch_all(_COUNTS, of_account="dropping")
+        return [(str(row[0]), row[1]) for row in rows]
+
+    assert store.do(work)[-1] == (str(minute_ms + 9), 2)
 
 
 def test_a_call_in_doubt_that_was_charged_names_the_shop_that_it_asked_for() -> None:

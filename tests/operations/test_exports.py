@@ -6,24 +6,45 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
 
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import Caller, credits_left, new_caller
-from tests.support.orders import CREDITS, OWNER, START_MS, new_shopper, order, put_orders, sealer_of
+from tests.support.handlers import result_of
+from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
+from tests.support.orders import (
+    CREDITS,
+    OWNER,
+    START_MS,
+    new_shopper,
+    order,
+    put_orders,
+    sealer_of,
+    store_orders,
+)
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
+from tollway.contract.operation import CallInfo
 from tollway.intake.loading import store_records
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.orders.companions import ORDERS_CHANGED
-from tollway.operations.orders.export import ORDERS_EXPORT, ORDERS_FILE
+from tollway.operations.orders.export import (
+    EXPORTS,
+    ORDERS_EXPORT,
+    ORDERS_FILE,
+    OrdersExportRequest,
+)
 from tollway.operations.orders.operation import ORDERS
+from tollway.operations.subject import Priced, Services
+from tollway.store.database import Database
+from tollway.store.sealing import Sealer
 
 _COUNT = 2345
 
@@ -180,6 +201,61 @@ def test_0_orders_stored_after_an_export_are_not_in_its_file_but_after_its_curso
     sent = {"owner_id": OWNER, "cursor": made["cursor"]}
     page = served.post_json(ORDERS_CHANGED.path, sent, token=shopper.token)
     assert {each["order_sn"] for each in page.data["content"]} == {"late-1", "late-2"}
+
+
+class _Importing:
+    """A database into which one more order is imported after every read."""
+
+    row_at_once = None
+
+    def __init__(self, database: Database, sealer: Sealer, at_ms: int) -> None:
+        self._database, self._sealer, self._at_ms = database, sealer, at_ms
+        self._imported = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch_one(self, *query: Any, **values: Any) -> Any:
+        row = await self._database.fetch_one(*query, **values)
+        await self._store_another()
+        return row
+
+    async def fetch_all(self, *query: Any, **values: Any) -> Any:
+        rows = await self._database.fetch_all(*query, **values)
+        await self._store_another()
+        return rows
+
+    async def _store_another(self) -> None:
+        self._imported += 1
+        another = order(f"import-{self._imported}", confirm_time=self._at_ms)
+        await store_orders(self._database, self._sealer, [another])
+
+
+def test_0_what_is_paid_is_in_the_file_also_while_orders_are_imported(served: Gateway) -> None:
+    store, shopper = served.store, new_shopper(served.store)
+    sealer, at_ms = sealer_of(store), START_MS + 300_000_000
+    make_handler = EXPORTS[0].make_handler
+    assert make_handler is not None
+
+    async def ask(database: Database) -> dict[str, Any]:
+        hundred = [order(f"before-{n}", confirm_time=at_ms) for n in range(100)]
+        await store_orders(database, sealer, hundred)
+        services = SimpleNamespace(
+            database=_Importing(database, sealer, at_ms),
+            zone=ZoneInfo("Asia/Shanghai"),
+            vault=SimpleNamespace(sealer=sealer),
+            runtime=RUNTIME,
+            public_address=served.base_url,
+        )
+        handle = make_handler(cast(Services, services))
+        asked = OrdersExportRequest(OWNER, at_ms, at_ms + 1)
+        priced = await result_of(handle(asked, CallInfo(shopper.account_id, 1)))
+        assert isinstance(priced, Priced)
+        return {"times": priced.times, **json.loads(priced.data)}
+
+    made = store.do(ask)
+    lines = numbers_in(file_of(served, shopper.token, made["export_id"]))
+    assert (len(lines), made["records"], made["times"]) == (100, 100, 1)
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """The files of a ledger and of a request log: Excel reads them, and one that is cut says so."""
 
+import asyncio
 import csv
 import io
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
+from types import SimpleNamespace
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -14,7 +17,9 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.members import entered
 from tests.support.stores import Store
-from tollway.web.lists import CSV_ROWS_MAX
+from tollway.ledger.entries import Entry
+from tollway.web.area import Context
+from tollway.web.lists import CSV_ROWS_MAX, csv_file
 
 UNIT = "calls:product_analysis"
 MORE = 7
@@ -86,6 +91,24 @@ def test_a_file_that_has_just_all_rows_is_not_cut(member: Browser, own_store: St
     own_store.run(f"DELETE FROM entry WHERE number <= {MORE + 1}")
     rows, said = _read(member, f"/account/ledger.csv?unit={UNIT}")
     assert len(rows) == CSV_ROWS_MAX and not said
+
+
+def test_calls_have_their_turns_while_a_file_is_made() -> None:
+    """Ten thousand rows take a tenth of a second, and more where others use the machine too."""
+    rows = [Entry("acc", UNIT, number, "charge", -1, 0, number) for number in range(CSV_ROWS_MAX)]
+    context = cast(Context, SimpleNamespace(web=SimpleNamespace(zone=ZoneInfo("UTC"))))
+
+    async def work() -> int:
+        columns = {"number": "number", "at": "at"}
+        made = asyncio.ensure_future(csv_file(context, "ledger.csv", columns, rows, ""))
+        turns = 0
+        while not made.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert bytes((await made).body).count(b"\r\n") == 1 + CSV_ROWS_MAX
+        return turns
+
+    assert asyncio.run(work()) > 100
 
 
 def test_a_filter_that_nothing_passes_reads_a_part_of_the_log(

@@ -138,6 +138,27 @@ def test_new_links_of_members_count_as_invitations(
     assert "try again tomorrow" in confirmed(owner, "/account/members/link", member=member.id)
 
 
+def test_an_owner_changes_roles_so_many_times_a_day_and_operators_any_number(
+    store: Store, owner: Browser, operator: Browser, caller: Caller
+) -> None:
+    """Each change is in the operators' trail for good."""
+    member = new_member(store, caller.account_id, Role.READER).person
+    owner.open(f"/account/members/role?member={member.id}")
+    owner.send("/account/members/role", role="developer")
+    store.run(f"UPDATE account_day SET number = 200 WHERE account_id = '{caller.account_id}'")
+    owner.open(f"/account/members/role?member={member.id}")
+    refused = owner.send("/account/members/role", role="reader")
+    assert "daily limit of 200 role changes: try again tomorrow" in refused.text
+    assert _role_of(store, member.id) == "developer"
+    # A role that stays is no change.
+    owner.open(f"/account/members/role?member={member.id}")
+    assert "Done." in owner.send("/account/members/role", role="developer").text
+    path = "/operator/account/member/role"
+    operator.open(f"{path}?account={caller.account_id}&member={member.id}")
+    operator.send(path, role="reader")
+    assert _role_of(store, member.id) == "reader"
+
+
 def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
     store: Store, operator: Browser, caller: Caller, gateway: Gateway
 ) -> None:

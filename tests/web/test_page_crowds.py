@@ -18,7 +18,8 @@ from starlette.responses import Response
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME
+from tests.support.ledger import RUNTIME, new_caller
+from tests.support.members import entered
 from tests.support.postgresql import locked, waiting
 from tests.support.raw import request
 from tests.support.remote import eventually
@@ -72,6 +73,20 @@ def test_503_a_page_that_gets_no_place_in_time(own: Store, served: Gateway) -> N
     assert refused.text.startswith("Too many pages")
     assert [each.result().status_code for each in shown] == [200, 200]
     assert served.client.get("/owner").status_code == 200
+    browser.client.close()
+
+
+@pytest.mark.postgresql
+def test_files_of_lists_are_made_one_at_a_time_and_leave_the_pages_to_others(
+    own: Store, served: Gateway
+) -> None:
+    browser = entered(own, Browser(served), new_caller(own))
+    with ThreadPoolExecutor(3) as pool, locked(own.url, "entry", mode="ACCESS EXCLUSIVE"):
+        asked = [pool.submit(browser.client.get, "/account/ledger.csv") for _ in range(3)]
+        eventually(lambda: waiting(own.url), lambda number: number > 0)
+        assert [served.client.get("/owner").status_code for _ in range(5)] == [200] * 5
+        assert waiting(own.url) == 1
+    assert [each.result().status_code for each in asked] == [200] * 3
     browser.client.close()
 
 

@@ -11,8 +11,10 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.consent import PASSWORD, Person, new_person
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.passwords import SLOW
 from tests.support.stores import Store
+from tollway.consent.owners import set_password
 from tollway.identity.sign_in_limits import (
     PAIR_MAX,
     Attempt,
@@ -173,6 +175,32 @@ def test_a_known_browser_is_counted_by_itself(gateway: Gateway, person: Person) 
     assert statuses == [403] * 5 + [429]
     known.client.close()
     stranger.client.close()
+
+
+def test_browsers_known_by_an_old_password_are_strangers_once_it_changes(
+    store: Store, gateway: Gateway, person: Person
+) -> None:
+    """A thief of the password can collect any number of them, and would guess the next one with
+    each."""
+    thieves = [Browser(gateway, "127.251.0.1") for _ in range(2)]
+    known = Browser(gateway, "127.251.0.2")
+    for each in (*thieves, known):
+        signed_in(each, person)
+    new = "another password"
+    store.do(lambda database: set_password(database, RUNTIME, person.login, new))
+    statuses = []
+    for each in thieves:
+        each.open("/owner")
+        statuses += [each.sign_in(person.login, "a guess").status_code for _ in range(5)]
+    assert statuses == [403] * 5 + [429] * 5
+    # The owner's browser is known again by the new password.
+    known.open("/owner")
+    assert GRANTS in known.sign_in(person.login, new).text
+    known.send("/owner/sign-out")
+    tried(store, person.login, ["127.251.0.2"], PAIR_MAX)
+    assert GRANTS in known.sign_in(person.login, new).text
+    for each in (*thieves, known):
+        each.client.close()
 
 
 def test_an_address_has_so_many_attempts_whatever_the_login(gateway: Gateway, store: Store) -> None:

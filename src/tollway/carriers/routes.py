@@ -12,7 +12,14 @@ import msgspec
 from sqlalchemy import bindparam, func, select
 
 from tollway.carriers.carriers import known_carrier
-from tollway.carriers.labels.print_data import Address, Place, RoutingInfo, route
+from tollway.carriers.labels.print_data import (
+    PLACE_NAME_MAX,
+    SORTING_CODE_MAX,
+    Address,
+    Place,
+    RoutingInfo,
+    route,
+)
 from tollway.carriers.places import ListedPlace, find_place, listed_place
 from tollway.contract.language import Sentence, SentenceError
 from tollway.ledger.runtime import UNATTENDED, Runtime
@@ -22,7 +29,11 @@ from tollway.store.many_rows import upserts
 from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import carrier_route
 
-_LENGTHS_MAX = {"route_code": 24, "consolidation": 40, "consolidation_code": 24}
+_LENGTHS_MAX = {
+    "route_code": SORTING_CODE_MAX,
+    "consolidation": PLACE_NAME_MAX,
+    "consolidation_code": SORTING_CODE_MAX,
+}
 # The columns of a file, and what Chinese spreadsheets call them.
 COLUMNS = {
     "province": ("省", "省份"),

@@ -13,6 +13,7 @@ from tollway.identity.passwords import StoredPassword, folded_login, hash_passwo
 from tollway.identity.second_factor import remove_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
@@ -172,10 +173,15 @@ async def remove_person(
 
 
 async def change_role(
-    database: Database, runtime: Runtime, account_id: str, person_id: str, role: Role
+    database: Database,
+    runtime: Runtime,
+    account_id: str,
+    person_id: str,
+    role: Role,
+    day_start_s: int | None = None,
 ) -> None:
     """Gives a member of an account another role, from their next page on. The last owner stays an
-    owner."""
+    owner. A change by a member counts against the limit of the day that began at `day_start_s`."""
 
     async def work(transaction: Transaction) -> None:
         found = await present_person(transaction, person_id)
@@ -184,6 +190,8 @@ async def change_role(
         if found.role is role:
             return
         await _keep_an_owner(transaction, account_id, without=found.id)
+        if day_start_s is not None:
+            await count_today(transaction, account_id, Counted.ROLES, day_start_s)
         if not await transaction.execute(_SET_ROLE, wanted=found.id, new_role=role.value):
             raise LedgerError("There is no such person.")
         changed, act = msgspec.structs.replace(found, role=role), f"{found.kind} role"

@@ -43,6 +43,7 @@ class Counted(Enum):
     EVENTS = _Limit(200, Phrase("test events", "发送的测试事件"))
     ALERTS = _Limit(200, Phrase("alert changes", "更改的提醒"))
     INVITATIONS = _Limit(50, Phrase("invitations", "发出的邀请"))
+    ROLES = _Limit(200, Phrase("role changes", "更改的角色"))
     AGENT_SESSIONS = _Limit(1000, Phrase("new agent sessions", "新建的智能体会话"))
 
 

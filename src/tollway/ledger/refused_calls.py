@@ -233,7 +233,8 @@ class RefusedCallLog:
             if batch:
                 await transaction.execute_many(_ADD, batch)
             if counts:
-                await transaction.execute_many(_SET_MORE, list(counts.values()))
+                async with transaction.with_new_plan():
+                    await transaction.execute_many(_SET_MORE, list(counts.values()))
 
         if not batch and not counts:
             return

@@ -344,7 +344,10 @@ async def replace_token(
             limits=old.limits,
             replaces=old.id,
         )
-        ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
+        ends_at_s = now_s + overlap_s
+        if old.expires_at_s is not None:
+            # A second sooner at least: by its other end another rotation sees that this one was.
+            ends_at_s = min(ends_at_s, old.expires_at_s - 1)
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
             raise LedgerError("Token {token_id} is revoked already.", token_id=old.id)
         await directory_changed(transaction)

@@ -80,7 +80,7 @@ class Entrance:
     async def sign_in(self, request: Request, visit: Visit[Person]) -> Response:
         form = await self.web.form(request, visit)
         back, login = form.get("link", ""), form.get("login", "")
-        attempt = self.sessions.attempt(request, login)
+        attempt = await self.sessions.attempt(request, login)
         try:
             found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
@@ -158,7 +158,7 @@ class Entrance:
         )
         if found is None:
             raise PageError(*UNUSABLE_LINK)
-        attempt = self.sessions.attempt(request, found.login)
+        attempt = await self.sessions.attempt(request, found.login)
         if password_hash is not None:
             await forget_mistakes(self.database, attempt)
         who = await self.sessions.area.password(self.database, found.login)

@@ -77,7 +77,7 @@ class ErasePages:
         shop = self._shop(visit)
         if form.get("shop", "").strip() != shop.id:
             return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
-        attempt = self.sessions.attempt(request, shop.login)
+        attempt = await self.sessions.attempt(request, shop.login)
         try:
             found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:

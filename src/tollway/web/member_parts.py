@@ -164,7 +164,10 @@ async def role_page(
 async def give_role(context: Context, account_id: str) -> None:
     """Gives a member the role that the form names."""
     member, role = await _other(context, account_id), _chosen_role(context)
-    await change_role(context.database, context.runtime, account_id, member.id, role)
+    counted_from_s = context.counted_from_s
+    await change_role(
+        context.database, context.runtime, account_id, member.id, role, counted_from_s
+    )
 
 
 async def remove(context: Context, account_id: str) -> None:

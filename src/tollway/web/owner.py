@@ -136,7 +136,7 @@ class OwnerPages:
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self.web.form(request, visit)
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
-        attempt = self.sessions.attempt(request, again["login"])
+        attempt = await self.sessions.attempt(request, again["login"])
         try:
             found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
         except TooManyChecksError as error:
@@ -312,7 +312,8 @@ class PasswordPages:
         )
         if changed is None:
             raise PageError(*UNUSABLE_LINK)
-        await forget_mistakes(self.database, self.sessions.attempt(request, owner.login))
+        attempt = await self.sessions.attempt(request, owner.login)
+        await forget_mistakes(self.database, attempt)
         return self.web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:

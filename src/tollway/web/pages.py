@@ -46,6 +46,9 @@ _BODY_TIMEOUT_S = 10
 # readers queues up and does not delay calls; addresses take turns, so none delays the others.
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
+# A file has thousands of rows, all of them in memory.
+_FILES_AT_ONCE = 1
+_FILE_WAIT_S = 30.0
 _RETRY_AFTER_S = 5
 _TOO_MANY = (
     "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
@@ -155,12 +158,13 @@ class Web(Generic[P]):
         self._frame = frame or Frame()
         self._view_path = view_path
         self._slots = TurnSlots(_PAGES_AT_ONCE, "too many pages at once")
+        self._files = TurnSlots(_FILES_AT_ONCE, "too many files at once")
         self._templates = page_templates(zone)
 
     def beside(self, sessions: Sessions[Q], frame: Frame, view_path: str) -> "Web[Q]":
         """The pages of another area, which share the slots and the templates."""
         web = Web(sessions, self.zone, self.now_s, frame, view_path)
-        web._slots, web._templates = self._slots, self._templates
+        web._slots, web._files, web._templates = self._slots, self._files, self._templates
         return web
 
     def now(self) -> datetime:
@@ -294,6 +298,17 @@ class Web(Generic[P]):
         no other reader."""
         async with self.aside():
             return await doorkeeper.admit(self._sessions.area, attempt, password, self.now_s())
+
+    @asynccontextmanager
+    async def making_file(self) -> AsyncIterator[None]:
+        """Gives the slot to other pages while this one makes a file: one at a time, and addresses
+        take turns."""
+        async with self.aside():
+            await self._files.take(_FILE_WAIT_S, _reader.get())
+            try:
+                yield
+            finally:
+                self._files.leave()
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""

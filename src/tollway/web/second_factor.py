@@ -145,7 +145,7 @@ class SecondFactorPages(Generic[P]):
     ) -> Response:
         """Signs in a person whose code came with the form; the browser is known from then on."""
         factor_at_s = await self._factor_at_s(_holder(person))
-        attempt = self._sessions.attempt(request, person.login, factor_at_s)
+        attempt = await self._sessions.attempt(request, person.login, factor_at_s)
         return await self.let_in(attempt, found, path, factor_at_s)
 
     def _ask(self, visit: Visit[P], ticket: str, status: int = 200, problem: str = "") -> Response:
@@ -169,7 +169,7 @@ class SecondFactorPages(Generic[P]):
             raise PageError(403, "Sign in again", "The time for the code is over.")
         holder = Holder(ticket.kind, ticket.subject_id, ticket.login)
         factor_at_s = await self._factor_at_s(holder)
-        attempt = self._sessions.attempt(request, ticket.login, factor_at_s)
+        attempt = await self._sessions.attempt(request, ticket.login, factor_at_s)
         try:
             is_right = await self._is_right(attempt, holder, form.get("code", ""))
         except TooManyAttemptsError:
@@ -184,7 +184,8 @@ class SecondFactorPages(Generic[P]):
         """Why the code in a form is not accepted, with the HTTP status; None if it is, and then the
         code is used up."""
         holder = _holder(person)
-        attempt = self._sessions.attempt(request, person.login, await self._factor_at_s(holder))
+        factor_at_s = await self._factor_at_s(holder)
+        attempt = await self._sessions.attempt(request, person.login, factor_at_s)
         try:
             is_right = await self._is_right(attempt, holder, code)
         except TooManyAttemptsError:
@@ -237,7 +238,7 @@ class SecondFactorPages(Generic[P]):
             secret = await begin_factor(self._database, self._sealer, holder)
             return self._setting_up(visit, holder, secret)
         if form.get("step") == "confirm":
-            attempt = self._sessions.attempt(request, person.login)
+            attempt = await self._sessions.attempt(request, person.login)
             return await self._confirm(visit, person, attempt, form.get("code", ""))
         found = await self.problem_with(request, person, form.get("code", ""))
         if found is not None:
@@ -283,7 +284,7 @@ class SecondFactorPages(Generic[P]):
         ]
         response = self._web.page(visit, say("The second factor is on"), blocks)
         self._sessions.remember(response, visit)
-        self._sessions.remember_device(response, person.login, now_s)
+        await self._sessions.remember_device(response, person.login, now_s)
         return response
 
     def _setting_up(

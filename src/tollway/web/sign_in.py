@@ -82,12 +82,13 @@ class Visit(Generic[P]):
 
 class _Device(msgspec.Struct, frozen=True, array_like=True):
     """A browser that has signed in with a login; `factor_at_s` is when the second factor was
-    confirmed of which it has sent a code."""
+    confirmed of which it has sent a code, `password` marks the password that it has sent."""
 
     area: str
     login: str
     number: str
     factor_at_s: int = 0
+    password: str = ""
 
 
 class Sessions(Generic[P]):
@@ -106,6 +107,7 @@ class Sessions(Generic[P]):
         self._database = database
         self._form_signer = TokenSigner(secret, "form token")
         self._device_signer = TokenSigner(secret, "known browser")
+        self._password_signer = TokenSigner(secret, "password of a known browser")
         self._is_secure = is_secure
         self._proxies = proxies
         # Browsers accept a cookie with this prefix from this exact host only, over TLS.
@@ -148,29 +150,34 @@ class Sessions(Generic[P]):
         the password or the second factor has changed since the person sent them."""
 
         async def is_unchanged(reader: Reader) -> bool:
-            stored = await self.area.password(reader, attempt.login)
             factor = await find_factor(reader, who.kind, who.subject_id)
-            is_same = who.password_hash == (stored.password_hash if stored else "")
+            is_same = who.password_hash == await self._password_hash(reader, attempt.login)
             return is_same and factor_at_s == (factor.confirmed_at_s if factor else 0)
 
         started = await start_session(self._database, who.kind, who.subject_id, now_s, is_unchanged)
         self.remember(response, Visit(started))
         if not attempt.device:
-            self.remember_device(response, attempt.login, factor_at_s)
+            self._set_device(response, attempt.login, who.password_hash, factor_at_s)
 
     async def sign_out(self, visit: Visit[P], now_s: float) -> Visit[P]:
         await end_session(self._database, visit.cookie, now_s)
         return self.visitor()
 
-    def attempt(self, request: Request, login: str, factor_at_s: int | None = None) -> Attempt:
-        """What a sign-in attempt counts under. With `factor_at_s`, for codes of the second factor
-        confirmed then, a browser is only known if it has sent one of that factor's codes: someone
-        with a stolen password may have collected known browsers before."""
+    async def attempt(
+        self, request: Request, login: str, factor_at_s: int | None = None
+    ) -> Attempt:
+        """What a sign-in attempt counts under. A browser is only known if it has sent the password
+        that the person has now and, with `factor_at_s`, for codes of the second factor confirmed
+        then, one of that factor's codes: someone with a stolen password may have collected known
+        browsers before."""
         login = folded_login(login)
         read = self._device_signer.read(cookie_of(request, self._device_cookie), _Device)
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
-        if read is not None and factor_at_s is not None:
-            is_known = is_known and read.factor_at_s == factor_at_s
+        if read is not None and is_known:
+            password_hash = await self._password_hash(self._database, login)
+            is_known = read.password == self._password_mark(password_hash)
+            if factor_at_s is not None:
+                is_known = is_known and read.factor_at_s == factor_at_s
         return Attempt(
             self.area.name,
             login,
@@ -188,10 +195,31 @@ class Sessions(Generic[P]):
     def remember(self, response: Response, visit: Visit[P]) -> None:
         self.set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
 
-    def remember_device(self, response: Response, login: str, factor_at_s: int) -> None:
-        device = _Device(self.area.name, folded_login(login), secrets.token_hex(16), factor_at_s)
+    async def remember_device(self, response: Response, login: str, factor_at_s: int) -> None:
+        password_hash = await self._password_hash(self._database, login)
+        self._set_device(response, login, password_hash, factor_at_s)
+
+    def _set_device(
+        self, response: Response, login: str, password_hash: str, factor_at_s: int
+    ) -> None:
+        device = _Device(
+            self.area.name,
+            folded_login(login),
+            secrets.token_hex(16),
+            factor_at_s,
+            self._password_mark(password_hash),
+        )
         signed = self._device_signer.sign(device)
         self.set_cookie(response, self._device_cookie, signed, _DEVICE_S)
+
+    async def _password_hash(self, reader: Reader, login: str) -> str:
+        """Nothing for a person who has no password."""
+        stored = await self.area.password(reader, login)
+        return "" if stored is None else stored.password_hash
+
+    def _password_mark(self, password_hash: str) -> str:
+        """Tells one password from the next, and nothing about either."""
+        return self._password_signer.mac(password_hash.encode()).hex()
 
     def set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
         response.set_cookie(

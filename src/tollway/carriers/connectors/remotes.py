@@ -3,9 +3,9 @@
 Each has a guard around its protocol, which does once for all what no protocol may get wrong.
 
 A message passes the carrier's breaker and ends soon after its deadline at the latest. A number must
-be in the carrier's format, since it goes into barcodes and printer commands. A refusal is cut to
-what a caller may see. Whatever else a protocol raises leaves the outcome unknown, because the
-carrier may have done what it was asked.
+be in the carrier's format, since it goes into barcodes and printer commands. Sorting codes that fit
+on no label are left out. A refusal is cut to what a caller may see. Whatever else a protocol raises
+leaves the outcome unknown, because the carrier may have done what it was asked.
 """
 
 import asyncio
@@ -13,7 +13,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
@@ -34,6 +36,12 @@ from tollway.carriers.connectors.connector import (
     UpdatingConnector,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
+from tollway.carriers.labels.print_data import (
+    PLACE_NAME_MAX,
+    SORTING_CODE_MAX,
+    Place,
+    RoutingInfo,
+)
 from tollway.carriers.number_formats import number_problem
 from tollway.contract.language import Phrase
 
@@ -41,6 +49,7 @@ from tollway.contract.language import Phrase
 if TYPE_CHECKING:
     import httpx2
 
+A = TypeVar("A", Issued, Updated)
 _log = logging.getLogger("tollway.carriers")
 _REASON_MAX = 200
 _NO_REASON = Phrase("The carrier refused, and gave no reason.", "快递公司拒绝，且未说明原因。")
@@ -74,15 +83,16 @@ class GuardedConnector:
             answer = await self._inner.issue(order)
             if isinstance(answer, Issued):
                 self._check_number(order.ref, answer.number)
-                return answer
+                return self._for_labels(order.ref, answer)
             return _passed_on(answer)
 
     async def look_up(self, order: OrderRef) -> Issued | None:
         async with self._message("look_up"):
             answer = await self._inner.look_up(order)
-            if answer is not None:
-                self._check_number(order, answer.number)
-            return answer
+            if answer is None:
+                return None
+            self._check_number(order, answer.number)
+            return self._for_labels(order, answer)
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
         async with self._message("cancel"):
@@ -95,7 +105,9 @@ class GuardedConnector:
             return Declined(_TAKES_NO_CHANGES)
         async with self._message("update"):
             answer = await inner.update(order, number)
-            return answer if isinstance(answer, Updated) else _passed_on(answer)
+            if isinstance(answer, Updated):
+                return self._for_labels(order.ref, answer)
+            return _passed_on(answer)
 
     @asynccontextmanager
     async def _message(self, what: str) -> AsyncIterator[None]:
@@ -125,6 +137,35 @@ class GuardedConnector:
                 problem,
             )
             raise AnswerUnusableError("The carrier gave a number that is not in its format.")
+
+    def _for_labels(self, ref: OrderRef, answer: A) -> A:
+        """The answer without the sorting codes that fit on no label: they would stay with the
+        waybill, and a long text takes seconds to draw. The waybill is good without them."""
+        routing = answer.routing
+        if routing is None or (usable := _usable(routing)) == routing:
+            return answer
+        _log.warning(
+            "Carrier %s gave sorting codes for task %s that are too long or not printable: they "
+            "are left out.",
+            self._carrier.wp_code,
+            ref.task_id,
+        )
+        return msgspec.structs.replace(answer, routing=usable)
+
+
+def _usable(routing: RoutingInfo) -> RoutingInfo:
+    def text(given: str, most: int) -> str:
+        return given if len(given) <= most and given.isprintable() else ""
+
+    def place(given: Place) -> Place:
+        return Place(text(given.name, PLACE_NAME_MAX), text(given.code, SORTING_CODE_MAX))
+
+    return RoutingInfo(
+        sortation=place(routing.sortation),
+        consolidation=place(routing.consolidation),
+        origin=place(routing.origin),
+        route_code=text(routing.route_code, SORTING_CODE_MAX),
+    )
 
 
 def _passed_on(answer: Declined) -> Declined:

@@ -8,6 +8,10 @@ import msgspec
 from tollway.carriers import CarrierError
 from tollway.store.keys import KeyedSigner
 
+# The longest texts for sorters, in a routing table and from a carrier: longer ones fit on no label.
+PLACE_NAME_MAX = 40
+SORTING_CODE_MAX = 24
+
 
 class Address(msgspec.Struct, frozen=True):
     province: str

@@ -126,25 +126,27 @@ def _found(
     )
 
 
+def window_counts(with_tag: bool, with_name: bool) -> list[Select[Any]]:
+    """The counted days and hours of a window, and its parts of an hour."""
+    asked = _asked(with_tag, with_name)
+    newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
+    days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
+    older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
+    return [
+        part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+        newer.add_columns(_NO_DAY),
+        days.add_columns(order_count.c.bucket),
+        older.add_columns(_NO_DAY),
+        part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+    ]
+
+
 def _listing(with_tag: bool, with_name: bool) -> Listing:
     def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
         found = _found(with_tag, with_name, after, skip)
         return by_key(found) if with_tag or with_name else found
 
-    def counts() -> list[Select[Any]]:
-        asked = _asked(with_tag, with_name)
-        newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
-        days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
-        older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
-        return [
-            part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
-            newer.add_columns(_NO_DAY),
-            days.add_columns(order_count.c.bucket),
-            older.add_columns(_NO_DAY),
-            part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
-        ]
-
-    return Listing(counts, rows, KEY, _hours_of)
+    return Listing(partial(window_counts, with_tag, with_name), rows, KEY, _hours_of)
 
 
 # One for each filter by tag, so that each uses its own index.
@@ -240,14 +242,14 @@ class OrderPages:
         `between`."""
         facet = facet_of(wanted.tag, wanted.tag_name)
         guess = self._positions.guess_days(wanted, facet, offset)
-        values = {} if guess else {**_values(wanted, facet), "offset": offset}
+        values = {} if guess else {**window_values(wanted, facet), "offset": offset}
         guess = guess or self._positions.guess(values)
         if guess is not None:
             page = await self._read_guessed(wanted, guess, offset, size, between)
             if page is not None:
                 return page
             self._positions.forget(wanted.owner_id, facet)
-            values = values or {**_values(wanted, facet), "offset": offset}
+            values = values or {**window_values(wanted, facet), "offset": offset}
         query = self._queries[_tagged(wanted)]
         values["between"] = between
         total, rows = await read_listed(self._database, query, offset, size, values)
@@ -304,7 +306,7 @@ def _tagged(wanted: Filter) -> tuple[bool, bool]:
     return wanted.tag is not None, wanted.tag_name is not None
 
 
-def _values(wanted: Filter, facet: str) -> dict[str, object]:
+def window_values(wanted: Filter, facet: str) -> dict[str, object]:
     hours = split_window(wanted.start_ms, wanted.end_ms, HOUR_MS)
     days = split_window(*hours.whole, DAY_HOURS)
     return {

@@ -50,15 +50,17 @@ async def requests_csv(context: Context) -> Response:
         refused.status_code = 400
         return refused
     wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
+    columns = {each: each for each in _CSV_COLUMNS}
     found: list[LoggedCall] = []
     before = before_request(context)
-    for _ in range(_CSV_STEPS_MAX):
-        page = await wanted_page(context, wanted, units, CSV_STEP, before)
-        found += page.calls
-        before = page.before
-        if not before or len(found) >= CSV_ROWS_MAX:
-            break
-    return csv_file(context, "requests.csv", {each: each for each in _CSV_COLUMNS}, found, before)
+    async with context.web.making_file():
+        for _ in range(_CSV_STEPS_MAX):
+            page = await wanted_page(context, wanted, units, CSV_STEP, before)
+            found += page.calls
+            before = page.before
+            if not before or len(found) >= CSV_ROWS_MAX:
+                break
+        return await csv_file(context, "requests.csv", columns, found, before)
 
 
 async def show_request(context: Context) -> Response:
