@@ -128,6 +128,11 @@ def test_a_declared_name_is_never_the_other_case_of_another() -> None:
         ("order_sn[]", "order_sn"),
         ("order_sn[0]", "order_sn"),
         ("Remark[text]", "remark"),
+        # What comes of a link that is escaped for XML.
+        ("amp;remark", "remark"),
+        ("amp;material_id", "promotion_id"),
+        ("amp;remarks", "remark"),
+        ("amp;remark[]", "remark"),
     ],
 )
 def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, meant: str) -> None:
@@ -174,7 +179,7 @@ def test_what_others_call_a_parameter_is_refused_with_our_name(
     assert refused.value.values == {"field": sent, "known": meant}
 
 
-@pytest.mark.parametrize("sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order"])
+@pytest.mark.parametrize("sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order", "amp;t"])
 def test_any_other_name_is_ignored(sent: str) -> None:
     raw = {**WHOLE_REQUEST, sent: object()}
     assert PARCELS.ignored(raw) == [sent]

@@ -223,6 +223,26 @@ def test_100_a_name_that_looks_like_a_known_one(
     assert amount_left(world, caller, "credits") == before
 
 
+def test_100_parameters_that_are_separated_as_in_xml(
+    served: Gateway, world: Store, caller: Caller
+) -> None:
+    token = {"Authorization": f"Bearer {caller.token}"}
+    before = amount_left(world, caller, "credits")
+    orders, analysis = BY_NAME["orders"], BY_NAME["product_analysis"]
+    # What PHP sends if arg_separator.output is &amp;, for one.
+    for reply in (
+        posted(served, caller, orders, b"owner_id=1&amp;page=3", Content_Type=FORM),
+        posted(served, caller, orders, b"owner_id=1&amp;page=3"),
+    ):
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+        assert "amp;page " in reply.msg and " page" in reply.msg
+    query = "product_id=1&amp;query_date=2026-11-18"
+    reply = reply_of(served.client.get(f"{analysis.path}?{query}", headers=token))
+    assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+    assert "amp;query_date" in reply.msg
+    assert amount_left(world, caller, "credits") == before
+
+
 @pytest.mark.parametrize("name", ["sidd", "s_ids", "sdi", "SID"])
 def test_100_a_name_of_three_letters_with_one_more_or_two_swapped(asking: Asker, name: str) -> None:
     reply = asking("coupon_claims", **{name: "x"})

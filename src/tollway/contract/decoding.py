@@ -237,6 +237,8 @@ _SAME_THING = (
 
 
 def _plain(name: str) -> str:
+    # Left where a query that is escaped for XML was split: `a=1&amp;page=2`.
+    name = name.removeprefix("amp;")
     # Some libraries encode lists and objects as name[] or name[part].
     if name.endswith("]"):
         name = name.partition("[")[0]
