@@ -212,6 +212,12 @@ def test_100_one_parameter_under_two_names_with_two_values(asking: Asker) -> Non
     assert "pageSize" in reply.msg and "page_size" in reply.msg
 
 
+def test_100_a_wrong_value_is_reported_under_the_name_that_was_sent(asking: Asker) -> None:
+    reply = asking("promotion_material", promotion_id=..., material_id="abc")
+    assert (reply.code, reply.data) == (100, {})
+    assert "material_id is not valid" in reply.msg
+
+
 @pytest.mark.parametrize("name", ["Pagesize", "pagesize", "page_sise", "pageSizes", "PAGE_SIZE"])
 def test_100_a_name_that_looks_like_a_known_one(
     asking: Asker, world: Store, caller: Caller, name: str

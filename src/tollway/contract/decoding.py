@@ -183,35 +183,37 @@ class Decoder(Generic[R]):
     def decode(self, raw: Mapping[str, object]) -> R:
         values: dict[str, Any] = {}
         for name, field, required, others in self._fields:
-            value = _raw_value(raw, name, others)
+            value, found_as = _raw_value(raw, name, others)
             if value is not None:
-                values[name] = _typed(name, field, value)
+                values[name] = _typed(found_as, field, value)
             elif required:
                 raise Refusal(Reason.PARAMETER_MISSING, field=name, expected=field.kind.expected)
         return self._request_type(**values)
 
 
-def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> object:
-    """The value under any of the names; null and blank texts count as not sent."""
+def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> tuple[object, str]:
+    """The value under any of the names, and the first one that has it; null and blank texts count
+    as not sent."""
     value, found_as = None, name
     for each in (name, *others):
         other = raw.get(each)
         if other is None or (isinstance(other, str) and not other.strip()):
             continue
+        if value is None:
+            value, found_as = other, each
         # One spelling may have the value as a number, the other as its digits.
-        if value is not None and str(value).strip() != str(other).strip():
+        elif str(value).strip() != str(other).strip():
             raise Refusal(Reason.SPELLINGS_CONFLICT, field=found_as, other=each)
-        value, found_as = other, each
-    return value
+    return value, found_as
 
 
-def _typed(name: str, field: Field, value: object) -> Any:
+def _typed(sent: str, field: Field, value: object) -> Any:
     try:
         return field.kind.read(value)
     except Unfit as unfit:
         raise Refusal(
             Reason.PARAMETER_INVALID,
-            field=name,
+            field=sent,
             problem=unfit.problem,
             expected=field.kind.expected,
         ) from None
