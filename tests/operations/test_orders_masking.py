@@ -147,7 +147,7 @@ def test_a_phone_hides_four_digits_and_shows_seven_at_most(phone: str) -> None:
     | st.from_regex(r"0(10|2[1-8])[ -]?[1-8][0-8]{7}", fullmatch=True)
     | st.from_regex(r"0[3-8][1-8]{2}[ -]?[1-8][0-8]{3}[ -]?[0-8]{3,4}", fullmatch=True),
     between=st.sampled_from(
-        ["-", " ", "--", " - ", "转", " 转 ", "转分机", ",", "#", "*", "x", "/"]
+        ["-", " ", "--", " - ", "转", " 转 ", "转分机", "分机", ",", "#", "*", "x", "/", "_"]
     ),
     extension=st.from_regex("9{1,8}", fullmatch=True),
 )

@@ -182,8 +182,9 @@ _PHONE = re.compile(
     r"|[48]00[0-9]{7}|9[56][0-9]{3,6}|(\+|00)(?!86)[1-9][0-9]{6,14}"
 )
 _BETWEEN_DIGITS = str.maketrans("", "", " -()./")
-# Privacy numbers, which forward to a hidden number, have an extension too.
-_EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNORECASE)
+# Privacy numbers, which forward to a hidden number, have an extension too. A final # is the key
+# that ends it on a telephone.
+_EXTENSION = re.compile(r"(.+?)(?:[-_,;#*]|转?分机号?|转|ext)[.:]? ?([0-9]{1,6})#?", re.IGNORECASE)
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
 
