@@ -52,6 +52,7 @@ ANYTHING = st.recursive(
         (TEXT, "😀😀", "😀😀"),
         (TEXT, " ab\u3000\n", "ab"),
         (Text(5, keeps_spaces=True), " a ", " a "),
+        (Text(5, keeps_spaces=True), "\na \r\n", "\na "),
         (Code(5), " yto", "YTO"),
         *((PHONE, number, number) for number in PHONES),
         (PHONE, " １３８１２３４５６７８ ", "13812345678"),

@@ -170,6 +170,19 @@ def test_a_part_may_be_in_an_encoding_of_mail(own: Store, served: Gateway, shopp
     assert credits_left(own, shopper) == CREDITS - 1
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("remarkTagName", " 加急\r\n"), ("remarkTagName", "加急\u3000"), ("remark", "尽快发货\n")],
+)
+def test_what_comes_around_a_text_to_search_for_is_no_part_of_it(
+    served: Gateway, shopper: Caller, field: str, value: str
+) -> None:
+    # Flags are stored without spaces around them, and a line ends where a file was read.
+    assert ask_orders(served, shopper.token, **{field: value}).data["totalElements"] == 3
+    # A remark is searched for with its spaces.
+    assert ask_orders(served, shopper.token, remark="发货 ").data["totalElements"] == 0
+
+
 def test_100_a_body_that_is_no_form(served: Gateway, shopper: Caller) -> None:
     headers = {"Authorization": f"Bearer {shopper.token}", "Content-Type": "application/json"}
     reply = reply_of(served.client.post(ORDERS.path, content=b"{}", headers=headers))

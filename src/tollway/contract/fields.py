@@ -84,7 +84,7 @@ def has_control(text: str) -> bool:
 class Text(msgspec.Struct, frozen=True):
     """A string of bounded length. A JSON number counts as its digits: ids are often sent that way.
 
-    A text to search for keeps the spaces around it.
+    A text to search for can keep the spaces around it, but no line breaks at its end.
     """
 
     max_length: int
@@ -101,8 +101,7 @@ class Text(msgspec.Struct, frozen=True):
             if not isinstance(raw, int) or isinstance(raw, bool):
                 raise Unfit(_NOT_TEXT)
             raw = str(raw)
-        if not self.keeps_spaces:
-            raw = raw.strip()
+        raw = raw.rstrip("\r\n") if self.keeps_spaces else raw.strip()
         if not raw:
             raise Unfit(_EMPTY)
         # Nearly every text is printable, and none of the following is.
