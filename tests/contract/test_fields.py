@@ -171,7 +171,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Line(max_length=9), "a\u200bb", "a character that cannot be seen"),
         (Line(max_length=9), "a\u202eb", "a character that cannot be seen"),
         (Line(max_length=9), "a\u00adb", "a character that cannot be seen"),
-        (Line(max_length=9), "ab\ufeff", "a character that cannot be seen"),
+        (Line(max_length=9), "ab\ufeff", "a character that cannot be seen, U+FEFF"),
         (Moment(), "２026-01-01 08:00:00", "not a time"),
         (Moment(), "2026-1-01  08:00:00", "not a time"),
         (Moment(), "2026-1-01 08:00:00", "not a time"),

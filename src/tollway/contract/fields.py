@@ -54,7 +54,6 @@ _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整�
 # C0, C1, and the two Unicode separators.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HAS_CONTROL = Phrase("it contains a line break or a control character", "包含换行符或控制字符")
-_HAS_UNSEEN = Phrase("it contains a character that cannot be seen", "包含不可见字符")
 
 # Direction marks, zero-width characters and byte order marks, which often come with copied text.
 _UNSEEN = "".join(
@@ -123,16 +122,23 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Line(Text, frozen=True):
-    """A text that a caller makes up and others read in lists, files and terminals."""
+    """An id: one line, in which every character can be seen."""
 
     def read(self, raw: object) -> str:
         text = super().read(raw)
         if has_control(text):
             raise Unfit(_HAS_CONTROL)
-        # Two ids that look the same would be two orders, and both would be charged.
-        if not text.isprintable() and any(category(each) == "Cf" for each in text):
-            raise Unfit(_HAS_UNSEEN)
+        # Two ids that look the same would be two orders, or a list that is empty: both are charged.
+        if not text.isprintable():
+            unseen = next((each for each in text if category(each) == "Cf"), None)
+            if unseen is not None:
+                raise Unfit(_has_unseen(unseen))
         return text
+
+
+def _has_unseen(character: str) -> Phrase:
+    code = f"U+{ord(character):04X}"
+    return Phrase(f"it contains a character that cannot be seen, {code}", f"包含不可见字符 {code}")
 
 
 _NOT_LIST = Phrase("it is not a list", "不是列表")
