@@ -263,7 +263,8 @@ class WaybillResult(Payload):
     objectId: str
     """Task id, unique: the other calls for a waybill take it as object_id."""
     printData: str
-    """What the label says, as a JSON text with its template and signature."""
+    """What the label says, as a JSON text with its template and signature, or as the carrier
+    writes it."""
     waybillCode: str
     """Waybill number; empty if the carrier refused."""
     parentWaybillCode: Optional[str]

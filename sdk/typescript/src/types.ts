@@ -227,7 +227,10 @@ export interface WaybillResult {
   orderSn: string | null;
   /** Task id, unique: the other calls for a waybill take it as object_id. */
   objectId: string;
-  /** What the label says, as a JSON text with its template and signature. */
+  /**
+   * What the label says, as a JSON text with its template and signature, or as the carrier
+   * writes it.
+   */
   printData: string;
   /** Waybill number; empty if the carrier refused. */
   waybillCode: string;
