@@ -98,6 +98,7 @@ class Decoder(Generic[R]):
                 self._alike = dict.fromkeys(same, known) | self._alike
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
+        self._units = {name: field.unit for name, field, _, _ in self._fields if field.unit}
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
 
     def read(self, raw: Mapping[str, object]) -> tuple[R, list[str]]:
@@ -136,7 +137,10 @@ class Decoder(Generic[R]):
         for name in unknown:
             meant = self._meant_by(name)
             if meant is not None:
-                raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=meant)
+                unit = self._units.get(meant)
+                # Kilograms under the name of grams would be a thousandth.
+                known = unit and Phrase(f"{meant} (in {unit.en})", f"{meant}（单位：{unit.zh}）")
+                raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=known or meant)
         return unknown
 
     def unknown(self, raw: Iterable[str]) -> list[str]:

@@ -39,11 +39,13 @@ class Kind(Protocol):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """The annotation of a request field: its kind, its meaning, its other spelling."""
+    """The annotation of a request field: its kind, its meaning, its other spelling, and its unit
+    where another one is as usual."""
 
     kind: Kind
     meaning: str | Phrase
     other_spelling: str | None = None
+    unit: Phrase | None = None
 
 
 _NOT_TEXT = Phrase("it is not a text", "不是字符串")
