@@ -17,6 +17,9 @@ from tollway.operations.waybills.operation import WaybillRequest
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=cut"
 PART = b'--cut\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+QUOTED = PART.replace(b"\r\n\r\n", b"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n")
+BASE64 = QUOTED.replace(b"quoted-printable", b"base64")
+END = b"\r\n--cut--\r\n"
 SIZE = 2**20
 numbers = count()
 WAYBILLS = Decoder(WaybillRequest)
@@ -32,6 +35,9 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "a long name twice": lambda: read_form(URLENCODED, (b"x" * (SIZE // 2) + b"=%d&") * 2 % (1, 2)),
     "line ends in a part": lambda: read_form(MULTIPART, PART + b"\r\n" * (SIZE // 2)),
     "half boundaries": lambda: read_form(MULTIPART, PART + b"\r\n--cu" * (SIZE // 6)),
+    "quoted in a part": lambda: read_form(MULTIPART, QUOTED + b"=E5=\r\n" * (SIZE // 6) + END),
+    "half quoted": lambda: read_form(MULTIPART, QUOTED + b"= " * (SIZE // 2) + END),
+    "spaces in base64": lambda: read_form(MULTIPART, BASE64 + b"A " * (SIZE // 2) + END),
     "options of a type": lambda: read_form(MULTIPART + ";a=b" * (SIZE // 16), b""),
     "empty objects": lambda: read_body("", b'{"a":[' + b"{}," * (SIZE // 3) + b"{}]}"),
     "numbers": lambda: read_body("", b'{"a":[' + b"0," * (SIZE // 2) + b"0]}"),

@@ -128,6 +128,11 @@ def test_a_declared_name_is_never_the_other_case_of_another() -> None:
         ("order_sn[]", "order_sn"),
         ("order_sn[0]", "order_sn"),
         ("Remark[text]", "remark"),
+        # What comes of a link that is escaped for XML.
+        ("amp;remark", "remark"),
+        ("amp;material_id", "promotion_id"),
+        ("amp;remarks", "remark"),
+        ("amp;remark[]", "remark"),
     ],
 )
 def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, meant: str) -> None:
@@ -174,7 +179,9 @@ def test_what_others_call_a_parameter_is_refused_with_our_name(
     assert refused.value.values == {"field": sent, "known": meant}
 
 
-@pytest.mark.parametrize("sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order"])
+@pytest.mark.parametrize(
+    "sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order", "amp;t"]
+)
 def test_any_other_name_is_ignored(sent: str) -> None:
     raw = {**WHOLE_REQUEST, sent: object()}
     assert PARCELS.ignored(raw) == [sent]
@@ -187,6 +194,15 @@ def test_an_unfit_value_names_the_field_the_problem_and_what_to_send() -> None:
     for part in ("vvtype", "not one of the known values", "1 (enhanced), 2 (normal)"):
         assert part in unfit.message("en")
     assert "vvtype" in unfit.message("zh") and "不是已知取值" in unfit.message("zh")
+
+
+@pytest.mark.parametrize("sent", ["promotion_id", "material_id", "materialId"])
+def test_an_unfit_value_is_reported_under_the_name_that_was_sent(sent: str) -> None:
+    unfit = refusal({**WHOLE_REQUEST, sent: "abc"})
+    assert (unfit.reason, unfit.values["field"]) == (Reason.PARAMETER_INVALID, sent)
+    # Of two spellings with one value, the documented one.
+    both = refusal({**WHOLE_REQUEST, "promotion_id": "abc", sent: "abc"})
+    assert both.values["field"] == "promotion_id"
 
 
 def test_the_field_written_first_is_reported_first() -> None:

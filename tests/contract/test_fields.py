@@ -20,12 +20,13 @@ PHONES = (
     *("0571-88886666", "(0571) 88886666", "010-62345678", "02162345678"),
     *("+86 571 88886666", "0571-88886666-801", "0571-88886666转801", "88886666", "400-820-8820"),
     *("95311", "+852 2345 6789", "+886912345678", "18412345678-1234", "13812345678,0021"),
-    *("13812345678#12", "13812345678 转 5"),
+    *("13812345678#12", "13812345678 转 5", "17531103964_6603", "13812345678分机1234"),
+    *("0571-88886666 转分机 801", "13812345678 分机号:12", "13812345678-1234#", "13812345678*12#"),
 )
 NO_PHONES = (
     *("abc", "138****1234", "1381234567", "138123456789", "12345678901", "00000000000"),
     *("11111111111", "123", "无", "13812345678/13912345678", "1381234567a", "+", "0571-"),
-    *("13812345678-1234567", "+86", "٠١٢٣٤٥٦٧٨٩٠"),
+    *("13812345678-1234567", "+86", "٠١٢٣٤٥٦٧٨٩٠", "13812345678分机", "13812345678_#", "_1234#"),
 )
 AT_8 = datetime(2026, 1, 1, 8)  # noqa: DTZ001 - by the gateway's clock
 EAST_8 = timezone(timedelta(hours=8))
@@ -51,6 +52,7 @@ ANYTHING = st.recursive(
         (TEXT, "😀😀", "😀😀"),
         (TEXT, " ab\u3000\n", "ab"),
         (Text(5, keeps_spaces=True), " a ", " a "),
+        (Text(5, keeps_spaces=True), "\na \r\n", "\na "),
         (Code(5), " yto", "YTO"),
         *((PHONE, number, number) for number in PHONES),
         (PHONE, " １３８１２３４５６７８ ", "13812345678"),
@@ -169,7 +171,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Line(max_length=9), "a\u200bb", "a character that cannot be seen"),
         (Line(max_length=9), "a\u202eb", "a character that cannot be seen"),
         (Line(max_length=9), "a\u00adb", "a character that cannot be seen"),
-        (Line(max_length=9), "ab\ufeff", "a character that cannot be seen"),
+        (Line(max_length=9), "ab\ufeff", "a character that cannot be seen, U+FEFF"),
         (Moment(), "２026-01-01 08:00:00", "not a time"),
         (Moment(), "2026-1-01  08:00:00", "not a time"),
         (Moment(), "2026-1-01 08:00:00", "not a time"),

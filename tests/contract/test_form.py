@@ -201,6 +201,61 @@ def test_a_form_in_a_chinese_charset_is_read(kind: str) -> None:
     assert read_form(f"{URLENCODED}; charset={kind}", "a=深圳".encode("gbk")) == {"a": "深圳"}
 
 
+def transferred(content: bytes, encoding: str, kind: str = "text/plain") -> bytes:
+    """A form with a part in an encoding of mail, between two plain ones."""
+    heads = f"\r\nContent-Type: {kind}\r\ncontent-transfer-encoding: {encoding}\r\n\r\n"
+    encoded = part("b", content).replace(b"\r\n\r\n", heads.encode(), 1)
+    return ONE + encoded + part("c", b"=E5") + END
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content", "value"),
+    [
+        *((same, b"=E5+/8=", "=E5+/8=") for same in ("7bit", "8BIT", "binary", "")),
+        ("quoted-printable", b"=E5=8A=a0=E6=80=A5", "加急"),
+        (" Quoted-Printable ", b"a=3D1 =\r\n_=\nb=\r\n", "a=1 _b"),
+        ("quoted-printable", b"a=", "a"),
+        ("quoted-printable", b"", ""),
+        ("base64", b"5Yqg5oCl", "加急"),
+        ("BASE64", b"5Yqg\r\n5oCl\r\n", "加急"),
+        ("base64", b"YQ==", "a"),
+        ("base64", b"", ""),
+    ],
+)
+def test_a_part_is_decoded_from_its_transfer_encoding(
+    encoding: str, content: bytes, value: str
+) -> None:
+    read = read_form(MULTIPART, transferred(content, encoding))
+    assert read == {"a": "1", "b": value, "c": "=E5"}
+
+
+def test_a_part_is_decoded_from_its_transfer_encoding_before_its_charset() -> None:
+    for encoding, content in (("quoted-printable", b"=BC=D3=BC=B1"), ("base64", b"vNO8sQ==")):
+        form = transferred(content, encoding, "text/plain; charset=gbk")
+        assert read_form(MULTIPART, form)["b"] == "加急"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content", "problem"),
+    [
+        *(("quoted-printable", wrong, "quoted-printable") for wrong in (b"=E", b"a=zz", b"==3D")),
+        *(("base64", wrong, "base64") for wrong in (b"5Yqg5oC", b"5Yq=g5oCl", b"5Yqg!oCl")),
+        ("base64", b"YQ=", "base64"),
+        ("uuencode", b"x", "Content-Transfer-Encoding is not known"),
+        ("quoted-printable", b"=FF", "UTF-8"),
+    ],
+)
+def test_a_part_that_is_not_what_its_transfer_encoding_says_is_refused_by_name(
+    encoding: str, content: bytes, problem: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_form(MULTIPART, transferred(content, encoding))
+    assert refused.value.reason is Reason.BODY_UNREADABLE
+    assert "parameter b of the request body" in refused.value.message("en")
+    assert problem in refused.value.message("en")
+    assert "请求体中的参数 b" in refused.value.message("zh")
+
+
 def _packed(body: bytes) -> bytes:
     """The same bytes at any time, so that all processes name a test alike."""
     return gzip.compress(body, mtime=0)

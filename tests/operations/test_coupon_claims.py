@@ -53,6 +53,15 @@ def refused(reply: Reply, code: int, *words: str) -> None:
 
 
 @both_encodings
+@pytest.mark.parametrize("sid", ["\ufeffchannel", "channel\u200b", "chan\u200bnel", "a\nb"])
+def test_100_a_sid_with_a_character_that_cannot_be_seen_buys_no_empty_list(
+    gateway: Gateway, unpaid: Caller, encoding: str, sid: str
+) -> None:
+    reply = gateway.post_form(COUPONS, asked(sid=sid), token=unpaid.token, encoding=encoding)
+    refused(reply, 100, "Parameter sid", "control character" if "\n" in sid else "cannot be seen")
+
+
+@both_encodings
 def test_0_success(gateway: Gateway, store: Store, encoding: str) -> None:
     caller = coupon_caller(store)
     fields = asked(sid="unknown", unknown="ignored")

@@ -287,6 +287,15 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     assert again.data["records"] == 250
 
 
+def test_100_claims_of_a_sid_with_a_character_that_cannot_be_seen(
+    served: Gateway, claimer: Caller
+) -> None:
+    sent = {"startTime": 1, "endTime": 2, "sid": f"\ufeff{SIDS[0]}", "type": 4}
+    reply = served.post_json(CLAIMS_EXPORT.path, sent, token=claimer.token)
+    assert (reply.code, reply.data) == (100, {})
+    assert "sid" in reply.msg and "cannot be seen, U+FEFF" in reply.msg
+
+
 def test_0_claims_stored_after_an_export_are_not_free(served: Gateway, claimer: Caller) -> None:
     now_s = int(time.time())
 

@@ -212,6 +212,12 @@ def test_100_one_parameter_under_two_names_with_two_values(asking: Asker) -> Non
     assert "pageSize" in reply.msg and "page_size" in reply.msg
 
 
+def test_100_a_wrong_value_is_reported_under_the_name_that_was_sent(asking: Asker) -> None:
+    reply = asking("promotion_material", promotion_id=..., material_id="abc")
+    assert (reply.code, reply.data) == (100, {})
+    assert "material_id is not valid" in reply.msg
+
+
 @pytest.mark.parametrize("name", ["Pagesize", "pagesize", "page_sise", "pageSizes", "PAGE_SIZE"])
 def test_100_a_name_that_looks_like_a_known_one(
     asking: Asker, world: Store, caller: Caller, name: str
@@ -220,6 +226,26 @@ def test_100_a_name_that_looks_like_a_known_one(
     reply = asking("orders", **{name: "5"})
     assert (reply.code, reply.data) == (100, {})
     assert name in reply.msg and "pageSize" in reply.msg
+    assert amount_left(world, caller, "credits") == before
+
+
+def test_100_parameters_that_are_separated_as_in_xml(
+    served: Gateway, world: Store, caller: Caller
+) -> None:
+    token = {"Authorization": f"Bearer {caller.token}"}
+    before = amount_left(world, caller, "credits")
+    orders, analysis = BY_NAME["orders"], BY_NAME["product_analysis"]
+    # What PHP sends if arg_separator.output is &amp;, for one.
+    for reply in (
+        posted(served, caller, orders, b"owner_id=1&amp;page=3", Content_Type=FORM),
+        posted(served, caller, orders, b"owner_id=1&amp;page=3"),
+    ):
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+        assert "amp;page " in reply.msg and " page" in reply.msg
+    query = "product_id=1&amp;query_date=2026-11-18"
+    reply = reply_of(served.client.get(f"{analysis.path}?{query}", headers=token))
+    assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+    assert "amp;query_date" in reply.msg
     assert amount_left(world, caller, "credits") == before
 
 

@@ -51,6 +51,16 @@ def numbers_of(reply: Reply) -> list[str]:
     return [each["order_sn"] for each in reply.data["content"]]
 
 
+@pytest.mark.parametrize("number", ["\ufeffsn-007", "sn-007\u200b"])
+def test_100_a_number_with_a_character_that_cannot_be_seen(
+    served: Gateway, shopper: Caller, number: str
+) -> None:
+    reply = by_number(served, shopper.token, "sn-001", number)
+    assert (reply.code, reply.data) == (100, {})
+    assert "order_sn" in reply.msg and "cannot be seen, U+" in reply.msg
+    assert credits_left(served.store, shopper) == CREDITS
+
+
 def test_0_orders_come_in_the_order_of_their_numbers_masked_and_paid_as_one_page(
     served: Gateway, shopper: Caller
 ) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import Gateway, reply_of
+from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, credits_left
 from tests.support.orders import CREDITS, START_MS, ask_orders, new_shopper, order, put_orders
 from tests.support.rates import at_once
 from tests.support.stores import Store
+from tollway.demo.owners import SHOP
 from tollway.ledger.permissions import set_closed
 from tollway.operations.orders.operation import ORDERS
 
@@ -146,6 +147,40 @@ def test_100_a_filter_of_the_enhanced_edition_is_never_ignored(
     assert field in reply.msg and "enhanced" in reply.msg
     assert ask_orders(served, shopper.token, vvtype="1", **{field: value}).code == 0
     assert ask_orders(served, shopper.token, vvtype="2").data["totalElements"] == 150
+
+
+def test_a_part_may_be_in_an_encoding_of_mail(own: Store, served: Gateway, shopper: Caller) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=cut"}
+
+    def asked(flag: str) -> Reply:
+        head = (
+            "Content-Transfer-Encoding: quoted-printable\r\nContent-Disposition: form-data; name="
+        )
+        sent = {"owner_id": SHOP.id, "remarkTagName": flag}
+        parts = (f'--cut\r\n{head}"{name}"\r\n\r\n{sent[name]}\r\n' for name in sent)
+        headers = {"Authorization": f"Bearer {shopper.token}", **kind}
+        body = f"{''.join(parts)}--cut--\r\n"
+        return reply_of(served.client.post(ORDERS.path, content=body, headers=headers))
+
+    # Indy (Delphi) writes every text so, unless it is asked not to.
+    assert asked("=E5=8A=A0=E6=80=A5").data["totalElements"] == 3
+    wrong = asked("=E5=8A=A0=E6=8")
+    assert (wrong.code, wrong.headers["x-tollway-reason"]) == (100, "BODY_UNREADABLE")
+    assert "parameter remarkTagName" in wrong.msg
+    assert credits_left(own, shopper) == CREDITS - 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("remarkTagName", " 加急\r\n"), ("remarkTagName", "加急\u3000"), ("remark", "尽快发货\n")],
+)
+def test_what_comes_around_a_text_to_search_for_is_no_part_of_it(
+    served: Gateway, shopper: Caller, field: str, value: str
+) -> None:
+    # Flags are stored without spaces around them, and a line ends where a file was read.
+    assert ask_orders(served, shopper.token, **{field: value}).data["totalElements"] == 3
+    # A remark is searched for with its spaces.
+    assert ask_orders(served, shopper.token, remark="发货 ").data["totalElements"] == 0
 
 
 def test_100_a_body_that_is_no_form(served: Gateway, shopper: Caller) -> None:

@@ -147,7 +147,7 @@ def test_a_phone_hides_four_digits_and_shows_seven_at_most(phone: str) -> None:
     | st.from_regex(r"0(10|2[1-8])[ -]?[1-8][0-8]{7}", fullmatch=True)
     | st.from_regex(r"0[3-8][1-8]{2}[ -]?[1-8][0-8]{3}[ -]?[0-8]{3,4}", fullmatch=True),
     between=st.sampled_from(
-        ["-", " ", "--", " - ", "转", " 转 ", "转分机", ",", "#", "*", "x", "/"]
+        ["-", " ", "--", " - ", "转", " 转 ", "转分机", "分机", ",", "#", "*", "x", "/", "_"]
     ),
     extension=st.from_regex("9{1,8}", fullmatch=True),
 )
@@ -163,10 +163,36 @@ def test_a_remark_keeps_all_but_long_numbers(remark: str) -> None:
     masked = masked_remark(remark)
     assert len(masked) <= len(remark)
     # Letters of rare scripts, beyond the basic plane, count as digits too.
-    if sum(char.isnumeric() or char in "两俩倆半" or char > "\uffff" for char in remark) < 7:
+    words = masking._NUMERALS | masking._SPOKEN
+    if sum(char.isnumeric() or char in words or char > "\uffff" for char in remark) < 7:
         assert masked == remark
     assert not re.search(r"\d{7}", masked)
     assert not re.search(r"\d(?:[ -]{0,3}\d){6}", masked)
+
+
+# The patterns one after the other, each on what the one before left: so remarks were masked once.
+GROUPED = st.builds(
+    "{}{}{}{}{}".format,
+    st.sampled_from(["138", "139", "１５７", "1380"]),
+    *(st.sampled_from([",", "，", "-", " ", "、 "]), st.sampled_from(["0000", "1234", "12"])) * 2,
+)
+NUMBERS = st.lists(
+    GROUPED | st.sampled_from([*"0３一洞,，- 转a号", "1234", "分机567", "         "]), max_size=8
+).map("".join)
+
+
+@given(TEXTS | NUMBERS)
+def test_a_remark_hides_all_that_each_pattern_alone_hides(remark: str) -> None:
+    remark = remark.replace("*", "")
+    masked = masked_remark(remark)
+    one_by_one = masking._MOBILE.sub("***", masking._LONG_NUMBER.sub("***", remark))
+    the_other_way = masking._LONG_NUMBER.sub("***", masking._MOBILE.sub("***", remark))
+    for looser in (one_by_one, the_other_way):
+        position = 0
+        for shown in masked.split("***"):
+            position = looser.find(shown, position)
+            assert position >= 0, (masked, looser)
+            position += len(shown)
 
 
 # -- No text is slow ------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from tests.support.ledger import Caller, credits_left
 from tests.support.orders import sealer_of
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tests.support.waybills import PRICE, new_carrier, new_customer
+from tests.support.waybills import PRICE, authorize_shops, new_carrier, new_customer
 from tests.support.waybills import request as waybill_request
 from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.operations.waybills.companions import WAYBILL_BATCH
+from tollway.operations.waybills.operation import WAYBILLS
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,20 @@ def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> 
     assert sorted(results[n]["waybill"]["code"] for n in (0, 4, 5)) == [0, 1, 1]
     assert reply.data["withholding_money"] == 2 * PRICE
     assert credits_left(served.store, customer) == 10_000 - 2 * PRICE
+
+
+def test_302_one_for_a_shop_that_has_not_authorized_has_a_link_and_its_end(served: Gateway) -> None:
+    customer, other = new_customer(served.store), new_customer(served.store)
+    authorize_shops(served.store, other, "9302")
+    good = waybill_request(new_carrier(served.store, 2))
+    strange = {**good, "order_sn": "batch-302", "owner_id": "9302"}
+    reply = issue(served, customer, [strange, good])
+    assert codes_of(reply) == [302, 0]
+    refused, issued = reply.data["results"]
+    alone = served.post_json(WAYBILLS.path, strange, token=customer.token)
+    assert "/authorize?link=" in refused["authorize_url"]
+    assert 0 <= alone.data["expires_at"] - refused["expires_at"] < 60
+    assert (issued["authorize_url"], issued["expires_at"]) == (None, None)
 
 
 def test_202_one_whose_record_cannot_be_opened_spoils_no_other(served: Gateway) -> None:

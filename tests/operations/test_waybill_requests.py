@@ -44,6 +44,17 @@ def test_100_parameter_missing(
     assert credits_left(store, customer) == 10_000
 
 
+def test_100_a_weight_without_its_unit_is_not_taken_for_grams(
+    gateway: Gateway, customer: Caller, wp_code: str
+) -> None:
+    reply = issue(gateway, customer.token, request(wp_code, weight="2"))
+    assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
+    assert "Parameter weight is not known, but weight_g (in grams) is" in reply.msg
+    chinese = {"Accept-Language": "zh"}
+    reply = issue(gateway, customer.token, request(wp_code, weight="2"), **chinese)
+    assert "weight_g（单位：克）" in reply.msg
+
+
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [

@@ -263,7 +263,8 @@ class WaybillResult(Payload):
     objectId: str
     """Task id, unique: the other calls for a waybill take it as object_id."""
     printData: str
-    """What the label says, as a JSON text with its template and signature."""
+    """What the label says, as a JSON text with its template and signature, or as the carrier
+    writes it."""
     waybillCode: str
     """Waybill number; empty if the carrier refused."""
     parentWaybillCode: Optional[str]
@@ -366,7 +367,8 @@ class Export(Payload):
 @dataclass(frozen=True)
 class WaybillBatchItem:
     """What became of one waybill: code, reason and msg as a call of its own would have them.
-    `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""
+    `waybill` is null unless the code is 0; `authorize_url` and `expires_at` are there if it is
+    302."""
 
     order_sn: Optional[str]
     """Order number of the request; null if it has none."""
@@ -382,6 +384,8 @@ class WaybillBatchItem:
     """As of waybill issuing; null unless the code is 0."""
     authorize_url: Optional[str]
     """With code 302: where the owner can approve; null otherwise."""
+    expires_at: Optional[int]
+    """With code 302: until when the link works, in seconds since 1970; null otherwise."""
 
 
 @dataclass(frozen=True)

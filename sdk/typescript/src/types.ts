@@ -227,7 +227,10 @@ export interface WaybillResult {
   orderSn: string | null;
   /** Task id, unique: the other calls for a waybill take it as object_id. */
   objectId: string;
-  /** What the label says, as a JSON text with its template and signature. */
+  /**
+   * What the label says, as a JSON text with its template and signature, or as the carrier
+   * writes it.
+   */
   printData: string;
   /** Waybill number; empty if the carrier refused. */
   waybillCode: string;
@@ -326,7 +329,8 @@ export interface Export {
 
 /**
  * What became of one waybill: code, reason and msg as a call of its own would have them.
- * `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302.
+ * `waybill` is null unless the code is 0; `authorize_url` and `expires_at` are there if it is
+ * 302.
  */
 export interface WaybillBatchItem {
   /** Order number of the request; null if it has none. */
@@ -343,6 +347,8 @@ export interface WaybillBatchItem {
   waybill: WaybillResult | null;
   /** With code 302: where the owner can approve; null otherwise. */
   authorize_url: string | null;
+  /** With code 302: until when the link works, in seconds since 1970; null otherwise. */
+  expires_at: number | null;
 }
 
 /** The results in the order of the request, and what all of them took together. */

@@ -98,6 +98,7 @@ class Decoder(Generic[R]):
                 self._alike = dict.fromkeys(same, known) | self._alike
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
+        self._units = {name: field.unit for name, field, _, _ in self._fields if field.unit}
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
 
     def read(self, raw: Mapping[str, object]) -> tuple[R, list[str]]:
@@ -136,7 +137,10 @@ class Decoder(Generic[R]):
         for name in unknown:
             meant = self._meant_by(name)
             if meant is not None:
-                raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=meant)
+                unit = self._units.get(meant)
+                # Kilograms under the name of grams would be a thousandth.
+                known = unit and Phrase(f"{meant} (in {unit.en})", f"{meant}（单位：{unit.zh}）")
+                raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=known or meant)
         return unknown
 
     def unknown(self, raw: Iterable[str]) -> list[str]:
@@ -183,35 +187,37 @@ class Decoder(Generic[R]):
     def decode(self, raw: Mapping[str, object]) -> R:
         values: dict[str, Any] = {}
         for name, field, required, others in self._fields:
-            value = _raw_value(raw, name, others)
+            value, found_as = _raw_value(raw, name, others)
             if value is not None:
-                values[name] = _typed(name, field, value)
+                values[name] = _typed(found_as, field, value)
             elif required:
                 raise Refusal(Reason.PARAMETER_MISSING, field=name, expected=field.kind.expected)
         return self._request_type(**values)
 
 
-def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> object:
-    """The value under any of the names; null and blank texts count as not sent."""
+def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> tuple[object, str]:
+    """The value under any of the names, and the first one that has it; null and blank texts count
+    as not sent."""
     value, found_as = None, name
     for each in (name, *others):
         other = raw.get(each)
         if other is None or (isinstance(other, str) and not other.strip()):
             continue
+        if value is None:
+            value, found_as = other, each
         # One spelling may have the value as a number, the other as its digits.
-        if value is not None and str(value).strip() != str(other).strip():
+        elif str(value).strip() != str(other).strip():
             raise Refusal(Reason.SPELLINGS_CONFLICT, field=found_as, other=each)
-        value, found_as = other, each
-    return value
+    return value, found_as
 
 
-def _typed(name: str, field: Field, value: object) -> Any:
+def _typed(sent: str, field: Field, value: object) -> Any:
     try:
         return field.kind.read(value)
     except Unfit as unfit:
         raise Refusal(
             Reason.PARAMETER_INVALID,
-            field=name,
+            field=sent,
             problem=unfit.problem,
             expected=field.kind.expected,
         ) from None
@@ -237,6 +243,8 @@ _SAME_THING = (
 
 
 def _plain(name: str) -> str:
+    # Left where a query that is escaped for XML was split: `a=1&amp;page=2`.
+    name = name.removeprefix("amp;")
     # Some libraries encode lists and objects as name[] or name[part].
     if name.endswith("]"):
         name = name.partition("[")[0]

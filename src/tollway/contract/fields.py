@@ -39,11 +39,13 @@ class Kind(Protocol):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """The annotation of a request field: its kind, its meaning, its other spelling."""
+    """The annotation of a request field: its kind, its meaning, its other spelling, and its unit
+    where another one is as usual."""
 
     kind: Kind
     meaning: str | Phrase
     other_spelling: str | None = None
+    unit: Phrase | None = None
 
 
 _NOT_TEXT = Phrase("it is not a text", "不是字符串")
@@ -54,7 +56,6 @@ _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整�
 # C0, C1, and the two Unicode separators.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HAS_CONTROL = Phrase("it contains a line break or a control character", "包含换行符或控制字符")
-_HAS_UNSEEN = Phrase("it contains a character that cannot be seen", "包含不可见字符")
 
 # Direction marks, zero-width characters and byte order marks, which often come with copied text.
 _UNSEEN = "".join(
@@ -84,7 +85,7 @@ def has_control(text: str) -> bool:
 class Text(msgspec.Struct, frozen=True):
     """A string of bounded length. A JSON number counts as its digits: ids are often sent that way.
 
-    A text to search for keeps the spaces around it.
+    A text to search for can keep the spaces around it, but no line breaks at its end.
     """
 
     max_length: int
@@ -101,8 +102,7 @@ class Text(msgspec.Struct, frozen=True):
             if not isinstance(raw, int) or isinstance(raw, bool):
                 raise Unfit(_NOT_TEXT)
             raw = str(raw)
-        if not self.keeps_spaces:
-            raw = raw.strip()
+        raw = raw.rstrip("\r\n") if self.keeps_spaces else raw.strip()
         if not raw:
             raise Unfit(_EMPTY)
         # Nearly every text is printable, and none of the following is.
@@ -124,16 +124,23 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Line(Text, frozen=True):
-    """A text that a caller makes up and others read in lists, files and terminals."""
+    """An id: one line, in which every character can be seen."""
 
     def read(self, raw: object) -> str:
         text = super().read(raw)
         if has_control(text):
             raise Unfit(_HAS_CONTROL)
-        # Two ids that look the same would be two orders, and both would be charged.
-        if not text.isprintable() and any(category(each) == "Cf" for each in text):
-            raise Unfit(_HAS_UNSEEN)
+        # Two ids that look the same would be two orders, or a list that is empty: both are charged.
+        if not text.isprintable():
+            unseen = next((each for each in text if category(each) == "Cf"), None)
+            if unseen is not None:
+                raise Unfit(_has_unseen(unseen))
         return text
+
+
+def _has_unseen(character: str) -> Phrase:
+    code = f"U+{ord(character):04X}"
+    return Phrase(f"it contains a character that cannot be seen, {code}", f"包含不可见字符 {code}")
 
 
 _NOT_LIST = Phrase("it is not a list", "不是列表")
@@ -182,8 +189,9 @@ _PHONE = re.compile(
     r"|[48]00[0-9]{7}|9[56][0-9]{3,6}|(\+|00)(?!86)[1-9][0-9]{6,14}"
 )
 _BETWEEN_DIGITS = str.maketrans("", "", " -()./")
-# Privacy numbers, which forward to a hidden number, have an extension too.
-_EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNORECASE)
+# Privacy numbers, which forward to a hidden number, have an extension too. A final # is the key
+# that ends it on a telephone.
+_EXTENSION = re.compile(r"(.+?)(?:[-_,;#*]|转?分机号?|转|ext)[.:]? ?([0-9]{1,6})#?", re.IGNORECASE)
 _NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
 
 

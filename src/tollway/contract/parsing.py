@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
-from multipart import MultipartError, PushMultipartParser, parse_options_header
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
 from tollway.contract.language import Phrase
 from tollway.contract.nesting import TOO_DEEP, TOO_MANY_PARTS, has_too_many_parts, is_too_deep
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.transfer_encoding import transferred
 
 V = TypeVar("V")
 
@@ -26,6 +27,7 @@ BODY = Phrase("request body", "请求体")
 UTF8, GB18030 = "utf-8", "gb18030"
 NOT_UTF8 = Phrase("it is not valid UTF-8", "不是有效的 UTF-8")
 _NOT_DECODED = {UTF8: NOT_UTF8, GB18030: Phrase("it is not valid GBK", "不是有效的 GBK")}
+_BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
 # All subsets of GB18030. Any other declared charset is ignored: clients that send UTF-8 or ASCII
 # declare all kinds of charsets.
 _CHINESE = {"gbk", "gb2312", "gb18030", "cp936", "x-gbk"}
@@ -33,9 +35,6 @@ _CHINESE = {"gbk", "gb2312", "gb18030", "cp936", "x-gbk"}
 
 def too_many(most: int = PARAMETERS_MAX) -> Phrase:
     return Phrase(f"it has more than {most} parameters", f"参数超过 {most} 个")
-
-
-_BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
 
 
 def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
@@ -140,8 +139,6 @@ _NOT_MULTIPART = Phrase(
     "it is not whole multipart/form-data with the boundary that its Content-Type names",
     "不是完整的 multipart/form-data，或分隔符与 Content-Type 不符",
 )
-
-
 _MULTIPART, _URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
 # Far longer than any real one; the rest is ignored, because Python code parses the parameters.
 _CONTENT_TYPE_MAX = 512
@@ -201,28 +198,32 @@ def _plain_pairs(content_type: str, body: bytes) -> list[tuple[str, str]] | None
 
 def _multipart_pairs(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, str]]:
     try:
-        for name, value, declared in _segments(boundary, body, charset):
-            yield name, _text(value, _charset(declared) if declared else charset, BODY, name)
+        for part, sent in _parts(boundary, body, charset):
+            name = part.name or ""
+            content = transferred(part.header("Content-Transfer-Encoding", ""), sent)
+            if isinstance(content, Phrase):
+                raise _unreadable(BODY, content, name)
+            own = _charset(part.charset) if part.charset else charset
+            yield name, _text(content, own, BODY, name)
     except MultipartError:
         raise _unreadable(BODY, _NOT_MULTIPART) from None
 
 
-def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, bytes, str | None]]:
-    """The name of each part, its content, and the charset that it declares."""
+def _parts(boundary: str, body: bytes, charset: str) -> Iterator[tuple[MultipartSegment, bytes]]:
     with PushMultipartParser(
         boundary, content_length=len(body), header_charset=charset, strict=True
     ) as parser:
-        name, value, declared, count = "", b"", None, 0
+        part, content, count = MultipartSegment([]), b"", 0
         for event in parser.parse(body):
             if event is None:
-                yield name, value, declared
+                yield part, content
             elif isinstance(event, (bytes, bytearray)):
-                value += event
+                content += event
             else:
                 count += 1
                 if count > PARAMETERS_MAX:
                     raise _unreadable(BODY, too_many())
-                name, value, declared = event.name, b"", event.charset
+                part, content = event, b""
 
 
 _NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")

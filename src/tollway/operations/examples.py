@@ -222,6 +222,7 @@ EXAMPLES: Mapping[str, Example] = {
                     msg="Success",
                     waybill=msgspec.structs.replace(_WAYBILL, orderSn="TRIAL-000002"),
                     authorize_url=None,
+                    expires_at=None,
                 )
             ],
             10,

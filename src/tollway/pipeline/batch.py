@@ -34,6 +34,7 @@ class _Envelope(msgspec.Struct):
 class _Data(msgspec.Struct):
     withholding_money: int = 0
     authorize_url: str | None = None
+    expires_at: int | None = None
 
 
 class Batch:
@@ -101,6 +102,7 @@ def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBa
         msg=envelope.msg,
         waybill=waybill,
         authorize_url=data.authorize_url,
+        expires_at=data.expires_at,
     )
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import Decoder, declared_fields
-from tollway.contract.fields import Choice, Code, Text, Whole
+from tollway.contract.fields import Choice, Code, Line, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
@@ -21,7 +21,7 @@ from tollway.pipeline.call import Call
 _QUERY = Encoding.QUERY
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
-_KEPT_KINDS: set[type] = {Choice, Code, Day, Moment, Seconds, Text, Whole}
+_KEPT_KINDS: set[type] = {Choice, Code, Day, Line, Moment, Seconds, Text, Whole}
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX, _MORE = 10, 32, "..."
 

@@ -282,7 +282,7 @@ def _contents(label: Label) -> str:
     return "  ".join(facts)
 
 
-_EXTENSION = re.compile(r"[^0-9]+[0-9]{1,6}$")
+_EXTENSION = re.compile(r"[^0-9]+[0-9]{1,6}#?$")
 _NATIONAL_DIGITS = 10
 _HIDDEN, _SHOWN_LAST = 4, 4
 

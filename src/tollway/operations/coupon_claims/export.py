@@ -12,7 +12,12 @@ from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.time_fields import Seconds, seconds_of, span_s
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
-from tollway.operations.coupon_claims.operation import CLAIM_TYPES, COUPON_CLAIMS, CouponRecord
+from tollway.operations.coupon_claims.operation import (
+    CLAIM_TYPES,
+    COUPON_CLAIMS,
+    SID,
+    CouponRecord,
+)
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.exports import (
@@ -30,7 +35,6 @@ from tollway.operations.subject import Companion, Handler, Priced, Services, Str
 from tollway.store.database import Database
 from tollway.store.query import Query
 
-_ID = Text(max_length=64)
 _FIRST = Position(-(2**62), "")
 
 
@@ -41,7 +45,7 @@ class ClaimsExportRequest(msgspec.Struct, frozen=True):
     endTime: Annotated[
         int | datetime, Field(Seconds(), "End of the claim window; excluded. Any length.")
     ]
-    sid: Annotated[str, Field(_ID, "Channel user identifier.")]
+    sid: Annotated[str, Field(SID, "Channel user identifier.")]
     type: Annotated[
         int,
         Field(CLAIM_TYPES, "4 = food delivery; 6 = flash purchase."),

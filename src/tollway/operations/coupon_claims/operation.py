@@ -6,13 +6,14 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Text, Whole
+from tollway.contract.fields import Choice, Field, Line, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.time_fields import Seconds, span_s
 
 CLAIM_TYPES = Choice(((4, Phrase("food delivery", "外卖")), (6, Phrase("flash purchase", "闪购"))))
+SID = Line(max_length=64)
 LIMIT_MAX = 1000
 WINDOW_MAX_S = 7 * 24 * 3600
 _WINDOW_MAX = Phrase(f"{WINDOW_MAX_S} seconds (7 days)", f"{WINDOW_MAX_S} 秒（7 天）")
@@ -33,7 +34,7 @@ class CouponClaimsRequest(msgspec.Struct, frozen=True):
     ]
     page: Annotated[int, Field(Whole(1, _PAGE_MAX), "Page number, starting at 1.")]
     limit: Annotated[int, Field(Whole(1, LIMIT_MAX), "Rows per page, maximum 1000.")]
-    sid: Annotated[str, Field(Text(max_length=64), "Channel user identifier.")]
+    sid: Annotated[str, Field(SID, "Channel user identifier.")]
     type: Annotated[
         int,
         Field(CLAIM_TYPES, "4 = food delivery; 6 = flash purchase."),

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import ARRAY, BigInteger, String, any_, bindparam, column, select, values
 
 from tollway.contract.envelope import encode_data
-from tollway.contract.fields import Field, Text, Texts, Whole
+from tollway.contract.fields import Field, Line, Text, Texts, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
@@ -23,11 +23,12 @@ from tollway.store.query import Query
 
 NUMBERS_MAX = 100
 _PAGE_MAX = 100
-_SN = Text(max_length=64)
+_ID = Text(max_length=64)
+_SN = Line(max_length=64)
 
 
 class OrdersByNumberRequest(msgspec.Struct, frozen=True):
-    owner_id: Annotated[str, Field(_SN, "Shop owner id.")]
+    owner_id: Annotated[str, Field(_ID, "Shop owner id.")]
     order_sn: Annotated[list[str], Field(Texts(_SN, NUMBERS_MAX), "The order numbers.")]
 
 
@@ -40,11 +41,11 @@ class OrdersByNumber(msgspec.Struct, frozen=True):
 
 
 class OrdersChangedRequest(msgspec.Struct, frozen=True):
-    owner_id: Annotated[str, Field(_SN, "Shop owner id.")]
+    owner_id: Annotated[str, Field(_ID, "Shop owner id.")]
     cursor: Annotated[
         str | None,
         Field(
-            _SN,
+            _ID,
             "The next_cursor of the answer before; all orders if left out.",
             other_spelling="next_cursor",
         ),

@@ -301,8 +301,11 @@ _DIGIT = "0-9０-９"
 _MOBILE = re.compile(
     f"(?<![{_DIGIT}])[1１][3-9３-９][{_DIGIT}](?:[^{_DIGIT}]{{1,2}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"
 )
+_ANY_MOBILE = "0" * 11
 
 
 def masked_remark(remark: str) -> str:
     """The text without its numbers of seven digits or more, which can be phones."""
-    return _MOBILE.sub(_HIDDEN, _LONG_NUMBER.sub(_HIDDEN, remark))
+    # First, since a long number can have the end of one mobile and the start of the next one, which
+    # would leave the rest of both. Written as one number, it is hidden with what goes on from it.
+    return _LONG_NUMBER.sub(_HIDDEN, _MOBILE.sub(_ANY_MOBILE, remark))

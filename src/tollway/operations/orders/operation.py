@@ -66,9 +66,7 @@ class OrdersRequest(msgspec.Struct, frozen=True):
     ] = None
     remarkTagName: Annotated[
         str | None,
-        Field(
-            Text(64, keeps_spaces=True), "Only orders whose flag has this text; enhanced edition."
-        ),
+        Field(Text(64), "Only orders whose flag has this text; enhanced edition."),
     ] = None
 
 

@@ -56,7 +56,8 @@ class WaybillBatchRequest(msgspec.Struct, frozen=True):
 
 class WaybillBatchItem(msgspec.Struct, frozen=True):
     """What became of one waybill: code, reason and msg as a call of its own would have them.
-    `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""
+    `waybill` is null unless the code is 0; `authorize_url` and `expires_at` are there if it is
+    302."""
 
     order_sn: str | None
     request_id: str
@@ -65,6 +66,7 @@ class WaybillBatchItem(msgspec.Struct, frozen=True):
     msg: str
     waybill: WaybillResult | None
     authorize_url: str | None
+    expires_at: int | None
 
 
 class WaybillBatch(msgspec.Struct, frozen=True):

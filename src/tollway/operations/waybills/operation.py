@@ -72,7 +72,12 @@ class WaybillRequest(msgspec.Struct, frozen=True):
         str | None, Field(Text(max_length=100), "What is in the parcel, for its label.")
     ] = None
     weight_g: Annotated[
-        int | None, Field(Whole(1, 1_000_000), "The parcel's weight in grams, for its label.")
+        int | None,
+        Field(
+            Whole(1, 1_000_000),
+            "The parcel's weight in grams, for its label.",
+            unit=Phrase("grams", "克"),
+        ),
     ] = None
 
 
