@@ -3,18 +3,20 @@ metrics of every push and a log line for each that was not stored whole."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
+from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tollway.intake.loading import Loader, RecordKind, store_records
-from tollway.intake.push_body import MalformedError, Pushed, read_push
+from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
+from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
+from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
@@ -72,6 +74,15 @@ class _PushFacts:
     records: dict[str, int] = field(default_factory=dict)
 
 
+class _Signed(NamedTuple):
+    """Whose push it is: the source, the key and the time of its signature, and what its own is."""
+
+    source: str
+    key: bytes
+    at_s: int
+    is_own: IsOwn
+
+
 class PushLimits:
     """How many pushes of all kinds may be at each step at once."""
 
@@ -112,8 +123,11 @@ class Pushes:
             facts.source = source
             async with self._slot_for(request):
                 key, pushed = await self._receive(request, claimed, signed_s, known)
+            is_own = partial(known.speaks_for.has, self.kind.spoken_for[0])
+            signed = _Signed(source, key, signed_s, is_own)
+            read = len(pushed.good) + len(pushed.rejected)
             async with self.limits.store.taken(_PATIENCE_S, by=source):
-                stored = await self._store(source, key, pushed, signed_s)
+                stored = await self._store(signed, pushed)
         except SignatureError:
             return _error(401, _NOT_SIGNED)
         except MalformedError as error:
@@ -125,8 +139,9 @@ class Pushes:
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.", _LATER)
         await self._note(source)
-        unchanged = len(pushed.good) - stored
-        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
+        rejected = len(pushed.rejected)
+        unchanged = read - stored - rejected
+        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": rejected}
         problems = {"problems": pushed.problems} if pushed.problems else {}
         return JSONResponse({**facts.records, **problems})
 
@@ -187,27 +202,48 @@ class Pushes:
         check = partial(known.speaks_for.check, self.kind.spoken_for)
         return key, read_push(self.loader, body, signed_s, check)
 
-    async def _store(self, source: str, key: bytes, pushed: Pushed, signed_s: int) -> int:
+    async def _store(self, signed: _Signed, pushed: Pushed) -> int:
         """Stores a push; returns how many of its records were new or newer.
 
         A large one takes several commits: if one of them fails, nothing is acknowledged, and
         pushing all of it again stores what is missing.
         """
-        if pushed.rejected:
-            rejects = await asyncio.to_thread(self._sealed, source, key, pushed, signed_s)
-            await self.database.write(lambda tx: keep_rejects(tx, rejects))
+        await self._keep(signed, pushed.rejected)
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
-            stored += await store_records(self.database, self.loader, chunk)
+            stored += await self._store_chunk(signed, pushed, chunk)
         return stored
 
-    def _sealed(
-        self, source: str, key: bytes, pushed: Pushed, at_s: int
-    ) -> list[dict[str, object]]:
+    async def _store_chunk(self, signed: _Signed, pushed: Pushed, chunk: Sequence[Good]) -> int:
+        """Stores some records. Which of them would change what is not the source's own shows only
+        in the transaction: those are rejected too, and the others stored again."""
+        while chunk:
+            rows = [each.row for each in chunk]
+            try:
+                return await store_records(self.database, self.loader, rows, signed.is_own)
+            except NotOwnError as error:
+                of_others = set(error.records)
+                rejected = [
+                    Rejected(each.number, each.text, str(error))
+                    for each in chunk
+                    if each.row in of_others
+                ]
+                await self._keep(signed, rejected)
+                pushed.rejected.extend(rejected)
+                chunk = [each for each in chunk if each.row not in of_others]
+        return 0
+
+    async def _keep(self, signed: _Signed, rejected: Sequence[Rejected]) -> None:
+        if rejected:
+            rejects = await asyncio.to_thread(self._sealed, signed, rejected)
+            await self.database.write(lambda tx: keep_rejects(tx, rejects))
+
+    def _sealed(self, signed: _Signed, rejected: Sequence[Rejected]) -> list[dict[str, object]]:
+        source, key, at_s, _ = signed
         return [
-            sealed_reject(self.sealer, key, source, self.kind.name, record, reason, at_s)
-            for record, reason in pushed.rejected
+            sealed_reject(self.sealer, key, source, self.kind.name, each.text, each.reason, at_s)
+            for each in rejected
         ]
 
 

@@ -37,11 +37,14 @@ class SpeaksFor(msgspec.Struct, frozen=True):
     shop: tuple[str, ...] = ()
     channel: tuple[str, ...] = ()
 
+    def has(self, which: str, name: str) -> bool:
+        allowed = self.shop if which == "shop" else self.channel
+        return ALL in allowed or name in allowed
+
     def check(self, spoken_for: tuple[str, str], values: Mapping[str, object]) -> None:
         """Raises RecordError if a record is of another shop or channel."""
         which, field = spoken_for
-        allowed = self.shop if which == "shop" else self.channel
-        if ALL not in allowed and str(values.get(field)).strip() not in allowed:
+        if not self.has(which, str(values.get(field)).strip()):
             raise RecordError(
                 field, f"this source does not speak for the {which}", f"records of its own {which}s"
             )
