@@ -75,6 +75,18 @@ def test_401_without_a_signature_of_a_known_kind_comes_before_the_body(
     assert reply.status == 401
 
 
+@pytest.mark.parametrize(
+    ("length", "answer"), [(100, b"100"), (LARGE, b"100"), (10**9, b"413")], ids=str
+)
+def test_before_the_signature_is_checked_no_answer_shows_that_a_source_is_known(
+    gateway: Gateway, secret: str, length: int, answer: bytes
+) -> None:
+    for source in (SOURCE, "unknown"):
+        with socket.create_connection(("127.0.0.1", gateway.port)) as sender:
+            sender.sendall(_head(secret, length, Expect="100-continue", webhook_source=source))
+            assert sender.makefile("rb").readline().split()[1] == answer
+
+
 @contextmanager
 def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[socket.socket]]:
     """So many announce a large push and send nothing of it; gives those that are being read, as

@@ -4,7 +4,7 @@ metrics of every push and a log line for each that was not stored whole."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
@@ -18,15 +18,15 @@ from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
 from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
 from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import KnownSource, find_source
+from tollway.intake.sources import KnownSource, SpeaksFor, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Database, StoreBusyError, StoreError
+from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
-from tollway.webhooks.signature import Claimed, SignatureError, read_claim, signing_key
+from tollway.webhooks.signature import SignatureError, read_claim, signing_key
 
 # Records per commit: calls that are charged meanwhile wait for one such commit at most.
 _CHUNK_RECORDS = 1000
@@ -66,11 +66,11 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class _PushFacts:
-    """The source of a push if it is known, whether it got no slot to be looked up, and how many
-    records were stored, unchanged and rejected."""
+    """The source of a push once its signature was checked, whether the gateway itself failed before
+    that, and how many records were stored, unchanged and rejected."""
 
     source: str | None = None
-    is_not_looked_up: bool = False
+    has_failed: bool = False
     records: dict[str, int] = field(default_factory=dict)
 
 
@@ -117,12 +117,16 @@ class Pushes:
             # A push that is repeated or late counts as of its signature; and a sender gains nothing
             # by a clock that is ahead.
             signed_s = min(int(claimed.timestamp), int(time()))
+            # An unknown source is refused no sooner than a known one, so that none can be guessed.
             known = await self._find(request, source, facts)
-            if not known.keys:
-                raise SignatureError
-            facts.source = source
             async with self._slot_for(request):
-                key, pushed = await self._receive(request, claimed, signed_s, known)
+                body = await self._body(request)
+                # Not on the event loop: a large push takes as long as hundreds of calls.
+                key = await asyncio.to_thread(signing_key, claimed, known.keys, body)
+                facts.source = source
+                pushed = await asyncio.to_thread(self._read, known.speaks_for, body, signed_s)
+                # Its records are in memory now; they may have to wait.
+                del body
             is_own = partial(known.speaks_for.has, self.kind.spoken_for[0])
             signed = _Signed(source, key, signed_s, is_own)
             read = len(pushed.good) + len(pushed.rejected)
@@ -146,15 +150,12 @@ class Pushes:
         return JSONResponse({**facts.records, **problems})
 
     async def _find(self, request: Request, source: str, facts: _PushFacts) -> KnownSource:
-        context: RequestContext = request.scope[CONTEXT]
-        async with AsyncExitStack() as held:
-            slot = self.limits.look_up.taken(_PATIENCE_S, by=context.address)
+        async with self.limits.look_up.taken(_PATIENCE_S, by=_address_of(request)):
             try:
-                await held.enter_async_context(slot)
-            except StoreBusyError:
-                facts.is_not_looked_up = True
+                return await find_source(self.database, self.sealer, source)
+            except StoreError:
+                facts.has_failed = True
                 raise
-            return await find_source(self.database, self.sealer, source)
 
     async def _note(self, source: str) -> None:
         """Notes now and then that a source has pushed, so that one that falls silent shows."""
@@ -178,13 +179,6 @@ class Pushes:
         # A slow sender loses its slot before this time is over.
         return self.limits.large.taken(1.5 * self.settings.body_timeout_s)
 
-    async def _receive(
-        self, request: Request, claimed: Claimed, signed_s: int, known: KnownSource
-    ) -> tuple[bytes, Pushed]:
-        body = await self._body(request)
-        # Not on the event loop: a large push takes as long as hundreds of calls.
-        return await asyncio.to_thread(self._read, claimed, signed_s, known, body)
-
     async def _body(self, request: Request) -> bytes:
         limit = self.settings.push_max_bytes
         body = bytearray()
@@ -195,12 +189,9 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(
-        self, claimed: Claimed, signed_s: int, known: KnownSource, body: bytes
-    ) -> tuple[bytes, Pushed]:
-        key = signing_key(claimed, known.keys, body)
-        check = partial(known.speaks_for.check, self.kind.spoken_for)
-        return key, read_push(self.loader, body, signed_s, check)
+    def _read(self, speaks_for: SpeaksFor, body: bytes, signed_s: int) -> Pushed:
+        check = partial(speaks_for.check, self.kind.spoken_for)
+        return read_push(self.loader, body, signed_s, check)
 
     async def _store(self, signed: _Signed, pushed: Pushed) -> int:
         """Stores a push; returns how many of its records were new or newer.
@@ -247,6 +238,11 @@ class Pushes:
         ]
 
 
+def _address_of(request: Request) -> str:
+    context: RequestContext = request.scope[CONTEXT]
+    return context.address
+
+
 async def _recorded(
     kind: str,
     take: Callable[[Request, _PushFacts], Awaitable[Response]],
@@ -263,6 +259,7 @@ async def _recorded(
         extra = {"request_id": context.request_id}
         logger.error("a push failed unexpectedly", exc_info=error, extra=extra)
         response = JSONResponse({"error": "It was not your fault: send it again later."}, 500)
+        facts.has_failed = True
     outcome = _OUTCOMES[response.status_code]
     metrics.pushed(kind, outcome)
     metrics.pushed_records(kind, facts.records)
@@ -270,8 +267,8 @@ async def _recorded(
         "tollway.push",
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
-        # Without a valid signature, the name of a source proves nothing either.
-        is_strange=response.status_code in (401, 404) or facts.is_not_looked_up,
+        # Without a valid signature, the name of a source proves nothing.
+        is_strange=facts.source is None and not facts.has_failed,
         kind=kind,
         source=facts.source,
         outcome=outcome,

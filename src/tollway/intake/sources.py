@@ -6,6 +6,7 @@ for the shops and channels that it was given: the gateway accepts nothing else f
 """
 
 from collections.abc import Callable, Mapping
+from secrets import token_bytes
 from typing import NamedTuple
 
 import msgspec
@@ -180,12 +181,13 @@ class KnownSource(NamedTuple):
     speaks_for: SpeaksFor
 
 
-_UNKNOWN = KnownSource([], SpeaksFor())
+# With a key that no sender has, so that refusing a push takes as long as with a known source.
+_UNKNOWN = KnownSource([token_bytes(32)], SpeaksFor())
 
 
 async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
-    """A source; without keys if it is unknown. A name that no source can have is not looked up: a
-    database may not even accept it."""
+    """A source; if it is unknown, nothing can be signed for it. A name that no source can have is
+    not looked up: a database may not even accept it."""
     row = await reader.fetch_one(_FIND, wanted=name) if _can_be_name(name) else None
     if row is None:
         return _UNKNOWN
