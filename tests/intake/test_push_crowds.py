@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from select import select
 
+import httpx
 import msgspec
 import pytest
 
@@ -100,6 +101,18 @@ def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[s
             sender.sendall(_head(secret, LARGE, Expect="100-continue"))
         # "100 Continue" comes when the server begins to read.
         yield eventually(lambda: select(senders, [], [], 0)[0], lambda ready: len(ready) >= 4)
+
+
+def test_large_pushes_of_one_address_hold_up_another_for_the_time_of_one_body(
+    own: Store, secret: str
+) -> None:
+    gateway = Gateway(own, body_timeout_s=4)
+    with _slow_senders(gateway, secret, 20):
+        elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(base_url=gateway.base_url, transport=elsewhere, timeout=60) as client:
+            assert push(gateway, secret, _large("sn-1"), client=client).status_code == 200
+    assert _stored(own) == [("sn-1", 1)]
+    assert gateway.stop() == 0
 
 
 def _large(order_sn: str) -> bytes:

@@ -20,7 +20,7 @@ from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import KnownSource, SpeaksFor, find_source
 from tollway.settings import Settings
-from tollway.store.concurrency import BoundedSlots
+from tollway.store.concurrency import BoundedSlots, TurnSlots
 from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
@@ -87,7 +87,7 @@ class PushLimits:
     """How many pushes of all kinds may be at each step at once."""
 
     def __init__(self) -> None:
-        self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
+        self.large = TurnSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
         # When a push of each source was last noted.
@@ -177,7 +177,8 @@ class Pushes:
             if int(announced) <= _SMALL_BYTES:
                 return nullcontext()
         # A slow sender loses its slot before this time is over.
-        return self.limits.large.taken(1.5 * self.settings.body_timeout_s)
+        patience_s = 1.5 * self.settings.body_timeout_s
+        return self.limits.large.taken(patience_s, by=_address_of(request))
 
     async def _body(self, request: Request) -> bytes:
         limit = self.settings.push_max_bytes
