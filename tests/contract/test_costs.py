@@ -25,6 +25,8 @@ numbers = count()
 WAYBILLS = Decoder(WaybillRequest)
 # Four times as many as a batch of waybills can have, and as long as most of those that are known.
 UNKNOWN = {f"receiver_{number:05}": "" for number in range(16_000)}
+# As many, as long as names can be that are compared with known ones at all.
+LONG_UNKNOWN = {f"{number:05}".rjust(64, "x"): "" for number in range(16_000)}
 PACKED = gzip.compress(bytes(64 * SIZE), 1)
 DEEP = b"[" * 400 + b"]" * 400 + b","
 HOSTILE: dict[str, Callable[[], object]] = {
@@ -51,6 +53,7 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "spaces": lambda: read_body("", b" " * SIZE),
     "packed": lambda: unpacked("gzip", PACKED, SIZE),
     "unknown names": lambda: WAYBILLS.ignored(UNKNOWN),
+    "long unknown names": lambda: WAYBILLS.ignored(LONG_UNKNOWN),
     # Another one each time: what was read before is known.
     "languages": lambda: preferred_language(f"zh;q=0.{next(numbers)}," + "zh;q=0.1," * (SIZE // 9)),
 }

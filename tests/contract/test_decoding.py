@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Field, Text, Whole
+from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
@@ -121,6 +122,7 @@ def test_a_declared_name_is_never_the_other_case_of_another() -> None:
         ("remrak", "remark"),
         ("rmark", "remark"),
         ("remork", "remark"),
+        ("sender_mobilee", "sender_mobile"),
         ("ordersn", "order_sn"),
         ("Order-SN", "order_sn"),
         ("materialid", "promotion_id"),
@@ -142,6 +144,12 @@ def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, mean
     for language in ("en", "zh"):
         message = refused.value.message(language)
         assert sent in message and meant in message
+
+
+def test_a_misspelled_name_is_found_among_all_that_a_request_can_have() -> None:
+    others = {f"other_{number}": "x" for number in range(PARAMETERS_MAX - 1)}
+    with pytest.raises(Refusal):
+        PARCELS.ignored({**others, "remarks": "x"})
 
 
 @pytest.mark.parametrize(

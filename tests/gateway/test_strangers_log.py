@@ -18,12 +18,15 @@ import pytest
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.load import fire
+from tests.support.orders import sealer_of
 from tests.support.postgresql import locked
+from tests.support.pushes import EVERYONE, SOURCE
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
 
 MANY = 300
@@ -145,6 +148,25 @@ def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
     assert len(statuses) == FAILURES
     eventually(lambda: _counted(served), lambda number: number == FAILURES)
     assert len([each for each in _lines(served) if each.get("request_id")]) < FAILURES - 2
+
+
+def test_who_names_a_source_without_its_signature_is_a_stranger(served: Gateway) -> None:
+    store, statuses = served.store, list[int]()
+    store.do(lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME))
+    signed = (f"webhook-source: {SOURCE}", "webhook-id: 1", "webhook-signature: v1,eA==")
+    headers = (*signed, f"webhook-timestamp: {int(time.time())}", "Content-Length: 999999999")
+    sent = request("/push/orders", "Host: 127.0.0.1", *headers, method="POST")
+
+    async def ask_all() -> None:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*[_ask(served.port, sent, statuses) for _ in range(FAILURES)])
+
+    asyncio.run(ask_all())
+    assert statuses == [413] * FAILURES
+    eventually(lambda: _counted(served), lambda number: number == FAILURES)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["source"] for each in lines} == {None}
+    assert len(lines) < FAILURES
 
 
 @pytest.mark.sqlite

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from select import select
 
+import httpx
 import msgspec
 import pytest
 
@@ -75,6 +76,18 @@ def test_401_without_a_signature_of_a_known_kind_comes_before_the_body(
     assert reply.status == 401
 
 
+@pytest.mark.parametrize(
+    ("length", "answer"), [(100, b"100"), (LARGE, b"100"), (10**9, b"413")], ids=str
+)
+def test_before_the_signature_is_checked_no_answer_shows_that_a_source_is_known(
+    gateway: Gateway, secret: str, length: int, answer: bytes
+) -> None:
+    for source in (SOURCE, "unknown"):
+        with socket.create_connection(("127.0.0.1", gateway.port)) as sender:
+            sender.sendall(_head(secret, length, Expect="100-continue", webhook_source=source))
+            assert sender.makefile("rb").readline().split()[1] == answer
+
+
 @contextmanager
 def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[socket.socket]]:
     """So many announce a large push and send nothing of it; gives those that are being read, as
@@ -88,6 +101,18 @@ def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[s
             sender.sendall(_head(secret, LARGE, Expect="100-continue"))
         # "100 Continue" comes when the server begins to read.
         yield eventually(lambda: select(senders, [], [], 0)[0], lambda ready: len(ready) >= 4)
+
+
+def test_large_pushes_of_one_address_hold_up_another_for_the_time_of_one_body(
+    own: Store, secret: str
+) -> None:
+    gateway = Gateway(own, body_timeout_s=4)
+    with _slow_senders(gateway, secret, 20):
+        elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(base_url=gateway.base_url, transport=elsewhere, timeout=60) as client:
+            assert push(gateway, secret, _large("sn-1"), client=client).status_code == 200
+    assert _stored(own) == [("sn-1", 1)]
+    assert gateway.stop() == 0
 
 
 def _large(order_sn: str) -> bytes:

@@ -12,7 +12,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
 from tests.support.pushes import push
 from tests.support.stores import Store
-from tollway.intake.rejects import list_rejected, replay
+from tollway.intake.rejects import list_rejected, mend_reject, replay
 from tollway.intake.sources import SpeaksFor, add_source, set_spoken_for
 from tollway.operations.catalogue import RECORD_KINDS
 
@@ -79,6 +79,66 @@ def test_a_source_of_a_shop_speaks_for_no_channel(own: Store, served: Gateway) -
     assert counts(served, other, "lunch", CLAIM, kind="coupon-claims")["stored"] == 1
     of_another = {**CLAIM, "sid": "dinner", "coupon_code": "c-2"}
     assert counts(served, other, "lunch", of_another, kind="coupon-claims")["rejected"] == 1
+
+
+def lunch_and_dinner(own: Store, served: Gateway) -> str:
+    """Stores a claim of lunch; the secret of a source that speaks for dinner alone."""
+    lunch = secret_of(own, "lunch", SpeaksFor(channel=("lunch",)))
+    assert counts(served, lunch, "lunch", CLAIM, kind="coupon-claims")["stored"] == 1
+    return secret_of(own, "dinner", SpeaksFor(channel=("dinner",)))
+
+
+def claims(own: Store) -> list[tuple[Any, ...]]:
+    return own.run("SELECT sid, coupon_code FROM coupon_claim ORDER BY 2")
+
+
+def test_a_source_cannot_move_a_claim_out_of_another_channel(own: Store, served: Gateway) -> None:
+    dinner = lunch_and_dinner(own, served)
+    taken = {**CLAIM, "sid": "dinner"}
+    others = [{**taken, "coupon_code": f"c-{number}"} for number in (2, 3)]
+    later = {**taken, "coupon_name": "dinner"}
+    wrong = {**taken, "coupon_code": ""}
+    pushed = (others[0], taken, others[1], wrong, later)
+    for is_again in (False, True):
+        found = counts(served, dinner, "dinner", *pushed, kind="coupon-claims")
+        assert (found["stored"], found["unchanged"]) == ((0, 2) if is_again else (2, 0))
+        assert (found["rejected"], [each["record"] for each in found["problems"]]) == (3, [2, 4, 5])
+    assert found["problems"][0]["reason"] == (
+        "coupon_code: it belongs to a channel that this source does not speak for; "
+        "send records of its own channels."
+    )
+    assert claims(own) == [("lunch", "c-1"), ("dinner", "c-2"), ("dinner", "c-3")]
+    assert len(own.do(list_rejected)) == 3
+
+
+def test_a_replay_asks_again_whose_the_stored_claim_is(own: Store, served: Gateway) -> None:
+    dinner = lunch_and_dinner(own, served)
+    moved = {**CLAIM, "sid": "dinner"}
+    assert counts(served, dinner, "dinner", moved, kind="coupon-claims")["rejected"] == 1
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.rejected) == (0, 1)
+    (kept,) = own.do(list_rejected)
+    record = msgspec.json.encode(moved).decode()
+    said = own.do(
+        lambda database: mend_reject(
+            database, sealer_of(own), RECORD_KINDS, kept.id, record, RUNTIME
+        )
+    )
+    assert said == kept.reason
+    assert claims(own) == [("lunch", "c-1")]
+    both = SpeaksFor(channel=("lunch", "dinner"))
+    own.do(lambda database: set_spoken_for(database, "dinner", both, RUNTIME))
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.rejected) == (1, 0)
+    assert claims(own) == [("dinner", "c-1")]
+
+
+def test_a_source_moves_a_claim_between_its_own_channels(own: Store, served: Gateway) -> None:
+    secret = secret_of(own, "both", SpeaksFor(channel=("lunch", "dinner")))
+    assert counts(served, secret, "both", CLAIM, kind="coupon-claims")["stored"] == 1
+    moved = {**CLAIM, "sid": "dinner"}
+    assert counts(served, secret, "both", moved, kind="coupon-claims")["stored"] == 1
+    assert claims(own) == [("dinner", "c-1")]
 
 
 def test_a_replay_asks_again_whom_the_source_speaks_for(own: Store, served: Gateway) -> None:

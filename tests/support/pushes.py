@@ -23,6 +23,7 @@ def push(
     signature: str | None = None,
     kind: str = "orders",
     query: str = "",
+    client: httpx.Client | None = None,
 ) -> httpx.Response:
     timestamp = str(int(time.time()) - late_s)
     signed = sign(key_of(secret), message_id, timestamp, body)
@@ -32,4 +33,4 @@ def push(
         "webhook-timestamp": timestamp,
         "webhook-signature": signed if signature is None else signature,
     }
-    return gateway.client.post(f"/push/{kind}{query}", content=body, headers=headers)
+    return (client or gateway.client).post(f"/push/{kind}{query}", content=body, headers=headers)

@@ -127,3 +127,19 @@ def test_the_page_of_an_unknown_path_is_no_operators_page(operator: Browser) -> 
     operator.client.headers["Accept"] = _BROWSER
     page = operator.open("/%6fperator")
     assert page.status_code == 404 and "Sign out" not in page.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/operator/%62ackup", "/operator%2fbackup", "/operator/backup%2f"]
+)
+def test_a_page_of_an_area_has_one_spelling(operator: Browser, path: str) -> None:
+    """A proxy that keeps a page inside compares the path as it was sent."""
+    operator.client.headers["Accept"] = _BROWSER
+    assert operator.open("/operator/backup").status_code == 200
+    page = operator.open(path)
+    assert (page.status_code, page.request.url.raw_path) == (404, path.encode())
+
+
+def test_a_page_of_an_area_is_signed_in_to_in_one_spelling(gateway: Gateway) -> None:
+    page = gateway.client.get("/operator/%73ign-in", headers={"Accept": _BROWSER})
+    assert page.status_code == 404

@@ -8,6 +8,7 @@ sent.
 import re
 from collections.abc import Container, Iterable, Mapping
 from functools import cache
+from itertools import islice
 from typing import (
     Annotated,
     Any,
@@ -23,7 +24,7 @@ import msgspec
 
 from tollway.contract.fields import Field, Unfit
 from tollway.contract.language import Phrase
-from tollway.contract.parsing import shown
+from tollway.contract.parsing import PARAMETERS_MAX, shown
 from tollway.contract.reasons import Reason, Refusal
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -96,6 +97,7 @@ class Decoder(Generic[R]):
             known = next((self._alike[each] for each in same if each in self._alike), None)
             if known is not None:
                 self._alike = dict.fromkeys(same, known) | self._alike
+        self._longest = max(map(len, self._alike), default=0)
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
         self._units = {name: field.unit for name, field, _, _ in self._fields if field.unit}
@@ -134,7 +136,8 @@ class Decoder(Generic[R]):
         """The names that mean nothing here. Refuses an obvious typo: the caller would pay for
         another answer than the one they meant."""
         unknown = self.unknown(raw)
-        for name in unknown:
+        # Only an item of a batch can have more names than these, and no honest one does.
+        for name in islice(unknown, PARAMETERS_MAX):
             meant = self._meant_by(name)
             if meant is not None:
                 unit = self._units.get(meant)
@@ -175,6 +178,9 @@ class Decoder(Generic[R]):
         plain = _plain(unknown)
         if plain in self._alike:
             return self._alike[plain]
+        # As many texts as it has letters would be made of it.
+        if len(plain) > self._longest + 1:
+            return None
         shortened = _shortened(plain)
         # The usual case, and a quick check: a call can have thousands of unknown names.
         if self._by_shortened.keys().isdisjoint(shortened):

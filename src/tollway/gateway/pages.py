@@ -214,11 +214,14 @@ class Pages:
                 await large.aclose()
             await send(message)
 
+        # Routed by the path as it was sent, which is the one that proxies have rules for. No page
+        # needs an escape: any other spelling of one is the missing page of its area.
+        sent = {"path": scope["raw_path"].decode("latin-1")}
         # The account is not known yet, only the address.
         with BodyShare(self._budget, address) as share:
             within = receive_within(receive, share)
             async with AsyncExitStack() as large:
-                await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
+                await self._pages({**scope, **sent, CONTEXT: context}, within, send_with_ids)
 
     @asynccontextmanager
     async def _one_large(self, address: str) -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ Memory use stays flat however long the file is. Stopping half-way loses nothing:
 be loaded again, which is idempotent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from time import time
@@ -25,6 +25,10 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 _CHECKED_AT_ONCE = 200
 # Each owner takes a lock in the transaction; by default, a server has space for 64 per connection.
 _OWNERS_AT_ONCE = 64
+
+
+# Whether a source speaks for a shop or channel.
+IsOwn = Callable[[str], bool]
 
 
 class Loader(Protocol):
@@ -49,6 +53,13 @@ class Loader(Protocol):
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; returns how many rows changed."""
+
+    @property
+    def store_own(
+        self,
+    ) -> Callable[[Transaction, Sequence[Any], IsOwn], Awaitable[int]] | None:
+        """Stores records of a source, but raises NotOwnError if a stored row that they replace is
+        not its own; None if no record can replace a row of another shop or channel."""
 
 
 class Batch(Protocol):
@@ -200,8 +211,14 @@ def _check(loader: Loader, raw: RawRecord, received_s: int) -> Any:
     return loader.check(raw.values, received_s)
 
 
-async def store_records(database: Database, loader: Loader, records: Sequence[Any] | Batch) -> int:
-    """Stores checked records; returns how many rows changed.
+async def store_records(
+    database: Database,
+    loader: Loader,
+    records: Sequence[Any] | Batch,
+    is_own: IsOwn | None = None,
+) -> int:
+    """Stores checked records; returns how many rows changed. Those of a source raise NotOwnError
+    if they would change what is not its own.
 
     In one transaction; but in several for many owners on a shared database, because all its
     transactions share one lock table, and fail when it is full.
@@ -209,19 +226,30 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
     if loader.months is not None:
         await loader.months.make_for(database, records)
     if not database.is_shared or loader.owner_of is None:
-        return await database.write(partial(_store, loader, records))
+        return await database.write(partial(_store, loader, records, is_own))
     by_owner: dict[str, list[Any]] = {}
     for record in records:
         by_owner.setdefault(loader.owner_of(record), []).append(record)
     changed, owners = 0, iter(by_owner.values())
     while some := list(chain.from_iterable(islice(owners, _OWNERS_AT_ONCE))):
-        changed += await database.write(partial(_store, loader, some))
+        changed += await database.write(partial(_store, loader, some, is_own))
     return changed
 
 
-async def _store(loader: Loader, records: Any, transaction: Transaction) -> int:
-    changed = await loader.store(transaction, records)
+async def _store(
+    loader: Loader, records: Any, is_own: IsOwn | None, transaction: Transaction
+) -> int:
+    changed = await store_within(transaction, loader, records, is_own)
     if not changed:
         # Unchanged records are acknowledged too.
         await wait_for_standby(transaction)
     return changed
+
+
+async def store_within(
+    transaction: Transaction, loader: Loader, records: Any, is_own: IsOwn | None
+) -> int:
+    """Stores records, of a source if `is_own` is given."""
+    if is_own is None or loader.store_own is None:
+        return await loader.store(transaction, records)
+    return await loader.store_own(transaction, records, is_own)

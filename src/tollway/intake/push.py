@@ -3,28 +3,30 @@ metrics of every push and a log line for each that was not stored whole."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, time
+from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tollway.intake.loading import Loader, RecordKind, store_records
-from tollway.intake.push_body import MalformedError, Pushed, read_push
+from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
+from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
+from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import KnownSource, find_source
+from tollway.intake.sources import KnownSource, SpeaksFor, find_source
 from tollway.settings import Settings
-from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Database, StoreBusyError, StoreError
+from tollway.store.concurrency import BoundedSlots, TurnSlots
+from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
-from tollway.webhooks.signature import Claimed, SignatureError, read_claim, signing_key
+from tollway.webhooks.signature import SignatureError, read_claim, signing_key
 
 # Records per commit: calls that are charged meanwhile wait for one such commit at most.
 _CHUNK_RECORDS = 1000
@@ -64,19 +66,28 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class _PushFacts:
-    """The source of a push if it is known, whether it got no slot to be looked up, and how many
-    records were stored, unchanged and rejected."""
+    """The source of a push once its signature was checked, whether the gateway itself failed before
+    that, and how many records were stored, unchanged and rejected."""
 
     source: str | None = None
-    is_not_looked_up: bool = False
+    has_failed: bool = False
     records: dict[str, int] = field(default_factory=dict)
+
+
+class _Signed(NamedTuple):
+    """Whose push it is: the source, the key and the time of its signature, and what its own is."""
+
+    source: str
+    key: bytes
+    at_s: int
+    is_own: IsOwn
 
 
 class PushLimits:
     """How many pushes of all kinds may be at each step at once."""
 
     def __init__(self) -> None:
-        self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
+        self.large = TurnSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
         # When a push of each source was last noted.
@@ -106,14 +117,21 @@ class Pushes:
             # A push that is repeated or late counts as of its signature; and a sender gains nothing
             # by a clock that is ahead.
             signed_s = min(int(claimed.timestamp), int(time()))
+            # An unknown source is refused no sooner than a known one, so that none can be guessed.
             known = await self._find(request, source, facts)
-            if not known.keys:
-                raise SignatureError
-            facts.source = source
             async with self._slot_for(request):
-                key, pushed = await self._receive(request, claimed, signed_s, known)
+                body = await self._body(request)
+                # Not on the event loop: a large push takes as long as hundreds of calls.
+                key = await asyncio.to_thread(signing_key, claimed, known.keys, body)
+                facts.source = source
+                pushed = await asyncio.to_thread(self._read, known.speaks_for, body, signed_s)
+                # Its records are in memory now; they may have to wait.
+                del body
+            is_own = partial(known.speaks_for.has, self.kind.spoken_for[0])
+            signed = _Signed(source, key, signed_s, is_own)
+            read = len(pushed.good) + len(pushed.rejected)
             async with self.limits.store.taken(_PATIENCE_S, by=source):
-                stored = await self._store(source, key, pushed, signed_s)
+                stored = await self._store(signed, pushed)
         except SignatureError:
             return _error(401, _NOT_SIGNED)
         except MalformedError as error:
@@ -125,21 +143,19 @@ class Pushes:
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.", _LATER)
         await self._note(source)
-        unchanged = len(pushed.good) - stored
-        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
+        rejected = len(pushed.rejected)
+        unchanged = read - stored - rejected
+        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": rejected}
         problems = {"problems": pushed.problems} if pushed.problems else {}
         return JSONResponse({**facts.records, **problems})
 
     async def _find(self, request: Request, source: str, facts: _PushFacts) -> KnownSource:
-        context: RequestContext = request.scope[CONTEXT]
-        async with AsyncExitStack() as held:
-            slot = self.limits.look_up.taken(_PATIENCE_S, by=context.address)
+        async with self.limits.look_up.taken(_PATIENCE_S, by=_address_of(request)):
             try:
-                await held.enter_async_context(slot)
-            except StoreBusyError:
-                facts.is_not_looked_up = True
+                return await find_source(self.database, self.sealer, source)
+            except StoreError:
+                facts.has_failed = True
                 raise
-            return await find_source(self.database, self.sealer, source)
 
     async def _note(self, source: str) -> None:
         """Notes now and then that a source has pushed, so that one that falls silent shows."""
@@ -161,14 +177,8 @@ class Pushes:
             if int(announced) <= _SMALL_BYTES:
                 return nullcontext()
         # A slow sender loses its slot before this time is over.
-        return self.limits.large.taken(1.5 * self.settings.body_timeout_s)
-
-    async def _receive(
-        self, request: Request, claimed: Claimed, signed_s: int, known: KnownSource
-    ) -> tuple[bytes, Pushed]:
-        body = await self._body(request)
-        # Not on the event loop: a large push takes as long as hundreds of calls.
-        return await asyncio.to_thread(self._read, claimed, signed_s, known, body)
+        patience_s = 1.5 * self.settings.body_timeout_s
+        return self.limits.large.taken(patience_s, by=_address_of(request))
 
     async def _body(self, request: Request) -> bytes:
         limit = self.settings.push_max_bytes
@@ -180,35 +190,58 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(
-        self, claimed: Claimed, signed_s: int, known: KnownSource, body: bytes
-    ) -> tuple[bytes, Pushed]:
-        key = signing_key(claimed, known.keys, body)
-        check = partial(known.speaks_for.check, self.kind.spoken_for)
-        return key, read_push(self.loader, body, signed_s, check)
+    def _read(self, speaks_for: SpeaksFor, body: bytes, signed_s: int) -> Pushed:
+        check = partial(speaks_for.check, self.kind.spoken_for)
+        return read_push(self.loader, body, signed_s, check)
 
-    async def _store(self, source: str, key: bytes, pushed: Pushed, signed_s: int) -> int:
+    async def _store(self, signed: _Signed, pushed: Pushed) -> int:
         """Stores a push; returns how many of its records were new or newer.
 
         A large one takes several commits: if one of them fails, nothing is acknowledged, and
         pushing all of it again stores what is missing.
         """
-        if pushed.rejected:
-            rejects = await asyncio.to_thread(self._sealed, source, key, pushed, signed_s)
-            await self.database.write(lambda tx: keep_rejects(tx, rejects))
+        await self._keep(signed, pushed.rejected)
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
-            stored += await store_records(self.database, self.loader, chunk)
+            stored += await self._store_chunk(signed, pushed, chunk)
         return stored
 
-    def _sealed(
-        self, source: str, key: bytes, pushed: Pushed, at_s: int
-    ) -> list[dict[str, object]]:
+    async def _store_chunk(self, signed: _Signed, pushed: Pushed, chunk: Sequence[Good]) -> int:
+        """Stores some records. Which of them would change what is not the source's own shows only
+        in the transaction: those are rejected too, and the others stored again."""
+        while chunk:
+            rows = [each.row for each in chunk]
+            try:
+                return await store_records(self.database, self.loader, rows, signed.is_own)
+            except NotOwnError as error:
+                of_others = set(error.records)
+                rejected = [
+                    Rejected(each.number, each.text, str(error))
+                    for each in chunk
+                    if each.row in of_others
+                ]
+                await self._keep(signed, rejected)
+                pushed.rejected.extend(rejected)
+                chunk = [each for each in chunk if each.row not in of_others]
+        return 0
+
+    async def _keep(self, signed: _Signed, rejected: Sequence[Rejected]) -> None:
+        if rejected:
+            rejects = await asyncio.to_thread(self._sealed, signed, rejected)
+            await self.database.write(lambda tx: keep_rejects(tx, rejects))
+
+    def _sealed(self, signed: _Signed, rejected: Sequence[Rejected]) -> list[dict[str, object]]:
+        source, key, at_s, _ = signed
         return [
-            sealed_reject(self.sealer, key, source, self.kind.name, record, reason, at_s)
-            for record, reason in pushed.rejected
+            sealed_reject(self.sealer, key, source, self.kind.name, each.text, each.reason, at_s)
+            for each in rejected
         ]
+
+
+def _address_of(request: Request) -> str:
+    context: RequestContext = request.scope[CONTEXT]
+    return context.address
 
 
 async def _recorded(
@@ -227,6 +260,7 @@ async def _recorded(
         extra = {"request_id": context.request_id}
         logger.error("a push failed unexpectedly", exc_info=error, extra=extra)
         response = JSONResponse({"error": "It was not your fault: send it again later."}, 500)
+        facts.has_failed = True
     outcome = _OUTCOMES[response.status_code]
     metrics.pushed(kind, outcome)
     metrics.pushed_records(kind, facts.records)
@@ -234,8 +268,8 @@ async def _recorded(
         "tollway.push",
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
-        # Without a valid signature, the name of a source proves nothing either.
-        is_strange=response.status_code in (401, 404) or facts.is_not_looked_up,
+        # Without a valid signature, the name of a source proves nothing.
+        is_strange=facts.source is None and not facts.has_failed,
         kind=kind,
         source=facts.source,
         outcome=outcome,

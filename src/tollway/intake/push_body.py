@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from tollway.intake.json_records import ArrayError, is_one_value, items_of
@@ -21,21 +22,40 @@ class MalformedError(Exception):
     """The body is refused as a whole; the text tells the sender why."""
 
 
-class Pushed(NamedTuple):
-    """The records of a body: those to store, and the rejected ones with their reasons; `problems`
-    tells the sender where in the body the first rejected ones are."""
+class Good(NamedTuple):
+    """A record that can be stored: its place in the body, its text, and the row."""
 
-    good: list[Any]
-    rejected: list[tuple[bytes, str]]
-    problems: list[dict[str, int | str]]
+    number: int
+    text: bytes
+    row: Any
+
+
+class Rejected(NamedTuple):
+    """A record that is set aside, and why."""
+
+    number: int
+    text: bytes
+    reason: str
+
+
+class Pushed(NamedTuple):
+    """The records of a body: those to store, and the rejected ones."""
+
+    good: list[Good]
+    rejected: list[Rejected]
+
+    @property
+    def problems(self) -> list[dict[str, int | str]]:
+        """Tells the sender where in the body the first rejected ones are."""
+        first = nsmallest(_PROBLEMS_SHOWN, self.rejected)
+        return [{"record": each.number, "reason": each.reason} for each in first]
 
 
 def read_push(
     loader: Loader, body: bytes, received_s: int, check_spoken_for: Callable[[Values], None]
 ) -> Pushed:
-    good: list[Any] = []
-    rejected: list[tuple[bytes, str]] = []
-    problems: list[dict[str, int | str]] = []
+    good: list[Good] = []
+    rejected: list[Rejected] = []
     is_any_object = False
     for number, record in enumerate(_whole(_records(body)), start=1):
         try:
@@ -43,19 +63,17 @@ def read_push(
             is_any_object = True
             checked = loader.check(values, received_s)
             check_spoken_for(values)
-            good.append(checked)
+            good.append(Good(number, record, checked))
         except ValueError as error:
-            rejected.append((record, str(error)))
-            if len(problems) < _PROBLEMS_SHOWN:
-                problems.append({"record": number, "reason": str(error)})
+            rejected.append(Rejected(number, record, str(error)))
         if len(rejected) > _REJECTED_MAX:
             raise MalformedError(
                 f"Over {_REJECTED_MAX} records are wrong, so nothing was stored: correct them, or "
-                f"send fewer at once. Of the first one: {rejected[0][1]}"
+                f"send fewer at once. Of the first one: {rejected[0].reason}"
             )
     if not is_any_object:
         raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
-    return Pushed(good, rejected, problems)
+    return Pushed(good, rejected)
 
 
 def _whole(records: Iterable[bytes]) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ is stored in plain text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any, get_type_hints
@@ -26,6 +26,15 @@ class RecordError(ValueError):
 
     def __init__(self, field: str, problem: str, expected: str) -> None:
         super().__init__(f"{field}: {problem}; send {expected}.")
+
+
+class NotOwnError(RecordError):
+    """These records would change what belongs to a channel of others."""
+
+    def __init__(self, field: str, records: Sequence[Any]) -> None:
+        problem = "it belongs to a channel that this source does not speak for"
+        super().__init__(field, problem, "records of its own channels")
+        self.records = records
 
 
 class LostCell:
@@ -49,11 +58,13 @@ class LostCellError(RecordError):
         ValueError.__init__(self, f"{field}: {cell.problem}")
 
 
-class NotObjectError(ValueError):
+class NotObjectError(RecordError):
     """This is no record at all."""
 
     def __init__(self) -> None:
-        super().__init__('the record is not a JSON object; send one, as {"name": "value"}.')
+        ValueError.__init__(
+            self, 'the record is not a JSON object; send one, as {"name": "value"}.'
+        )
 
 
 def read_object(raw: bytes) -> dict[str, object]:

@@ -7,16 +7,15 @@ its kind and content, so that a record pushed twice is kept once.
 import hashlib
 import hmac
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 from sqlalchemy import Integer, String, bindparam, select, tuple_
 
-from tollway.intake.loading import Loader, RecordKind
+from tollway.intake.loading import Loader, RecordKind, store_within
 from tollway.intake.raw_records import IntakeError
-from tollway.intake.record_problems import read_object
+from tollway.intake.record_problems import RecordError, read_object
 from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
@@ -149,28 +148,23 @@ async def mend_reject(
     kind = kinds[opened.kind]
     loader = kind.make_loader(sealer)
     content, subject = record.encode(), f"source {opened.source}"
+
+    async def note(transaction: Transaction, *, stored: bool) -> None:
+        after = {"record": record_id, "stored": stored}
+        await record_act(transaction, runtime, "record mend", subject, after=after)
+
     try:
-        good = await _check(database, sealer, kind, loader, opened, content)
-    except ValueError as error:
+        await _settle(database, sealer, kind, loader, opened, content, partial(note, stored=True))
+    except RecordError as error:
         reason = str(error)
 
         async def keep(transaction: Transaction) -> None:
             sealed = sealer.seal(content, record_context(opened.source, record_id))
             await transaction.execute(_MEND, wanted=record_id, mended=sealed, why=reason)
-            after = {"record": record_id, "stored": False}
-            await record_act(transaction, runtime, "record mend", subject, after=after)
+            await note(transaction, stored=False)
 
         await database.write(keep)
         return reason
-    if loader.months is not None:
-        await loader.months.make_for(database, [good])
-
-    async def store(transaction: Transaction) -> None:
-        await _settle(loader, record_id, good, transaction)
-        after = {"record": record_id, "stored": True}
-        await record_act(transaction, runtime, "record mend", subject, after=after)
-
-    await database.write(store)
     return ""
 
 
@@ -192,21 +186,34 @@ async def forget_reject(database: Database, record_id: str, runtime: Runtime) ->
     await database.write(work)
 
 
-async def _check(
+async def _settle(
     database: Database,
     sealer: Sealer,
     kind: RecordKind,
     loader: Loader,
     of: Rejected,
     record: bytes,
-) -> Any:
-    """The typed record; raises ValueError. Refuses what its source may not push; an uploaded file
-    may have any record."""
-    values = read_object(record)
+    note: Callable[[Transaction], Awaitable[None]] | None = None,
+) -> int:
+    """Stores and forgets a record; returns how many rows changed. Raises RecordError for a wrong
+    one, or one that its source may not push; an uploaded file may have any record."""
+    values, is_own = read_object(record), None
     if of.source != UPLOAD:
-        known = await find_source(database, sealer, of.source)
-        known.speaks_for.check(kind.spoken_for, values)
-    return loader.check(values, of.received_at_s)
+        speaks_for = (await find_source(database, sealer, of.source)).speaks_for
+        speaks_for.check(kind.spoken_for, values)
+        is_own = partial(speaks_for.has, kind.spoken_for[0])
+    good = loader.check(values, of.received_at_s)
+    if loader.months is not None:
+        await loader.months.make_for(database, [good])
+
+    async def store(transaction: Transaction) -> int:
+        changed = await store_within(transaction, loader, [good], is_own)
+        await transaction.execute(_FORGET, wanted=of.id)
+        if note is not None:
+            await note(transaction)
+        return changed
+
+    return await database.write(store)
 
 
 async def replay(
@@ -254,19 +261,10 @@ async def _replay_one(
     """Stores and forgets a record that passes; returns the field of the result where it counts."""
     record = sealer.open(sealed, record_context(of.source, of.id))
     try:
-        good = await _check(database, sealer, kind, loader, of, record)
-    except ValueError:
+        is_changed = await _settle(database, sealer, kind, loader, of, record)
+    except RecordError:
         return "rejected"
-    if loader.months is not None:
-        await loader.months.make_for(database, [good])
-    is_changed = await database.write(partial(_settle, loader, of.id, good))
     return "stored" if is_changed else "unchanged"
-
-
-async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transaction) -> int:
-    changed = await loader.store(transaction, [good])
-    await transaction.execute(_FORGET, wanted=record_id)
-    return changed
 
 
 def record_context(source: str, record_id: str) -> bytes:

@@ -6,6 +6,7 @@ for the shops and channels that it was given: the gateway accepts nothing else f
 """
 
 from collections.abc import Callable, Mapping
+from secrets import token_bytes
 from typing import NamedTuple
 
 import msgspec
@@ -37,11 +38,14 @@ class SpeaksFor(msgspec.Struct, frozen=True):
     shop: tuple[str, ...] = ()
     channel: tuple[str, ...] = ()
 
+    def has(self, which: str, name: str) -> bool:
+        allowed = self.shop if which == "shop" else self.channel
+        return ALL in allowed or name in allowed
+
     def check(self, spoken_for: tuple[str, str], values: Mapping[str, object]) -> None:
         """Raises RecordError if a record is of another shop or channel."""
         which, field = spoken_for
-        allowed = self.shop if which == "shop" else self.channel
-        if ALL not in allowed and str(values.get(field)).strip() not in allowed:
+        if not self.has(which, str(values.get(field)).strip()):
             raise RecordError(
                 field, f"this source does not speak for the {which}", f"records of its own {which}s"
             )
@@ -177,12 +181,13 @@ class KnownSource(NamedTuple):
     speaks_for: SpeaksFor
 
 
-_UNKNOWN = KnownSource([], SpeaksFor())
+# With a key that no sender has, so that refusing a push takes as long as with a known source.
+_UNKNOWN = KnownSource([token_bytes(32)], SpeaksFor())
 
 
 async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
-    """A source; without keys if it is unknown. A name that no source can have is not looked up: a
-    database may not even accept it."""
+    """A source; if it is unknown, nothing can be signed for it. A name that no source can have is
+    not looked up: a database may not even accept it."""
     row = await reader.fetch_one(_FIND, wanted=name) if _can_be_name(name) else None
     if row is None:
         return _UNKNOWN

@@ -131,6 +131,15 @@ class TurnSlots:
                 raise StoreBusyError(self._busy) from error
             raise
 
+    @asynccontextmanager
+    async def taken(self, patience_s: float | None, by: str) -> AsyncIterator[None]:
+        """Holds a slot in its block; fails if none is free in time."""
+        await self.take(patience_s, by)
+        try:
+            yield
+        finally:
+            self.leave()
+
     def leave(self) -> None:
         while self._waiting:
             given = self._waiting.take()

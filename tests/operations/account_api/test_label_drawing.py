@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.ledger import RUNTIME
 from tollway.operations.account_api import waybills
-from tollway.operations.account_api.waybills import ENDPOINTS, LabelRequest
+from tollway.operations.account_api.waybills import ENDPOINTS, LabelRequest, LabelsRequest
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError
 
@@ -25,24 +25,34 @@ class Drawing:
     def __init__(self, patch: pytest.MonkeyPatch, call_timeout_s: float) -> None:
         self.may_draw = Event()
         self.answered: list[str] = []
+        # Whose label it was.
+        self.drawn: list[str] = []
         patch.setattr(waybills, "_find_issued", self._find)
-        patch.setattr(waybills, "label_of", MagicMock())
+        patch.setattr(waybills, "label_of", lambda label, _: label)
         patch.setattr(waybills, "_drawn", self._draw)
-        (label,) = (each for each in ENDPOINTS if each.operation.path.endswith("/label"))
+        label, labels = (each for each in ENDPOINTS if "/label" in each.operation.path)
         slots = BoundedSlots(1, "busy")
         parts: Any = MagicMock(call_timeout_s=call_timeout_s, drawing=slots, runtime=RUNTIME)
         self._handle = partial(label.handle, parts)
+        self._handle_many = partial(labels.handle, parts)
 
-    async def _find(self, *_: object) -> Any:
-        return MagicMock(waybill=SimpleNamespace(number="1", state="issued", printed_at_s=1))
+    async def _find(self, _parts: object, _call: object, object_id: str) -> Any:
+        waybill = SimpleNamespace(number="1", state="issued", printed_at_s=1)
+        return MagicMock(waybill=waybill, own_print_data=lambda _: object_id)
 
-    def _draw(self, *_: object) -> bytes:
+    def _draw(self, _document: bytes, label: Any, *_: object) -> bytes:
         self.may_draw.wait(30)
+        self.drawn.append(label)
         return b""
 
     async def ask(self, account_id: str) -> None:
         call: Any = SimpleNamespace(account_id=account_id)
-        await self._handle(LabelRequest("it"), call)
+        await self._handle(LabelRequest(account_id), call)
+        self.answered.append(account_id)
+
+    async def ask_for_many(self, account_id: str) -> None:
+        call: Any = SimpleNamespace(account_id=account_id)
+        await self._handle_many(LabelsRequest([account_id] * MANY), call)
         self.answered.append(account_id)
 
 
@@ -57,6 +67,22 @@ def test_an_account_that_asks_for_many_labels_delays_another_by_one(
         drawing.may_draw.set()
         await asyncio.gather(*asked)
         assert drawing.answered.index("other") <= 1
+
+    asyncio.run(work())
+
+
+def test_a_document_of_many_labels_delays_another_account_by_one_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        drawing = Drawing(monkeypatch, 30)
+        many = asyncio.create_task(drawing.ask_for_many("busy"))
+        other = asyncio.create_task(drawing.ask("other"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        drawing.may_draw.set()
+        await asyncio.gather(many, other)
+        assert drawing.drawn == ["busy", "other", *["busy"] * (MANY - 1)]
 
     asyncio.run(work())
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 import io
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from PIL import ImageOps
@@ -34,22 +34,21 @@ def pdf(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
 
     Drawn, not typeset, so that it prints the same where no Chinese font is installed.
     """
-    return merged_pdf([label], fonts, style)
+    return pdf_with(b"", label, fonts, style)
 
 
-def merged_pdf(labels: Iterable[Label], fonts: FontFiles, style: LabelStyle) -> bytes:
-    """One document with a page for each label. Only one picture at a time is in memory."""
-    file = io.BytesIO()
-    for number, label in enumerate(labels):
-        options: dict[str, Any] = {"append": number > 0}
-        if style.has_colours:
-            image = _drawn(label, fonts, style, _PNG_DPI).image
-            options |= {"resolution": float(_PNG_DPI), "quality": 95, "subsampling": 0}
-        else:
-            shades = _drawn(label, fonts, style, _PDF_DPI).image
-            image = shades.point(lambda shade: 255 if shade > 140 else 0).convert("1")
-            options["resolution"] = float(_PDF_DPI)
-        image.save(file, "PDF", **options)
+def pdf_with(document: bytes, label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
+    """A document with one more page; an empty one gets its first."""
+    file = io.BytesIO(document)
+    options: dict[str, Any] = {"append": bool(document)}
+    if style.has_colours:
+        image = _drawn(label, fonts, style, _PNG_DPI).image
+        options |= {"resolution": float(_PNG_DPI), "quality": 95, "subsampling": 0}
+    else:
+        shades = _drawn(label, fonts, style, _PDF_DPI).image
+        image = shades.point(lambda shade: 255 if shade > 140 else 0).convert("1")
+        options["resolution"] = float(_PDF_DPI)
+    image.save(file, "PDF", **options)
     return file.getvalue()
 
 

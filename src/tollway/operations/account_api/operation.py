@@ -84,7 +84,7 @@ class AccountParts(msgspec.Struct, frozen=True):
     addresses: Addresses
     label_style: LabelStyle
     call_timeout_s: float
-    # Drawing is CPU-bound: one label at a time, and one per account waits.
+    # Drawing is CPU-bound: one label at a time, of many in one document too. One per account waits.
     drawing: BoundedSlots = msgspec.field(
         default_factory=lambda: BoundedSlots(1, "too many labels are drawn at once")
     )

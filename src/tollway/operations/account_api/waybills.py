@@ -193,20 +193,24 @@ async def _content(
     printed = await _find_printed(parts, call, object_ids)
     vault = parts.vault
     labels = [label_of(each.own_print_data(vault), vault.label_signer) for each in printed]
-    async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-        content = await asyncio.to_thread(_drawn, labels, kind, parts.label_style)
+    content = b""
+    for label in labels:
+        # For each page by itself, so that another account waits for one of them at most.
+        async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
+            content = await asyncio.to_thread(_drawn, content, label, kind, parts.label_style)
     return [each.waybill.number or "" for each in printed], base64.b64encode(content).decode()
 
 
-def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
+def _drawn(document: bytes, label: Label, kind: str, style: LabelStyle) -> bytes:
+    """A label as a file, or as one more page of a document."""
     # The drawing code is loaded with the first label.
     from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
-    from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
+    from tollway.carriers.labels.formats import WRITERS, pdf_with  # noqa: PLC0415
 
     try:
         if kind == "pdf":
-            return merged_pdf(labels, find_fonts(), style)
-        return WRITERS[f".{kind}"](labels[0], find_fonts(), style)
+            return pdf_with(document, label, find_fonts(), style)
+        return WRITERS[f".{kind}"](label, find_fonts(), style)
     except CarrierError:
         # The machine lacks a font, which the operator must install.
         raise Refusal(Reason.OPERATION_CLOSED) from None

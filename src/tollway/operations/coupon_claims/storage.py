@@ -2,8 +2,8 @@
 
 A coupon's code identifies its claim for ever. Of two versions the one updated later stays; if both
 have the same time, the one that arrived later. A version with another sid, type or claim time moves
-the claim. The counts by hour change in the same transaction, because totals and pages are computed
-from them.
+the claim, but no source moves one out of a channel that it does not speak for. The counts by hour
+change in the same transaction, because totals and pages are computed from them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +12,8 @@ from zlib import crc32
 
 from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
+from tollway.intake.loading import IsOwn
+from tollway.intake.record_problems import NotOwnError
 from tollway.operations.coupon_claims.counts import forget_empty, recount
 from tollway.operations.coupon_claims.records import (
     ClaimRow,
@@ -82,6 +84,12 @@ class ClaimLoader:
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
         """Stores the claims that are new or not older than the stored ones; returns how many of
         them are new or differ."""
+        return await self.store_own(transaction, records, lambda _: True)
+
+    async def store_own(
+        self, transaction: Transaction, records: Sequence[ClaimRow], is_own: IsOwn
+    ) -> int:
+        """The same, but raises NotOwnError if stored ones are of a sid that is not the source's."""
         newest = {row.coupon_code: row for row in records}
         if len(newest) < len(records):
             newest = _newest_of(records)
@@ -93,6 +101,10 @@ class ClaimLoader:
         await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))
         self._expects_new = not stored
+        foreign = {code for code, old in stored.items() if not is_own(old.sid)}
+        if foreign:
+            of_others = [row for row in records if row.coupon_code in foreign]
+            raise NotOwnError("coupon_code", of_others)
         # In key order, which halves the engine's work.
         later = sorted(_later_among(newest, stored) if stored else newest.values())
         pairs = [(stored.get(row.coupon_code), row) for row in later]

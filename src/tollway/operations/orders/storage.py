@@ -148,6 +148,8 @@ class OrderLoader:
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
         self.owner_of = _owner_of
+        # The owner is in the key of an order.
+        self.store_own = None
         self._sealer = sealer
         self._expects_new = True
 

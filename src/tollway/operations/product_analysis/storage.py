@@ -35,6 +35,7 @@ class FigureLoader:
     months = None
     owner_of = None
     check_lines = None
+    store_own = None
 
     def check(self, values: dict[str, object], _received_s: int) -> FigureRow:
         return row_of(checked_figure(values))

@@ -26,6 +26,7 @@ class MaterialLoader:
     months = None
     owner_of = None
     check_lines = None
+    store_own = None
 
     def check(self, values: dict[str, object], _received_s: int) -> MaterialRecord:
         return checked_material(values)

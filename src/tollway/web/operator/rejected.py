@@ -211,6 +211,7 @@ PROBLEMS = sentences(
     "it contains half of a surrogate pair, or bytes that are not UTF-8",
     "a field's name is not valid text",
     *("this source does not speak for the shop", "this source does not speak for the channel"),
+    "it belongs to a channel that this source does not speak for",
 )
 # A phrase that begins with a value comes after the phrases that this value would match.
 EXPECTED = sentences(
