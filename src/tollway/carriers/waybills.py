@@ -114,6 +114,13 @@ _IN_FORCE = Query(
         literal_column(IN_FORCE),
     )
 )
+_CANCELLED = Query(
+    lambda: WHOLE.where(
+        waybill.c.request_id == bindparam("of_request"),
+        waybill.c.account_id == bindparam("of_account"),
+        waybill.c.state == "cancelled",
+    )
+)
 _OWN = Query(
     lambda: WHOLE.where(
         waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
@@ -190,6 +197,12 @@ async def keys_in_force(reader: Reader, keys: Sequence[WaybillKey]) -> set[Waybi
 async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
     """A waybill of this account, in any state."""
     row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
+    return None if row is None else stored_waybill(row)
+
+
+async def find_cancelled(reader: Reader, account_id: str, request_id: str) -> StoredWaybill | None:
+    """The waybill that a request was issued, if it was cancelled since."""
+    row = await reader.fetch_one(_CANCELLED, of_account=account_id, of_request=request_id)
     return None if row is None else stored_waybill(row)
 
 

@@ -139,10 +139,9 @@ async def keep(
     charge: Charge,
     idempotency_key: IdempotencyKey,
     result: ActResult,
-    reserved_by: str | None,
 ) -> bool:
     """Stores an answer, unless another one was stored under the key meanwhile. For a call that
-    waits for a carrier, only reserves the key; a reservation by `reserved_by` is replaced.
+    waits for a carrier, only reserves the key; one by its `reserved_by` is replaced.
 
     The answer belongs to the request that paid, which may be an earlier one without a key.
     """
@@ -155,7 +154,7 @@ async def keep(
         fingerprint=idempotency_key.fingerprint,
         sealed=idempotency_key.seal(result.data) if result.is_success else _NOT_YET,
         older_ms=_older_ms(transaction, charge.at_ms),
-        reserved_by=reserved_by,
+        reserved_by=idempotency_key.reserved_by,
     )
     return kept == 1
 
