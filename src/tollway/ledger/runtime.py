@@ -58,7 +58,7 @@ class CautiousClock:
     def __init__(self) -> None:
         # The event loop and the writing thread both use it.
         self._lock = Lock()
-        self._ran_s = _ran_s()
+        self._ran_s = ran_s()
         self._believed_s = Runtime().now_s()
         # How far it is behind the machine's clock: far, if it started before that was set.
         self.behind_s = 0.0
@@ -82,18 +82,18 @@ class CautiousClock:
             return self._ran_s - self._behind_at_s
 
     def _follow(self) -> float:
-        now_s, ran_s = Runtime().now_s(), _ran_s()
-        passed_s, self._ran_s = ran_s - self._ran_s, ran_s
+        now_s, running_s = Runtime().now_s(), ran_s()
+        passed_s, self._ran_s = running_s - self._ran_s, running_s
         least_s = self._believed_s + passed_s
         # Runs on while the machine's clock is behind, so that setting that right is no jump.
         self._believed_s = max(least_s, min(now_s, least_s + passed_s))
         self.behind_s = max(0.0, now_s - self._believed_s)
         if self.behind_s > _SLIGHTLY_S:
-            self._behind_at_s = ran_s
+            self._behind_at_s = running_s
         return now_s
 
 
-def _ran_s() -> float:
+def ran_s() -> float:
     """The time since boot, including sleep; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
