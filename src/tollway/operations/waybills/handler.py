@@ -193,9 +193,8 @@ class WaybillHandler:
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that was issued before, free of charge, with the same answer."""
-        changing_until_s = stored.waybill.changing_until_s
-        if changing_until_s is not None:
-            wait_s = max(1, changing_until_s - self._runtime.at_s())
+        if stored.waybill.changing_until_s is not None:
+            wait_s = max(1, stored.waybill.changing_for_s(self._runtime.at_s()))
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         stored.refuse_erased()
         differing = differing_fields(request, label_in(stored, self._vault))
