@@ -198,7 +198,7 @@ class Reconciler:
 
         async def work(transaction: Transaction) -> bool:
             issued = None if number is None else Issued(number)
-            is_done = await self._end(transaction, stored, issued, _DECIDED)
+            is_done = await self.end(transaction, stored, issued, _DECIDED)
             if is_done:
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
@@ -227,21 +227,27 @@ class Reconciler:
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
         """Issues a waybill as the carrier says, or gives it up because the carrier does not know
         it."""
-        if not await self._database.write(lambda tx: self._end(tx, stored, issued, _GIVEN_UP)):
+        if not await self._database.write(lambda tx: self.end(tx, stored, issued, _GIVEN_UP)):
             return Outcome.SETTLED
         return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
 
-    async def _end(
-        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
+    async def end(
+        self,
+        transaction: Transaction,
+        stored: StoredWaybill,
+        issued: Issued | None,
+        why_not: str,
+        *,
+        is_late: bool = True,
     ) -> bool:
-        """Ends the wait for a carrier, and notifies the caller, whose call ended without the
-        answer; False if another process was faster."""
+        """Ends the wait for a carrier; False if another process was faster. If it is late, the call
+        has ended without the answer, and the caller is notified."""
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if issued is None:
             is_done = await end_refused(transaction, stored, why_not, at_ms)
         else:
             is_done = await end_issued(transaction, stored, issued, self._vault, at_ms)
-        if is_done:
+        if is_done and is_late:
             settled = stored.waybill
             data = {
                 "object_id": settled.object_id,

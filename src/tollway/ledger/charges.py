@@ -105,6 +105,22 @@ class JointAct(msgspec.Struct, frozen=True, gc=False):
         return self.alone(transaction, charge)
 
 
+class ClosingAct(msgspec.Struct, frozen=True, gc=False):
+    """An act that ends a hold as the outside has decided, which is known nowhere else. It may be
+    posted again after a failure, so it changes only what is pending.
+
+    `late` does the same once the call was answered without it. `outcome` says what was decided and
+    what the operator can do, if it cannot be stored.
+    """
+
+    act: Act
+    late: Act
+    outcome: str
+
+    def __call__(self, transaction: Transaction, charge: Charge) -> Awaitable[ActResult]:
+        return self.act(transaction, charge)
+
+
 class ShortageError(Exception):
     """A charge was refused, because the balance does not cover it."""
 
