@@ -101,8 +101,11 @@ def test_a_clock_that_was_behind_is_believed_again_at_once(
 
 
 @pytest.mark.sqlite
-def test_a_repetition_while_the_clock_is_days_ahead_is_not_charged(
-    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date
+@pytest.mark.parametrize(
+    "ahead_s", [(0, 2 * DAY_S, 0), (-2 * DAY_S, 0)], ids=["ahead meanwhile", "behind at first"]
+)
+def test_a_repetition_after_the_clock_was_wrong_by_days_is_not_charged(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date, ahead_s: tuple[int, ...]
 ) -> None:
     payer = new_caller(own_store)
     clocks = Clocks(monkeypatch)
@@ -114,8 +117,7 @@ def test_a_repetition_while_the_clock_is_days_ahead_is_not_charged(
 
     async def work(gateway: Gateway) -> None:
         await gateway.start()
-        for ahead_s in (0, 2 * DAY_S, 0):
-            clocks.ahead_s = ahead_s
+        for clocks.ahead_s in ahead_s:
             await gateway.upkeep.tidy()
             assert await codes_of(gateway, [request]) == [0]
         assert charges() == 1
@@ -123,6 +125,30 @@ def test_a_repetition_while_the_clock_is_days_ahead_is_not_charged(
         clocks.passed_s = DAY_S + 1
         assert await codes_of(gateway, [request]) == [0]
         assert charges() == 2
+
+    in_gateway(own_store, monkeypatch, work)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("is_started_so", [True, False])
+def test_what_is_kept_while_the_clock_is_years_ahead_stays_a_day_and_goes_in_two(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch, today: date, *, is_started_so: bool
+) -> None:
+    payer = new_caller(own_store)
+    clocks = Clocks(monkeypatch, 10 * YEAR_S if is_started_so else 0)
+
+    async def work(gateway: Gateway) -> None:
+        await gateway.start()
+        for clocks.ahead_s, key in (10 * YEAR_S, b"while it is ahead"), (0, b"once it is right"):
+            await gateway.upkeep.tidy()
+            request = analysis(payer.token, today, (b"idempotency-key", key))
+            assert await codes_of(gateway, [request]) == [0]
+        clocks.passed_s = DAY_S - 1
+        await gateway.upkeep.tidy()
+        assert _kept(own_store) == 2
+        clocks.passed_s = 2 * DAY_S + 1
+        await gateway.upkeep.tidy()
+        assert _kept(own_store) == 0
 
     in_gateway(own_store, monkeypatch, work)
 

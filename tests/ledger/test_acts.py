@@ -143,7 +143,7 @@ def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again(
         result = ActResult(b"{}", is_paid=True)
         # What is kept here is of another transaction, which is rolled back in the end.
         if next(times) == 1:
-            await keep(transaction, replace(charge, request_id="other"), KEY, result, None)
+            await keep(transaction, replace(charge, request_id="other"), KEY, result)
         await transaction.execute(DO, product_id=name)
         return result
 

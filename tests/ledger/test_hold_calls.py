@@ -146,7 +146,7 @@ def test_a_release_frees_the_key_that_was_reserved_with_the_hold(
             idempotency_key=reserved,
         )
         await reserve(transaction, call, key, 1000)
-        await keep(transaction, call, reserved, ActResult(b"", is_paid=False, is_held=True), None)
+        await keep(transaction, call, reserved, ActResult(b"", is_paid=False, is_held=True))
 
     async def work(database: Database) -> None:
         account = await new_account(database, new_name())

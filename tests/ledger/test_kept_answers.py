@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.stores import Store
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
@@ -55,8 +56,9 @@ class Keys(NamedTuple):
         reserved_by: str | None = None,
     ) -> bool:
         charge = Charge(self.account_id, "credits", 1, "orders", request_id, "tok_x", at_ms)
+        its_key = replace(key_of(key), reserved_by=reserved_by)
         return await self.database.write(
-            lambda transaction: keep(transaction, charge, key_of(key), result, reserved_by)
+            lambda transaction: keep(transaction, charge, its_key, result)
         )
 
     async def free(self, key: str, request_id: str) -> None:

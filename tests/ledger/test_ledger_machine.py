@@ -128,11 +128,10 @@ def test_a_key_that_is_not_reserved_turns_it_red(monkeypatch: pytest.MonkeyPatch
         charge: Charge,
         idempotency_key: IdempotencyKey,
         result: ActResult,
-        reserved_by: str | None,
     ) -> bool:
         if not result.is_success:
             return True
-        return await keep(transaction, charge, idempotency_key, result, reserved_by)
+        return await keep(transaction, charge, idempotency_key, result)
 
     monkeypatch.setattr(charge_transaction, "keep", keep_answers_only)
     with pytest.raises(AssertionError):

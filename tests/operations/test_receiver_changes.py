@@ -52,6 +52,10 @@ def reason(reply: Reply) -> str:
     return str(reply.headers["x-tollway-reason"])
 
 
+def set_until(store: Store, object_id: str, until_s: int) -> None:
+    store.run(f"UPDATE waybill SET changing_until_s = {until_s} WHERE object_id = '{object_id}'")
+
+
 def printed_data(gateway: Gateway, caller: Caller, body: dict[str, Any]) -> Any:
     """What the gateway answers to the same waybill again, which is free."""
     again = issue(gateway, caller.token, body)
@@ -151,9 +155,25 @@ def test_a_remote_carrier_has_the_new_receiver_first(
     assert label(served, customer, object_id).code == 0
 
 
-@pytest.mark.parametrize("fault", ["cut_before_commit", "cut_after_commit"])
+# As if the message could not arrive any more, and as if it was sent while the clock was far ahead.
+_TOO_OLD_S, _FAR_AHEAD_S = 1, 2**33
+
+
+@pytest.mark.parametrize(
+    ("fault", "until_s"),
+    [
+        ("cut_before_commit", _TOO_OLD_S),
+        ("cut_after_commit", _TOO_OLD_S),
+        ("cut_after_commit", _FAR_AHEAD_S),
+    ],
+)
 def test_without_an_answer_there_is_no_label_until_the_change_is_sent_again(
-    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, fault: str
+    served: Gateway,
+    remote_store: Store,
+    carrier: FakeCarrier,
+    customer: Caller,
+    fault: str,
+    until_s: int,
 ) -> None:
     wp_code = connected_carrier(remote_store, carrier, **PATIENT)
     body = request(wp_code)
@@ -167,8 +187,9 @@ def test_without_an_answer_there_is_no_label_until_the_change_is_sent_again(
         assert (answer.code, reason(answer)) == (101, "WAYBILL_CHANGING"), answer.msg
         assert re.search(r"send the change again in \d+ s, or", answer.msg)
     carrier.misbehave("none")
-    # As if the message could not arrive any more.
-    remote_store.run(f"UPDATE waybill SET changing_until_s = 1 WHERE object_id = '{object_id}'")
+    set_until(remote_store, object_id, until_s)
+    assert "in 1 s" in label(served, customer, object_id).msg
+    assert "in 1 s" in issue(served, customer.token, body).msg
     assert change(served, customer, object_id).code == 0
     assert label(served, customer, object_id).code == 0
     assert (
@@ -187,8 +208,7 @@ def test_a_second_attempt_that_changes_nothing_does_not_settle_the_first(
     object_id = issue(served, customer.token, body).data["objectId"]
     carrier.misbehave("cut_after_commit", message=UPDATE, times=1)
     assert reason(change(served, customer, object_id)) == "WAYBILL_CHANGING"
-    # As if the message could not arrive any more.
-    remote_store.run(f"UPDATE waybill SET changing_until_s = 1 WHERE object_id = '{object_id}'")
+    set_until(remote_store, object_id, _TOO_OLD_S)
     if then == "refused":
         carrier.misbehave("refuse", message=UPDATE, reason="已揽收")
         assert reason(change(served, customer, object_id)) == "WAYBILL_FINAL"

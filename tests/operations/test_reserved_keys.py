@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply, reply_of
-from tests.support.ledger import Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.remote import (
     PATIENT,
     LedgerState,
@@ -21,6 +21,7 @@ from tests.support.remote import (
 )
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request, without_charge
+from tollway.carriers.waybills import cancel_waybill
 from tollway.operations.waybills.operation import WAYBILLS
 
 CREDITS = 10_000
@@ -198,6 +199,32 @@ def test_what_is_given_up_leaves_the_key_free(
     age_pending(remote_store)
     assert settled(remote_store, customer).posted == 0
     assert ask(served, customer, request(wp_code)).data["code"] == 1
+
+
+def test_what_was_issued_late_and_cancelled_since_is_answered_again_and_not_charged(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("cut_after_commit", message=ISSUE, times=1)
+    carrier.misbehave("refuse", message=LOOK_UP)
+    body, before = request(wp_code), carrier.received(ISSUE)
+    first = ask(served, customer, body)
+    assert first.code == 101
+    carrier.misbehave("none")
+    age_pending(remote_store)
+    assert settled(remote_store, customer).posted == PRICE
+    number = carrier.issued()[-1]
+    remote_store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME))
+    # As if the first answer had come in time: then it would be stored under the key.
+    for _ in range(2):
+        again = ask(served, customer, body)
+        assert (again.code, again.data["waybillCode"]) == (0, number)
+        assert again.data["withholding_money"] == 0
+        assert again.headers["x-replay-of"] == first.headers["x-request-id"]
+    assert carrier.received(ISSUE) == before + 1
+    assert ledger_of(remote_store, customer).posted == PRICE
+    # Without the key, or with another one, the order can have another waybill.
+    assert ask(served, customer, body, "another").data["waybillCode"] != number
+    assert ledger_of(remote_store, customer).posted == 2 * PRICE
 
 
 def test_a_call_that_waits_for_another_and_one_with_the_same_key_do_not_both_have_it(

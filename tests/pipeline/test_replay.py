@@ -48,7 +48,7 @@ async def keep_for(till: Till, call: Call, result: ActResult) -> None:
         *(till.caller.account_id, "credits", PRICE, "orders", call.request_id, "tok_x"),
         int(call.at_s * 1000),
     )
-    await till.database.write(lambda transaction: keep(transaction, charge, key, result, None))
+    await till.database.write(lambda transaction: keep(transaction, charge, key, result))
 
 
 async def found_by(call: Call) -> KeptAnswer:

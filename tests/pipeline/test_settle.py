@@ -236,7 +236,7 @@ async def take_key(till: Till) -> None:
         await free_key(transaction, account_id, KEY.key, f"{account_id}.1")
         other = Charge(account_id, "credits", 0, "orders", "other", "tok_x", at_ms)
         key = replace(KEY, fingerprint=b"\1other")
-        assert await keep(transaction, other, key, ActResult(b"{}", is_paid=True), None)
+        assert await keep(transaction, other, key, ActResult(b"{}", is_paid=True))
 
     await till.database.write(work)
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 
 from tollway.__main__ import main
-from tollway.ledger.runtime import Runtime
+from tollway.ledger import runtime
+from tollway.ledger.runtime import CautiousClock, Runtime
 
 _real = time.time
 
@@ -29,6 +30,8 @@ def set_clock(ahead_s: int) -> None:
                     setattr(module, known_as, shifted)
     _, *others = Runtime.__init__.__defaults__ or ()
     Runtime.__init__.__defaults__ = (shifted, *others)
+    # It was so when the process began.
+    runtime._cautious_clock = CautiousClock()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tollway.carriers.waybills import (
     stored_waybill,
 )
 from tollway.ledger.charges import Charge
-from tollway.ledger.holds import capture, lock_balance_of, release, reserve
+from tollway.ledger.holds import capture, lock_balance_of, move_deadline, release, reserve
 from tollway.store.database import Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, waybill
@@ -76,6 +76,7 @@ _ISSUE = Query(
 _REFUSE = Query(
     lambda: waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
 )
+_DATE = Query(lambda: waybill.update().where(*_of_pending).values(asked_at_s=bindparam("then_s")))
 _STATE = Query(
     lambda: select(waybill.c.state).where(
         waybill.c.account_id == bindparam("of_account"),
@@ -143,6 +144,20 @@ async def end_refused(
     if changed:
         await release(transaction, pending.account_id, _hold_id(pending), at_ms)
     return bool(changed)
+
+
+async def date_back(
+    transaction: Transaction, stored: StoredWaybill, asked_at_s: int, now_ms: int
+) -> StoredWaybill:
+    """Dates a pending waybill that was asked for while a clock was ahead; its hold has been open
+    for long enough."""
+    pending = stored.waybill
+    await lock_balance_of(transaction, pending.account_id, _hold_id(pending))
+    await transaction.execute(
+        _DATE, of_account=pending.account_id, of_object=pending.object_id, then_s=asked_at_s
+    )
+    await move_deadline(transaction, pending.account_id, _hold_id(pending), now_ms)
+    return stored._replace(waybill=msgspec.structs.replace(pending, asked_at_s=asked_at_s))
 
 
 async def carriers_pending(reader: Reader) -> list[str]:

@@ -22,6 +22,7 @@ from tollway.carriers.pending import order_for
 from tollway.carriers.routes import find_routing
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
+    CHANGING_S_MAX,
     WHOLE,
     PrintDataOfBoth,
     StoredWaybill,
@@ -57,7 +58,15 @@ _reserve = (
     .values(changing_until_s=_until)
 )
 _RESERVE = Query(lambda: _reserve.where(waybill.c.changing_until_s.is_(None)))
-_RESERVE_AGAIN = Query(lambda: _reserve.where(waybill.c.changing_until_s <= _now))
+_RESERVE_AGAIN = Query(
+    lambda: _reserve.where(
+        # As `Waybill.changing_for_s` says.
+        or_(
+            waybill.c.changing_until_s <= _now,
+            waybill.c.changing_until_s > bindparam("latest_s", type_=BigInteger),
+        )
+    )
+)
 _RELEASE = Query(
     lambda: (
         waybill.update()
@@ -172,7 +181,8 @@ class ReceiverChanges:
         values = {"of_account": of.account_id, "wanted": of.object_id, "until_s": until_s}
         if await transaction.execute(_RESERVE, **values):
             return opened, _Reservation(until_s, None)
-        if await transaction.execute(_RESERVE_AGAIN, **values, now_s=now_s):
+        latest_s = now_s + CHANGING_S_MAX
+        if await transaction.execute(_RESERVE_AGAIN, **values, now_s=now_s, latest_s=latest_s):
             return opened, _Reservation(until_s, _IN_DOUBT_S)
         raise await self._refusal(transaction, stored, now_s)
 
@@ -229,7 +239,7 @@ class ReceiverChanges:
         if found is None:
             return Refusal(Reason.WAYBILL_UNKNOWN)
         self._refuse_final(found)
-        wait_s = max(1, (found.waybill.changing_until_s or 0) - now_s) if now_s else 1
+        wait_s = max(1, found.waybill.changing_for_s(now_s)) if now_s else 1
         return Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
 
     def _refuse_final(self, stored: StoredWaybill) -> None:
@@ -263,8 +273,8 @@ async def decide_kept(
         refuse_several(order_sn, found)
         (of,) = found
         until_s = of.changing_until_s or 0
-        left_s = until_s - await earlier_ms(transaction, runtime.at_ms()) // 1000
-        if left_s > 0:
+        left_s = of.changing_for_s(await earlier_ms(transaction, runtime.at_ms()) // 1000)
+        if left_s:
             raise CarrierError(
                 "The change may still arrive: try again in {left_s:,} s.", left_s=left_s
             )

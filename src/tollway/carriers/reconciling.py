@@ -23,6 +23,7 @@ from tollway.carriers.number_formats import number_problem
 from tollway.carriers.pending import (
     Position,
     carriers_pending,
+    date_back,
     end_issued,
     end_refused,
     is_pending,
@@ -33,7 +34,7 @@ from tollway.carriers.pending import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, refuse_several
 from tollway.contract.language import Phrase
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import Runtime, cautious_clock, ran_s
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import (
@@ -52,6 +53,8 @@ _GIVEN_UP = "The carrier did not know of it."
 _DECIDED = "The operator decided that it was not issued."
 _AT_ONCE_MAX = 1000
 _ROUND_S = 30
+# A waybill is dated a second ahead, and clocks are set back by less than another one all the time.
+_AHEAD_S = 2
 
 
 class Outcome(StrEnum):
@@ -98,6 +101,8 @@ class Reconciler:
         self._runtime = runtime
         # By wp_code; a round may end before it has asked for all waybills.
         self._last_asked: dict[str, Position] = {}
+        # Since when this process has seen waybills that are dated later than now, by object id.
+        self._seen_ahead_s: dict[str, float] = {}
 
     async def settle_all(self) -> Sequence[Finding]:
         """Settles all pending waybills that it can, except those that a caller may wait for."""
@@ -127,6 +132,7 @@ class Reconciler:
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
         """If one cannot be settled (a number given twice, a lost key), the rest must go on."""
+        stored = await self._dated(stored)
         age_s = await self.age_s(stored)
         try:
             if await self._is_being_asked(stored):
@@ -192,7 +198,7 @@ class Reconciler:
 
         async def work(transaction: Transaction) -> bool:
             issued = None if number is None else Issued(number)
-            is_done = await self._end(transaction, stored, issued, _DECIDED)
+            is_done = await self.end(transaction, stored, issued, _DECIDED)
             if is_done:
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
@@ -221,21 +227,27 @@ class Reconciler:
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
         """Issues a waybill as the carrier says, or gives it up because the carrier does not know
         it."""
-        if not await self._database.write(lambda tx: self._end(tx, stored, issued, _GIVEN_UP)):
+        if not await self._database.write(lambda tx: self.end(tx, stored, issued, _GIVEN_UP)):
             return Outcome.SETTLED
         return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
 
-    async def _end(
-        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
+    async def end(
+        self,
+        transaction: Transaction,
+        stored: StoredWaybill,
+        issued: Issued | None,
+        why_not: str,
+        *,
+        is_late: bool = True,
     ) -> bool:
-        """Ends the wait for a carrier, and notifies the caller, whose call ended without the
-        answer; False if another process was faster."""
+        """Ends the wait for a carrier; False if another process was faster. If it is late, the call
+        has ended without the answer, and the caller is notified."""
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if issued is None:
             is_done = await end_refused(transaction, stored, why_not, at_ms)
         else:
             is_done = await end_issued(transaction, stored, issued, self._vault, at_ms)
-        if is_done:
+        if is_done and is_late:
             settled = stored.waybill
             data = {
                 "object_id": settled.object_id,
@@ -252,8 +264,38 @@ class Reconciler:
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at least: a lower bound, because a message from any
         node may still arrive."""
-        now_ms = await earlier_ms(self._database, self._runtime.at_ms())
+        now_ms = await earlier_ms(self._database, self._own_ms())
         return now_ms // 1000 - stored.waybill.asked_at_s
+
+    def _own_ms(self) -> int:
+        """On an embedded database, which has no other clock, this machine's may have jumped ahead:
+        then it would make old what was asked for a moment ago."""
+        now_ms = self._runtime.at_ms()
+        return now_ms if self._database.is_shared else min(now_ms, cautious_clock().at_ms())
+
+    async def _dated(self, stored: StoredWaybill) -> StoredWaybill:
+        """A waybill that was asked for while a clock was ahead would wait until that time comes.
+
+        So it is dated back, but not before its message can no longer arrive. The clock may as well
+        have been right then, and be behind now; so only the time counts for which this process has
+        seen it, by a clock that cannot be set.
+        """
+        asked = stored.waybill
+        now_ms = await common_ms(self._database, self._runtime.at_ms())
+        if asked.asked_at_s <= now_ms // 1000 + _AHEAD_S:
+            self._seen_ahead_s.pop(asked.object_id, None)
+            return stored
+        seen_s = ran_s() - self._seen_ahead_s.setdefault(asked.object_id, ran_s())
+        opened = await find_link(self._database, self._vault.sealer, asked.wp_code)
+        if opened is None or seen_s < opened.link.settle_after_s:
+            return stored
+        asked_at_s = int(now_ms / 1000 - seen_s)
+        logger.warning(
+            "waybill %s was asked for while the clock was ahead: it is dated back by %d s",
+            asked.object_id,
+            asked.asked_at_s - asked_at_s,
+        )
+        return await self._database.write(lambda tx: date_back(tx, stored, asked_at_s, now_ms))
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
         """How long a message to a waybill's carrier may take."""
@@ -261,7 +303,7 @@ class Reconciler:
         return 0.0 if opened is None else opened.link.deadline_ms / 1000
 
     async def _is_being_asked(self, stored: StoredWaybill) -> bool:
-        now_ms = await common_ms(self._database, self._runtime.at_ms())
+        now_ms = await common_ms(self._database, self._own_ms())
         # A waybill may be dated a second ahead; if it is more, a clock was set back since.
         asked_s_ago = now_ms // 1000 - stored.waybill.asked_at_s
         return -1 <= asked_s_ago < await self.deadline_s(stored)

@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import BigInteger, Integer, bindparam, func, literal_column, or_, select
 
 from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import SETTLE_AFTER_S_MAX
 from tollway.carriers.vault import Vault
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
@@ -15,6 +16,9 @@ from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import inserts
 from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
+
+# A second more than a message may take to arrive: times are rounded up.
+CHANGING_S_MAX = SETTLE_AFTER_S_MAX + 1
 
 
 class WaybillKey(NamedTuple):
@@ -59,6 +63,12 @@ class Waybill(msgspec.Struct, frozen=True):
     @property
     def context(self) -> bytes:
         return self.key.context(self.object_id)
+
+    def changing_for_s(self, now_s: int) -> int:
+        """How long a message about another receiver may still arrive. One that is dated later than
+        any may be was sent while the clock was ahead: it does not count."""
+        left_s = (self.changing_until_s or 0) - now_s
+        return left_s if 0 < left_s <= CHANGING_S_MAX else 0
 
 
 class StoredWaybill(NamedTuple):
@@ -112,6 +122,13 @@ _IN_FORCE = Query(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # A literal, not a parameter: otherwise the planner does not use the partial index.
         literal_column(IN_FORCE),
+    )
+)
+_CANCELLED = Query(
+    lambda: WHOLE.where(
+        waybill.c.request_id == bindparam("of_request"),
+        waybill.c.account_id == bindparam("of_account"),
+        waybill.c.state == "cancelled",
     )
 )
 _OWN = Query(
@@ -190,6 +207,12 @@ async def keys_in_force(reader: Reader, keys: Sequence[WaybillKey]) -> set[Waybi
 async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
     """A waybill of this account, in any state."""
     row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
+    return None if row is None else stored_waybill(row)
+
+
+async def find_cancelled(reader: Reader, account_id: str, request_id: str) -> StoredWaybill | None:
+    """The waybill that a request was issued, if it was cancelled since."""
+    row = await reader.fetch_one(_CANCELLED, of_account=account_id, of_request=request_id)
     return None if row is None else stored_waybill(row)
 
 

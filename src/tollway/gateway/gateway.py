@@ -219,6 +219,7 @@ class Gateway:
     async def stop(self) -> None:
         if self._agents is not None:
             await self._agents.stop()
+        await self._pipeline.closings.finish()
         await self.worker.close()
         await self.upkeep.close()
         try:

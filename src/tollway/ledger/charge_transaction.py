@@ -8,6 +8,8 @@ the owner's grant.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from tollway.ledger.charges import ActResult, Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import TAKE, add_entries, amount_left
@@ -115,11 +117,11 @@ async def _post_alone(
     is_second = False
     try:
         while True:
-            reserved_by = await _look_for_kept(transaction, charge)
+            found = await _with_reservation(transaction, charge)
             added: list[tuple[object, ...]] = []
             try:
                 async with transaction.savepoint():
-                    result = await _act(transaction, charge, added, reserved_by)
+                    result = await _act(transaction, found, added)
             except _KeptMeanwhileError:
                 pass  # The next round finds the other transaction's answer.
             except KnownRowError as error:
@@ -143,26 +145,24 @@ class _KeptMeanwhileError(Exception):
     """Another transaction stored an answer under the same key first: roll back and look again."""
 
 
-async def _look_for_kept(transaction: Transaction, charge: Charge) -> str | None:
-    """The request that has reserved the charge's key, if it is the same request repeated."""
+async def _with_reservation(transaction: Transaction, charge: Charge) -> Charge:
+    """The charge, with the request that has reserved its key, if it is the same one repeated."""
     idempotency_key = charge.idempotency_key
     if idempotency_key is None:
-        return None
-    if idempotency_key.late:
-        return charge.request_id
-    kept = await find_kept(transaction, charge.account_id, idempotency_key.key, charge.at_ms)
-    if kept is None:
-        return None
-    if not kept.is_reserved_for(idempotency_key):
-        raise AlreadyAnswered(kept)
-    return kept.request_id
+        return charge
+    reserved_by = charge.request_id
+    if not idempotency_key.late:
+        kept = await find_kept(transaction, charge.account_id, idempotency_key.key, charge.at_ms)
+        if kept is None:
+            return charge
+        if not kept.is_reserved_for(idempotency_key):
+            raise AlreadyAnswered(kept)
+        reserved_by = kept.request_id
+    return replace(charge, idempotency_key=replace(idempotency_key, reserved_by=reserved_by))
 
 
 async def _act(
-    transaction: Transaction,
-    charge: Charge,
-    entries: list[tuple[object, ...]],
-    reserved_by: str | None,
+    transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
 ) -> ActResult:
     result = await act_result(transaction, charge)
     if charge.cap is not None and (result.is_paid or result.is_held):
@@ -173,7 +173,7 @@ async def _act(
     if (
         idempotency_key is not None
         and (result.is_success or result.is_held)
-        and not await keep(transaction, charge, idempotency_key, result, reserved_by)
+        and not await keep(transaction, charge, idempotency_key, result)
         and not idempotency_key.late
     ):
         raise _KeptMeanwhileError

@@ -45,7 +45,8 @@ class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
     `data` is the answer if it is known before the charge; an act returns its own. `is_same` says
     whether another fingerprint is of the same request. The second commit of an act that held its
     price and reserved its key is `late`: it goes ahead whatever happened to the key meanwhile,
-    because the external work is done.
+    because the external work is done. An act finds in `reserved_by` which request, the same one
+    repeated, has reserved the key.
     """
 
     key: str
@@ -54,6 +55,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
     seal: Callable[[bytes], bytes]
     data: bytes | None
     late: bool = False
+    reserved_by: str | None = None
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -101,6 +103,22 @@ class JointAct(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, transaction: Transaction, charge: Charge) -> Awaitable[ActResult]:
         return self.alone(transaction, charge)
+
+
+class ClosingAct(msgspec.Struct, frozen=True, gc=False):
+    """An act that ends a hold as the outside has decided, which is known nowhere else. It may be
+    posted again after a failure, so it changes only what is pending.
+
+    `late` does the same once the call was answered without it. `outcome` says what was decided and
+    what the operator can do, if it cannot be stored.
+    """
+
+    act: Act
+    late: Act
+    outcome: str
+
+    def __call__(self, transaction: Transaction, charge: Charge) -> Awaitable[ActResult]:
+        return self.act(transaction, charge)
 
 
 class ShortageError(Exception):

@@ -9,7 +9,7 @@ entry. A release also frees the Idempotency-Key that was reserved with the hold.
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, bindparam, func, literal_column, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
@@ -73,6 +73,17 @@ _LOCK = Query(
         .with_for_update(of=balance)
     )
 )
+_MOVE_DEADLINE = Query(
+    lambda: (
+        hold.update()
+        .where(
+            hold.c.account_id == bindparam("of_account"),
+            hold.c.id == bindparam("of_hold"),
+            hold.c.state == "held",
+        )
+        .values(deadline_at_ms=bindparam("until_ms", type_=BigInteger))
+    )
+)
 _END = Query(
     lambda: (
         hold.update()
@@ -122,6 +133,15 @@ async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: st
     """Locks the balance that a hold was taken from. Every transaction that ends a hold does this
     before it changes anything else."""
     await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
+
+
+async def move_deadline(
+    transaction: Transaction, account_id: str, hold_id: str, deadline_at_ms: int
+) -> None:
+    """For a hold that was taken while a clock was wrong."""
+    await transaction.execute(
+        _MOVE_DEADLINE, of_account=account_id, of_hold=hold_id, until_ms=deadline_at_ms
+    )
 
 
 async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:

@@ -7,8 +7,8 @@ A request that waits for a carrier reserves its key in the commit that holds its
 empty answer. From then on a different request with that key is refused. The same request passes as
 if nothing were stored, and finds what the first one began.
 
-A key expires after a day, by the clock of a shared database. An embedded database uses a clock that
-a jump of the machine's clock does not mislead.
+A key expires after a day, by the clock of a shared database. An embedded database uses one that a
+jump of the machine's clock does not mislead, whether that jumps ahead or back.
 """
 
 import msgspec
@@ -89,6 +89,11 @@ OF_PAGES = "\n"
 _OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _DROP_OLDEST = delete_oldest(idempotency_key, idempotency_key.c.at_ms)
+_DROP_DATED_AHEAD = delete_oldest(
+    idempotency_key, idempotency_key.c.at_ms, idempotency_key.c.at_ms > bindparam("after")
+)
+# Later than any answer.
+_LATEST_MS = 2**62
 
 
 def _older_ms(reader: Reader, now_ms: int) -> int:
@@ -139,10 +144,9 @@ async def keep(
     charge: Charge,
     idempotency_key: IdempotencyKey,
     result: ActResult,
-    reserved_by: str | None,
 ) -> bool:
     """Stores an answer, unless another one was stored under the key meanwhile. For a call that
-    waits for a carrier, only reserves the key; a reservation by `reserved_by` is replaced.
+    waits for a carrier, only reserves the key; one by its `reserved_by` is replaced.
 
     The answer belongs to the request that paid, which may be an earlier one without a key.
     """
@@ -151,11 +155,11 @@ async def keep(
         account_id=charge.account_id,
         key=idempotency_key.key,
         request_id=result.replay_of or charge.request_id,
-        at_ms=charge.at_ms,
+        at_ms=charge.at_ms + (0 if transaction.is_shared else cautious_clock().ahead_ms()),
         fingerprint=idempotency_key.fingerprint,
         sealed=idempotency_key.seal(result.data) if result.is_success else _NOT_YET,
         older_ms=_older_ms(transaction, charge.at_ms),
-        reserved_by=reserved_by,
+        reserved_by=idempotency_key.reserved_by,
     )
     return kept == 1
 
@@ -176,4 +180,14 @@ async def sweep_kept(database: Database, now_ms: int) -> int:
     """Deletes the oldest answers that have expired by both the node's and the database's clock, as
     many as one run may; returns how many."""
     older_ms = await earlier_ms(database, now_ms) - KEPT_MS
-    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _DROP_OLDEST, until=older_ms)
+    budget = PieceBudget(_SWEEP_PIECES_MAX)
+    swept = await budget.sweep(database, _DROP_OLDEST, until=older_ms)
+    clock = cautious_clock()
+    if not database.is_shared and clock.trusted_s() * 1000 > KEPT_MS:
+        # What was stored while the clock was ahead would stay until that time comes. All that is
+        # dated so was stored more than a day ago: since then answers were dated by this clock.
+        latest_ms = now_ms + clock.ahead_ms()
+        ahead = (now_ms + KEPT_MS, latest_ms - KEPT_MS), (latest_ms + KEPT_MS, _LATEST_MS)
+        for after_ms, until_ms in ahead:
+            swept += await budget.sweep(database, _DROP_DATED_AHEAD, after=after_ms, until=until_ms)
+    return swept

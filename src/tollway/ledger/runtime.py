@@ -44,6 +44,8 @@ class Runtime:
         return [start + ends[at : at + _ID_LENGTH] for at in range(0, len(ends), _ID_LENGTH)]
 
 
+# How far a clock may be ahead for a moment and yet be right.
+_SLIGHTLY_S = 1.0
 # For work that no operator does.
 UNATTENDED = Runtime()
 
@@ -56,23 +58,42 @@ class CautiousClock:
     def __init__(self) -> None:
         # The event loop and the writing thread both use it.
         self._lock = Lock()
-        self._ran_s = _ran_s()
+        self._ran_s = ran_s()
         self._believed_s = Runtime().now_s()
         # How far it is behind the machine's clock: far, if it started before that was set.
         self.behind_s = 0.0
+        self._behind_at_s = self._ran_s
 
     def at_ms(self) -> int:
         with self._lock:
-            now_s, ran_s = Runtime().now_s(), _ran_s()
-            passed_s, self._ran_s = ran_s - self._ran_s, ran_s
-            least_s = self._believed_s + passed_s
-            # Runs on while the machine's clock is behind, so that setting that right is no jump.
-            self._believed_s = max(least_s, min(now_s, least_s + passed_s))
-            self.behind_s = max(0.0, now_s - self._believed_s)
-            return int(min(now_s, self._believed_s) * 1000)
+            return int(min(self._follow(), self._believed_s) * 1000)
+
+    def ahead_ms(self) -> int:
+        """How far the machine's clock is behind this one. What must not expire too early is dated
+        so much later: otherwise it would be old once the machine's clock is set right."""
+        with self._lock:
+            now_s = self._follow()
+            return max(0, int((self._believed_s - now_s) * 1000))
+
+    def trusted_s(self) -> float:
+        """For how long it has not seen the machine's clock ahead."""
+        with self._lock:
+            self._follow()
+            return self._ran_s - self._behind_at_s
+
+    def _follow(self) -> float:
+        now_s, running_s = Runtime().now_s(), ran_s()
+        passed_s, self._ran_s = running_s - self._ran_s, running_s
+        least_s = self._believed_s + passed_s
+        # Runs on while the machine's clock is behind, so that setting that right is no jump.
+        self._believed_s = max(least_s, min(now_s, least_s + passed_s))
+        self.behind_s = max(0.0, now_s - self._believed_s)
+        if self.behind_s > _SLIGHTLY_S:
+            self._behind_at_s = running_s
+        return now_s
 
 
-def _ran_s() -> float:
+def ran_s() -> float:
     """The time since boot, including sleep; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 

@@ -126,6 +126,7 @@ class Pipeline:
         )
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle(parts.settings.zone)
+        self.closings = self._settle.closings
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
         perform = Perform()
         consent = Consent(parts.links, parts.directory, parts.versions)

@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.charges import ActResult, Charge
+from tollway.ledger.charges import ActResult, Charge, ClosingAct
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
+from tollway.pipeline.closings import Closings
 from tollway.pipeline.permit import day_cap
 from tollway.store.database import StoreError
 
@@ -31,6 +32,7 @@ class Settle:
 
     def __init__(self, zone: ZoneInfo) -> None:
         self._zone = zone
+        self.closings = Closings()
 
     def __call__(self, call: Call) -> PendingCharge | None:
         if call.act is not None:
@@ -100,9 +102,8 @@ class Settle:
                 raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
         _answer(call, result)
 
-    @staticmethod
     async def _go_on(
-        batcher: ChargeBatcher, charge: Charge, result: ActResult
+        self, batcher: ChargeBatcher, charge: Charge, result: ActResult
     ) -> tuple[Charge, ActResult]:
         """Does what follows a commit, and posts the next act."""
         assert result.then is not None
@@ -115,6 +116,8 @@ class Settle:
             idempotency_key = replace(idempotency_key, late=result.is_held)
         # The first commit has counted the call.
         charge = replace(charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None)
+        if isinstance(act, ClosingAct):
+            return charge, await self.closings.post(batcher, charge, act)
         posted = await batcher.settle(charge)
         assert posted is not None
         return charge, posted

@@ -137,7 +137,7 @@ async def _find_printed(
     try:
         printed = await print_waybills(parts.database, found, parts.runtime)
     except CarrierError:
-        left_s = (int((each.waybill.changing_until_s or 0) - call.at_s) for each in found)
+        left_s = (each.waybill.changing_for_s(int(call.at_s)) for each in found)
         raise Refusal(Reason.WAYBILL_CHANGING, wait_s=max(1, *left_s)) from None
     for each in printed:
         if each.waybill.state != "issued":

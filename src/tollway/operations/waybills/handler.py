@@ -22,6 +22,7 @@ from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
     WaybillKey,
+    find_cancelled,
     find_in_force,
     is_parent,
     keys_in_force,
@@ -154,6 +155,9 @@ class WaybillHandler:
         stored = await find_in_force(transaction, key)
         if stored is not None:
             return self._again(request, call, stored)
+        cancelled = await _paid_and_cancelled(transaction, charge)
+        if cancelled is not None:
+            return self._repeated(cancelled)
         found = await self._find_carrier(transaction, request.wp_code)
         if found is None:
             raise Refusal(Reason.CARRIER_UNKNOWN, carriers=await _named_carriers(transaction))
@@ -189,9 +193,8 @@ class WaybillHandler:
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that was issued before, free of charge, with the same answer."""
-        changing_until_s = stored.waybill.changing_until_s
-        if changing_until_s is not None:
-            wait_s = max(1, changing_until_s - self._runtime.at_s())
+        if stored.waybill.changing_until_s is not None:
+            wait_s = max(1, stored.waybill.changing_for_s(self._runtime.at_s()))
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         stored.refuse_erased()
         differing = differing_fields(request, label_in(stored, self._vault))
@@ -201,6 +204,10 @@ class WaybillHandler:
             again = partial(self._issue, request, call)
             join = partial(self._issuer.join, stored, again, call.language)
             return ActResult(b"", is_paid=False, then=join)
+        return self._repeated(stored)
+
+    def _repeated(self, stored: StoredWaybill) -> ActResult:
+        stored.refuse_erased()
         answer = issued(stored.waybill, stored.print_data(self._vault))
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
@@ -280,6 +287,15 @@ class WaybillHandler:
             if carrier.area.serves(asked.request.receiver_province):
                 chosen.append(_Chosen(position, asked, key, carrier))
         return chosen
+
+
+async def _paid_and_cancelled(transaction: Transaction, charge: Charge) -> StoredWaybill | None:
+    """The waybill that was issued under the charge's key after its call had ended, and cancelled
+    before the call was repeated: the key has no answer yet, and is paid for."""
+    key = charge.idempotency_key
+    if key is None or key.reserved_by is None:
+        return None
+    return await find_cancelled(transaction, charge.account_id, key.reserved_by)
 
 
 async def _named_carriers(reader: Reader) -> Phrase:

@@ -24,12 +24,12 @@ from tollway.carriers.connectors.connector import (
     OutcomeUnknownError,
 )
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pending import begin, end_issued, end_refused, order_of
+from tollway.carriers.pending import begin, order_of
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, find_in_force
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.charges import Act, ActResult, Charge
+from tollway.ledger.charges import Act, ActResult, Charge, ClosingAct
 from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.waybill_maker import issued, refused
 from tollway.store.clock import common_ms
@@ -105,7 +105,9 @@ class RemoteIssuer:
             under_way.cancel()
         if isinstance(answer, OutcomeUnknownError):
             raise _silent(stored)
-        return partial(self._close, stored, answer, language)
+        close = partial(self._close, stored, answer, language)
+        late = partial(self._close, stored, answer, language, is_late=True)
+        return ClosingAct(close, late, _outcome(stored, answer))
 
     async def _answer(
         self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
@@ -132,15 +134,18 @@ class RemoteIssuer:
         language: str,
         transaction: Transaction,
         charge: Charge,
+        *,
+        is_late: bool = False,
     ) -> ActResult:
-        at_ms = await common_ms(transaction, self._runtime.at_ms())
+        end = partial(self._reconciler.end, transaction, stored, is_late=is_late)
         if isinstance(answer, Issued):
-            return await self._close_issued(stored, answer, transaction, charge, at_ms)
+            await end(answer, "")
+            return await self._close_issued(stored, answer, transaction, charge)
         if isinstance(answer, Declined):
             # Not the carrier's words, which may quote the receiver: only the caller gets those.
-            await end_refused(transaction, stored, _DECLINED, at_ms)
+            await end(None, _DECLINED)
             return refused(stored.waybill.order_sn, answer.said(language))
-        await end_refused(transaction, stored, _NOT_SENT, at_ms)
+        await end(None, _NOT_SENT)
         return ActResult(b"", is_paid=False, then=_unreachable)
 
     async def _close_issued(
@@ -149,9 +154,7 @@ class RemoteIssuer:
         answer: Issued,
         transaction: Transaction,
         charge: Charge,
-        at_ms: int,
     ) -> ActResult:
-        await end_issued(transaction, stored, answer, self._vault, at_ms)
         # Read back, because reconciliation may have been faster, which is fine.
         found = await find_in_force(transaction, stored.waybill.key)
         if found is None or (found.waybill.object_id, found.waybill.number) != (
@@ -207,6 +210,19 @@ class RemoteIssuer:
                 return False
             await asyncio.sleep(_POLL_S)
         return True
+
+
+def _outcome(stored: StoredWaybill, answer: _Answer) -> str:
+    """For the operator, if it cannot be stored. Not the carrier's words, as they are not stored."""
+    wp_code, object_id = stored.waybill.wp_code, stored.waybill.object_id
+    done, decision = f"issued nothing for waybill {object_id}", "--not-issued"
+    if isinstance(answer, Issued):
+        done, decision = (
+            f"gave {answer.number} for waybill {object_id}",
+            f"--number {answer.number}",
+        )
+    command = f"tollway reconcile --decide {object_id} {decision}"
+    return f"carrier {wp_code} {done} (if that stays pending, `{command}` settles it)"
 
 
 async def _look_up(connector: Connector, ref: OrderRef, left_s: float) -> Issued | None:
