@@ -98,6 +98,8 @@ class Reconciler:
         self._runtime = runtime
         # By wp_code; a round may end before it has asked for all waybills.
         self._last_asked: dict[str, Position] = {}
+        # Of those that are dated ahead, by a clock that cannot be set.
+        self._known_since_s: dict[str, float] = {}
 
     async def settle_all(self) -> Sequence[Finding]:
         """Settles all pending waybills that it can, except those that a caller may wait for."""
@@ -173,7 +175,9 @@ class Reconciler:
         carrier = await known_carrier(self._database, pending.wp_code)
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
         after_s = 0 if opened is None else opened.link.settle_after_s
-        if await self._is_being_asked(stored) or age_s < after_s:
+        # Of one that is dated ahead the operator alone knows how old it is.
+        is_early = age_s < after_s and not await self._is_ahead(stored)
+        if is_early or await self._is_being_asked(stored):
             raise CarrierError(
                 "Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
                 "may still arrive. Try again then.",
@@ -252,8 +256,13 @@ class Reconciler:
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at least: a lower bound, because a message from any
         node may still arrive."""
+        of = stored.waybill
+        if await self._is_ahead(stored):
+            # As long as this process has known it; else its credits are held until its date.
+            known_s = time.monotonic()
+            return int(known_s - self._known_since_s.setdefault(of.object_id, known_s))
         now_ms = await earlier_ms(self._database, self._runtime.at_ms())
-        return now_ms // 1000 - stored.waybill.asked_at_s
+        return now_ms // 1000 - of.asked_at_s
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
         """How long a message to a waybill's carrier may take."""
@@ -261,10 +270,17 @@ class Reconciler:
         return 0.0 if opened is None else opened.link.deadline_ms / 1000
 
     async def _is_being_asked(self, stored: StoredWaybill) -> bool:
+        if await self._is_ahead(stored):
+            return False
+        return await self._asked_s_ago(stored) < await self.deadline_s(stored)
+
+    async def _is_ahead(self, stored: StoredWaybill) -> bool:
+        """Whether a clock was set back since: a waybill is dated a second ahead at most."""
+        return await self._asked_s_ago(stored) < -1
+
+    async def _asked_s_ago(self, stored: StoredWaybill) -> int:
         now_ms = await common_ms(self._database, self._runtime.at_ms())
-        # A waybill may be dated a second ahead; if it is more, a clock was set back since.
-        asked_s_ago = now_ms // 1000 - stored.waybill.asked_at_s
-        return -1 <= asked_s_ago < await self.deadline_s(stored)
+        return now_ms // 1000 - stored.waybill.asked_at_s
 
     async def is_settled(self, stored: StoredWaybill) -> bool:
         return not await is_pending(self._database, stored.waybill)
