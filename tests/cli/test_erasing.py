@@ -67,9 +67,9 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     assert started.stop() == 0
 
 
-def reject(store: Store, *records: str) -> None:
+def reject(store: Store, *records: str, at_s: int = 1) -> None:
     made = [
-        sealed_reject(sealer_of(store), b"k", UPLOAD, "orders", each.encode(), "wrong", 1)
+        sealed_reject(sealer_of(store), b"k", UPLOAD, "orders", each.encode(), "wrong", at_s)
         for each in records
     ]
     store.do(lambda database: database.write(lambda tx: keep_rejects(tx, made)))

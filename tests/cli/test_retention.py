@@ -18,7 +18,7 @@ from tests.support.coupons import claim, load_claims
 from tests.support.engines import Engine
 from tests.support.forks import run
 from tests.support.gateway import Gateway as RunningGateway
-from tests.support.months import make_month
+from tests.support.months import make_month, put_entries, put_reads
 from tests.support.orders import miscounted, order, put_orders
 from tests.support.stores import Store
 from tollway.cli.setting_sources import load_settings
@@ -214,6 +214,56 @@ def test_what_is_carried_is_audited(
         store.run(sabotage)
         found = tollway("audit", "--json").json["breaches"]
     assert SABOTAGE[sabotage] in {each["name"] for each in found}
+
+
+def test_what_a_clock_that_was_ahead_has_dated_is_as_old_as_what_follows(
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_ms, ahead_ms = NOW_MS - AGE_DAYS * DAY_MS, NOW_MS + 3650 * DAY_MS
+    # More of them than a piece; those at the end may have come just now.
+    times_ms = [old_ms, *[ahead_ms] * 8, old_ms, ahead_ms, old_ms, NOW_MS, ahead_ms]
+    put_entries(ledger_store, times_ms)
+    put_entries(ledger_store, [*[ahead_ms] * 8, NOW_MS], account_id="another")
+    reads = [old_ms, old_ms + 1, old_ms + 2, NOW_MS - 1, NOW_MS]
+    put_reads(ledger_store, reads)
+    ahead = f"request_id IN ('{old_ms}', '{old_ms + 1}', '{NOW_MS - 1}')"
+    ledger_store.run(f"UPDATE consent_use SET at_ms = {ahead_ms} WHERE {ahead}")
+
+    monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "30")
+    dropped = _rows(tollway)
+    assert (dropped["entries"], dropped["reads"]) == (12, 3)
+    archived = "SELECT account_id, number, top_up, at_ms FROM archived_balance"
+    assert ledger_store.run(archived) == [("acc", 12, 12, old_ms)]
+    left = ledger_store.run("SELECT request_id FROM consent_use ORDER BY 1")
+    assert left == [(str(each),) for each in reads[3:]]
+    _assert_clean(tollway)
+
+
+def test_a_waybill_that_was_issued_while_the_clock_was_ahead_may_have_a_dropped_charge(
+    tollway: Command, lived_in: Store
+) -> None:
+    # The first of two.
+    ((request_id,),) = lived_in.run(
+        "SELECT request_id FROM entry WHERE operation = 'waybills' ORDER BY number LIMIT 1"
+    )
+    of_request, later_s = f"WHERE request_id = '{request_id}'", 3650 * DAY_MS // 1000
+    lived_in.run(f"UPDATE entry SET at_ms = at_ms + {later_s * 1000} {of_request}")
+    lived_in.run(f"UPDATE waybill SET issued_at_s = issued_at_s + {later_s} {of_request}")
+    _rows(tollway)
+    assert lived_in.run("SELECT count(*) FROM entry") == [(0,)]
+    _assert_clean(tollway)
+    # If the sums show that a charge is missing, it is named.
+    lived_in.run("UPDATE archived_balance SET waybills = waybills + 1")
+    breaches = tollway("audit", "--json").json["breaches"]
+    assert any(request_id in each["difference"] for each in breaches)
+
+
+def test_one_that_a_clock_that_was_behind_has_dated_makes_none_before_it_old(
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_entries(ledger_store, [NOW_MS, NOW_MS - AGE_DAYS * DAY_MS, NOW_MS])
+    monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "30")
+    assert _rows(tollway)["entries"] == 0
 
 
 def test_what_is_still_held_for_is_not_dropped(tollway: Command, lived_in: Store) -> None:

@@ -10,6 +10,7 @@ from tollway.ledger import consent_uses
 from tollway.ledger.charges import GrantKey
 from tollway.ledger.consent_uses import OLD_GRANTS, OLD_USES, add_uses, use_of
 from tollway.ledger.entries import add_entries
+from tollway.ledger.old_rows import NO_END_MS
 from tollway.store.database import Transaction
 
 GRANT = GrantKey("shop", "s1", "con_1")
@@ -68,7 +69,9 @@ class Reads:
         return "".join(name for (name,) in rows)
 
     def old_grants(self) -> Sequence[GrantKey]:
-        rows = self._store.do(lambda database: database.fetch_long(OLD_GRANTS, before_ms=BEFORE_MS))
+        rows = self._store.do(
+            lambda database: database.fetch_long(OLD_GRANTS, before_ms=BEFORE_MS, now_ms=NO_END_MS)
+        )
         return [GrantKey(*row) for row in rows]
 
     def old_uses(self) -> int:

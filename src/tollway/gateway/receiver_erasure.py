@@ -15,6 +15,7 @@ is simply restarted: it reads all rows, and writes those that are left.
 
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -36,7 +37,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.rejects import record_context
 from tollway.intake.sources import list_sources
-from tollway.ledger.request_log import first_id
+from tollway.ledger.request_log import first_id, time_of
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.orders.records import OrderRow, erased_order
@@ -56,9 +57,10 @@ logger = logging.getLogger("tollway.gateway")
 
 # A waybill may be dated a second ahead, and the clocks of nodes differ.
 _AHEAD_S = 2
+_NEVER_S = 2**53
 
 _of_shop = bindparam("of_shop", type_=String)
-_before_s = bindparam("before_s", type_=BigInteger)
+_before_s, _later_s = (bindparam(name, type_=BigInteger) for name in ("before_s", "later_s"))
 
 _ORDERS = RowPieces(select(*shop_order.c).where(shop_order.c.owner_id == _of_shop), 3)
 _ERASED = ("province", "city", "town", "remark", "sealed", "ready")
@@ -75,16 +77,21 @@ _ERASE_ORDER = Query(
 )
 
 
-def _is_old(of: Columns) -> ColumnElement[bool]:
-    """Whether a waybill of the shop existed when the erasure was requested."""
-    return and_(of.owner_id == _of_shop, of.asked_at_s <= _before_s + _AHEAD_S)
+def _is_old(at_s: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a row of this date was stored when the erasure was requested: what came after that
+    has no date in the future. Time passes while rows are read, so `_Dates` looks once more."""
+    return or_(at_s <= _before_s, at_s > _later_s)
+
+
+def _is_old_waybill(of: Columns) -> ColumnElement[bool]:
+    return and_(of.owner_id == _of_shop, _is_old(of.asked_at_s))
 
 
 _waybill = (waybill.c.account_id, waybill.c.object_id)
 _WAYBILLS = ScannedPieces(
     waybill,
-    ("state", "changing_until_s", "sealed"),
-    lambda of: and_(_is_old(of), func.length(of.sealed) > 0),
+    lambda of: (of.state, of.changing_until_s, of.sealed, of.asked_at_s),
+    lambda of: and_(_is_old_waybill(of), func.length(of.sealed) > 0),
 )
 _ERASE_WAYBILL = Query(
     lambda: (
@@ -102,9 +109,16 @@ _ERASE_WAYBILL = Query(
 _answer = (idempotency_key.c.account_id, idempotency_key.c.key)
 
 
+def _issued_with(of: Columns) -> tuple[ColumnElement[bool], ...]:
+    return (waybill.c.request_id == of.request_id, _is_old_waybill(waybill.c))
+
+
 def _has_receivers(of: Columns) -> ColumnElement[bool]:
     was_read = exists().where(
-        of.request_id < bindparam("read_before", type_=String),
+        or_(
+            of.request_id < bindparam("read_before", type_=String),
+            of.request_id >= bindparam("read_later", type_=String),
+        ),
         consent.c.owner_kind == OwnerKind.SHOP.value,
         consent.c.owner_id == _of_shop,
         consent_use.c.owner_kind == consent.c.owner_kind,
@@ -115,13 +129,21 @@ def _has_receivers(of: Columns) -> ColumnElement[bool]:
     # A repeated answer is stored under the request that paid, whose use may have been deleted. It
     # may be stored long after the erasure was requested: if a carrier was slow, or the waybill was
     # not erased yet.
-    was_issued = exists().where(waybill.c.request_id == of.request_id, _is_old(waybill.c))
+    was_issued = exists().where(*_issued_with(of))
     # A reserved key has no answer yet.
     is_kept = func.length(of.sealed) > bindparam("erased_bytes", type_=BigInteger)
     return and_(is_kept, or_(was_read, was_issued))
 
 
-_ANSWERS = ScannedPieces(idempotency_key, ("sealed",), _has_receivers)
+_ANSWERS = ScannedPieces(
+    idempotency_key,
+    lambda of: (
+        of.sealed,
+        of.request_id,
+        select(func.min(waybill.c.asked_at_s)).where(*_issued_with(of)).scalar_subquery(),
+    ),
+    _has_receivers,
+)
 _ERASE_ANSWER = Query(
     lambda: (
         idempotency_key.update()
@@ -135,9 +157,12 @@ _ERASE_ANSWER = Query(
 
 _reject = (rejected_record.c.source, rejected_record.c.id)
 _REJECTED = RowPieces(
-    select(*_reject, rejected_record.c.kind, rejected_record.c.sealed).where(
-        rejected_record.c.received_at_s <= _before_s
-    ),
+    select(
+        *_reject,
+        rejected_record.c.kind,
+        rejected_record.c.sealed,
+        rejected_record.c.received_at_s,
+    ).where(_is_old(rejected_record.c.received_at_s)),
     2,
 )
 _DROP_REJECTED = Query(
@@ -153,7 +178,12 @@ async def erase(
 ) -> Erasure:
     """Erases what can be erased now, and ends the erasure if that is everything. Calls may read a
     replica that is up to `read_lag_s` behind."""
-    work = _Erasing(database, sealer, erasure)
+    began_s = time.monotonic()
+    began_ms = await common_ms(database, runtime.at_ms())
+    # A node whose clock is still ahead may have stored newer ones since the first attempt.
+    has_late = erasure.waiting is None or not database.is_shared
+    dates = _Dates(erasure.asked_at_s, began_ms / 1000 - began_s if has_late else _NEVER_S)
+    work = _Erasing(database, sealer, erasure, dates)
     read_before_ms = erasure.read_before_ms or 0
     if erasure.waiting is None:
         await work.orders()
@@ -169,13 +199,36 @@ async def erase(
     return await end_erasure(database, runtime, erasure, waiting)
 
 
+class _Dates:
+    """Tells by their dates which rows were stored when an erasure was requested. The database's
+    clock is so many seconds after the one that only runs."""
+
+    def __init__(self, asked_at_s: int, after_running_s: float) -> None:
+        self._before_s = asked_at_s + _AHEAD_S
+        self._after_running_s = after_running_s
+
+    @property
+    def later_s(self) -> int:
+        return int(self._after_running_s + time.monotonic()) + _AHEAD_S
+
+    @property
+    def values(self) -> dict[str, object]:
+        """Parameters of the statements."""
+        return {"before_s": self._before_s, "later_s": self.later_s}
+
+    def are_old(self, at_s: int) -> bool:
+        """For a row that was read just now."""
+        return at_s <= self._before_s or at_s > self.later_s
+
+
 class _Erasing:
     """One erasure, kind by kind."""
 
-    def __init__(self, database: Database, sealer: Sealer, erasure: Erasure) -> None:
+    def __init__(self, database: Database, sealer: Sealer, erasure: Erasure, dates: _Dates) -> None:
         self._database = database
         self._sealer = sealer
         self._erasure = erasure
+        self._dates = dates
         self._shop = erasure.owner_id
         named = re.escape(self._shop.encode())
         self._whole_id = re.compile(b"(?<![0-9A-Za-z])" + named + b"(?![0-9A-Za-z])")
@@ -199,9 +252,10 @@ class _Erasing:
         while True:
             waiting = changed = 0
             async for rows in _WAYBILLS.read(self._database, **self._stored()):
-                ended = [row for row in rows if not _is_needed(*row[2:4])]
+                old = [row[:-1] for row in rows if self._dates.are_old(row[-1])]
+                ended = [row for row in old if not _is_needed(*row[2:4])]
                 erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
-                waiting += len(rows) - len(ended)
+                waiting += len(old) - len(ended)
                 changed += len(ended) - erased
             # Another transaction changed or erased some of them: check again.
             if not changed:
@@ -215,9 +269,22 @@ class _Erasing:
                 (erased_answer(self._sealer, *key), *key, bytes(sealed)) for *key, sealed in rows
             ]
 
-        values = {"erased_bytes": erased_bytes, "read_before": first_id(read_before_ms + 1)}
+        def is_old(request_id: str, asked_at_s: int | None) -> bool:
+            began_ms = time_of(request_id)
+            return (
+                began_ms <= read_before_ms
+                or self._dates.are_old(began_ms // 1000)
+                or (asked_at_s is not None and self._dates.are_old(asked_at_s))
+            )
+
+        values = {
+            "erased_bytes": erased_bytes,
+            "read_before": first_id(read_before_ms + 1),
+            "read_later": first_id(self._dates.later_s * 1000),
+        }
         async for rows in _ANSWERS.read(self._database, **self._stored(), **values):
-            await self._put("answers", _ERASE_ANSWER, make, rows)
+            old = [row[:-2] for row in rows if is_old(*row[-2:])]
+            await self._put("answers", _ERASE_ANSWER, make, old)
 
     async def rejected(self) -> None:
         # All records from a source of only this shop belong to it, even invalid JSON.
@@ -240,9 +307,9 @@ class _Erasing:
                 and (source in own or self._is_own(source, record_id, sealed, kinds[kind]))
             ]
 
-        before_s = self._erasure.asked_at_s
-        async for rows in _REJECTED.read(self._database, before_s=before_s):
-            await self._put("rejected", _DROP_REJECTED, make, rows)
+        async for rows in _REJECTED.read(self._database, **self._dates.values):
+            old = [row[:-1] for row in rows if self._dates.are_old(row[-1])]
+            await self._put("rejected", _DROP_REJECTED, make, old)
 
     def _is_own(self, source: str, record_id: str, sealed: bytes, field: str) -> bool:
         """Whether a rejected record is of the shop; an unreadable one is if it contains its id."""
@@ -269,7 +336,7 @@ class _Erasing:
 
     def _stored(self) -> dict[str, object]:
         """Parameters for what was stored when the erasure was requested."""
-        return {"of_shop": self._shop, "before_s": self._erasure.asked_at_s}
+        return {"of_shop": self._shop, **self._dates.values}
 
 
 def _is_needed(state: str, changing_until_s: int | None) -> bool:

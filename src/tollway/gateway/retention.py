@@ -15,10 +15,11 @@ from sqlalchemy import BigInteger, bindparam, func, select
 from tollway.ledger import consent_uses, refused_calls
 from tollway.ledger.archiving import OLD_BALANCES, OLD_ENTRIES, archive_entries, archive_month
 from tollway.ledger.charges import GrantKey
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Removal, Retained
 from tollway.settings import Settings
-from tollway.store.clock import earlier_ms
+from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import Database, StoreBusyError, StoreError, Transaction
 from tollway.store.months import (
     DAY_S,
@@ -175,19 +176,28 @@ _REFUSED_OF_MONTH = Query(
 
 
 async def _entry_removals(database: Database, before_ms: int) -> Sequence[Removal]:
-    balances = await database.fetch_long(OLD_BALANCES, before_ms=before_ms)
+    now_ms = await _now_ms(database)
+    balances = await database.fetch_long(OLD_BALANCES, before_ms=before_ms, now_ms=now_ms)
     return [
-        partial(archive_entries, account_id=account_id, unit=unit, before_ms=before_ms)
+        partial(
+            archive_entries, account_id=account_id, unit=unit, before_ms=before_ms, now_ms=now_ms
+        )
         for account_id, unit in balances
     ]
 
 
 async def _read_removals(database: Database, before_ms: int) -> Sequence[Removal]:
-    grants = await database.fetch_long(consent_uses.OLD_GRANTS, before_ms=before_ms)
+    now_ms = await _now_ms(database)
+    grants = await database.fetch_long(consent_uses.OLD_GRANTS, before_ms=before_ms, now_ms=now_ms)
     return [
-        partial(consent_uses.remove_old, grant=GrantKey(*grant), before_ms=before_ms)
+        partial(consent_uses.remove_old, grant=GrantKey(*grant), before_ms=before_ms, now_ms=now_ms)
         for grant in grants
     ]
+
+
+async def _now_ms(database: Database) -> int:
+    """By the clock that dates these rows: a later one was dated while it was ahead."""
+    return await common_ms(database, Runtime().at_ms())
 
 
 async def _refused_removals(_: Database, before_ms: int) -> Sequence[Removal]:

@@ -5,7 +5,6 @@ archived balance and the remaining entries.
 """
 
 from collections import Counter
-from itertools import takewhile
 
 from sqlalchemy import (
     BigInteger,
@@ -18,9 +17,11 @@ from sqlalchemy import (
     exists,
     func,
     literal_column,
+    or_,
     select,
 )
 
+from tollway.ledger.old_rows import NO_END_MS, old_rows
 from tollway.ledger.usage import ON_ARCHIVE
 from tollway.store.database import StoreError, Transaction
 from tollway.store.query import Insert, Query, insert, insert_row
@@ -28,10 +29,23 @@ from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entr
 
 _KINDS = ("top_up", "correction", "charge", "hold", "release")
 _SUMS = (*_KINDS, "waybills")
-_before_ms = bindparam("before_ms", type_=BigInteger)
+_before_ms, _now_ms = (bindparam(name, type_=BigInteger) for name in ("before_ms", "now_ms"))
 
 OLD_ENTRIES = Query(
     lambda: select(func.count()).select_from(entry).where(entry.c.at_ms < _before_ms)
+)
+_following = entry.alias("following")
+# The first after it that is not dated in the future. Read only where the oldest is.
+_following_ms = (
+    select(_following.c.at_ms)
+    .where(
+        _following.c.account_id == balance.c.account_id,
+        _following.c.unit == balance.c.unit,
+        _following.c.at_ms <= _now_ms,
+    )
+    .order_by(_following.c.number)
+    .limit(1)
+    .scalar_subquery()
 )
 # The balances whose oldest entry is old.
 OLD_BALANCES = Query(
@@ -47,7 +61,12 @@ OLD_BALANCES = Query(
                 ),
             )
         )
-        .where(entry.c.at_ms < _before_ms)
+        .where(
+            or_(
+                entry.c.at_ms < _before_ms,
+                and_(entry.c.at_ms > _now_ms, _following_ms < _before_ms),
+            )
+        )
         .order_by(balance.c.account_id, balance.c.unit)
     )
 )
@@ -71,6 +90,18 @@ _OLDEST = Query(
         .where(*_of_balance)
         .order_by(entry.c.number)
         .limit(bindparam("most", type_=Integer))
+    )
+)
+_NEXT_MS = Query(
+    lambda: (
+        select(entry.c.at_ms)
+        .where(
+            *_of_balance,
+            entry.c.number > bindparam("after", type_=BigInteger),
+            entry.c.at_ms <= _now_ms,
+        )
+        .order_by(entry.c.number)
+        .limit(1)
     )
 )
 _DROP = Query(
@@ -171,11 +202,25 @@ async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
 
 
 async def archive_entries(
-    transaction: Transaction, most: int, *, account_id: str, unit: str, before_ms: int
+    transaction: Transaction,
+    most: int,
+    *,
+    account_id: str,
+    unit: str,
+    before_ms: int,
+    now_ms: int = NO_END_MS,
 ) -> int:
     """Drops some of the oldest entries of a balance and archives their sums; returns how many."""
-    rows = await transaction.fetch_all(_OLDEST, of_account=account_id, of_unit=unit, most=most)
-    old = list(takewhile(lambda row: row[4] < before_ms and not row[6], rows))
+    its = {"of_account": account_id, "of_unit": unit}
+    rows = await transaction.fetch_all(_OLDEST, **its, most=most)
+    old, ahead = old_rows(rows, 4, before_ms, now_ms, is_kept=lambda row: bool(row[6]))
+    # Without dates in the future: otherwise the statements until then would have to be refused.
+    times_ms = [row[4] for row in old if row[4] <= now_ms]
+    if ahead:
+        following = await transaction.fetch_one(_NEXT_MS, **its, after=ahead[-1][0], now_ms=now_ms)
+        if following is not None and following[0] < before_ms:
+            old += ahead
+            times_ms.append(following[0])
     if not old:
         return 0
     sums = Counter(dict.fromkeys(_SUMS, 0))
@@ -184,9 +229,7 @@ async def archive_entries(
         if kind == "charge" and operation == "waybills":
             sums["waybills"] += amount
     number, _, _, balance_after, *_ = old[-1]
-    dropped = await transaction.execute(
-        _DROP, of_account=account_id, of_unit=unit, last_number=number
-    )
+    dropped = await transaction.execute(_DROP, **its, last_number=number)
     if dropped != len(old):
         raise StoreError("Another process dropped entries at the same moment.")
     await transaction.execute(
@@ -195,7 +238,7 @@ async def archive_entries(
         unit=unit,
         number=number,
         balance_after=balance_after,
-        at_ms=max(row[4] for row in old),
+        at_ms=max(times_ms),
         **sums,
     )
     return dropped

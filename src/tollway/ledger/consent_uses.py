@@ -4,18 +4,18 @@ A row stays as long as the entry of the call's charge, because the audit compare
 """
 
 from collections.abc import Sequence
-from itertools import takewhile
 
-from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
+from sqlalchemy import BigInteger, Integer, bindparam, exists, func, or_, select
 
 from tollway.ledger.charges import GrantKey
+from tollway.ledger.old_rows import NO_END_MS, old_rows
 from tollway.store.database import Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry
 
 _ADD_USE = Query(lambda: insert_row(consent_use))
-_before_ms = bindparam("before_ms", type_=BigInteger)
+_before_ms, _now_ms = (bindparam(name, type_=BigInteger) for name in ("before_ms", "now_ms"))
 _of_grant = (
     consent_use.c.owner_kind == bindparam("of_kind"),
     consent_use.c.owner_id == bindparam("of_owner"),
@@ -24,7 +24,7 @@ _of_grant = (
 OLD_USES = Query(
     lambda: select(func.count()).select_from(consent_use).where(consent_use.c.at_ms < _before_ms)
 )
-# The grants whose oldest use is old.
+# The grants whose oldest use is old; one that is dated in the future is as old as the next one.
 OLD_GRANTS = Query(
     lambda: (
         select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
@@ -34,6 +34,7 @@ OLD_GRANTS = Query(
                 consent_use.c.owner_kind == consent.c.owner_kind,
                 consent_use.c.owner_id == consent.c.owner_id,
                 consent_use.c.consent_id == consent.c.id,
+                consent_use.c.at_ms <= _now_ms,
             )
             .order_by(consent_use.c.request_id)
             .limit(1)
@@ -63,7 +64,7 @@ _DROP = Query(
         *_of_grant,
         consent_use.c.request_id <= bindparam("last"),
         # Redundant, but lets the planner skip partitions of newer months.
-        consent_use.c.at_ms < _before_ms,
+        or_(consent_use.c.at_ms < _before_ms, consent_use.c.at_ms > _now_ms),
     )
 )
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
@@ -109,7 +110,12 @@ async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
 
 
 async def remove_old(
-    transaction: Transaction, most: int, *, grant: GrantKey, before_ms: int
+    transaction: Transaction,
+    most: int,
+    *,
+    grant: GrantKey,
+    before_ms: int,
+    now_ms: int = NO_END_MS,
 ) -> int:
     """Removes some of the oldest uses of a grant whose entries are gone; returns how many."""
     its = {
@@ -119,7 +125,8 @@ async def remove_old(
     }
     async with transaction.with_new_plan():
         rows = await transaction.fetch_all(_OLDEST, **its, most=most)
-        old = list(takewhile(lambda row: row[1] < before_ms and not row[2], rows))
+        old, _ = old_rows(rows, 1, before_ms, now_ms, is_kept=lambda row: bool(row[2]))
         if not old:
             return 0
-        return await transaction.execute(_DROP, **its, last=old[-1][0], before_ms=before_ms)
+        limits = {"before_ms": before_ms, "now_ms": now_ms}
+        return await transaction.execute(_DROP, **its, last=old[-1][0], **limits)

@@ -25,6 +25,7 @@ from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
+_AHEAD_MS = 2000
 _SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
@@ -119,7 +120,13 @@ async def find_kept(
         return None
     request_id, fingerprint, sealed, read_before_ms = row
     # Decided by when the call began, not by when it was stored: it may have waited for a lock.
-    is_erased = read_before_ms is not None and time_of(request_id) <= read_before_ms
+    began_ms = time_of(request_id)
+    is_erased = read_before_ms is not None and (
+        # A time more than a day ahead is of an erasure while the clock was ahead.
+        began_ms <= read_before_ms < now_ms + KEPT_MS
+        # The clock was ahead when the call began. Of several nodes, one may be ahead now.
+        or (not reader.is_shared and began_ms > now_ms + _AHEAD_MS)
+    )
     return KeptAnswer(request_id, fingerprint, sealed, is_erased)
 
 

@@ -33,6 +33,7 @@ _LOOKED_AT = 500
 _PAUSE_MAX_S = 0.5
 
 Columns = ReadOnlyColumnCollection[str, ColumnElement[Any]]
+Wanted = Callable[[Columns], Sequence[ColumnElement[Any]]]
 IsChosen = Callable[[Columns], ColumnElement[bool]]
 
 
@@ -59,7 +60,7 @@ class ScannedPieces:
     wanted columns, in key order. Each statement scans only a few hundred rows, however few of them
     are chosen, so none runs into the time limit."""
 
-    def __init__(self, table: Table, wanted: Sequence[str], is_chosen: IsChosen) -> None:
+    def __init__(self, table: Table, wanted: Wanted, is_chosen: IsChosen) -> None:
         key = list(table.primary_key)
         self._width = len(key)
         last = [bindparam(f"last_{n}", type_=String) for n in range(self._width)]
@@ -72,7 +73,7 @@ class ScannedPieces:
             .subquery("looked_at")
         )
         own, chosen = [looked_at.c[each.name] for each in key], is_chosen(looked_at.c)
-        columns = [case((chosen, looked_at.c[name])) for name in wanted]
+        columns = [case((chosen, each)) for each in wanted(looked_at.c)]
         self._query = Query(select(*own, case((chosen, 1), else_=0), *columns).order_by(*own))
 
     async def read(self, database: Database, **values: object) -> AsyncIterator[Sequence[Row]]:
