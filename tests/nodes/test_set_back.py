@@ -105,19 +105,6 @@ def test_a_waybill_that_its_carrier_does_not_know_is_given_up_before_then(
     assert gateway.stop() == 0
 
 
-def test_an_operator_may_decide_about_it_at_once(own_store: Store, carrier: FakeCarrier) -> None:
-    customer, body = left_pending(own_store, carrier, "cut_before_commit")
-    decide = ("tollway", "reconcile", "--decide", body["order_sn"], "--not-issued")
-
-    def decided() -> int:
-        return forks.run(*decide, env=own_store.settings).returncode
-
-    assert decided() == 1, "its message may still arrive"
-    age_pending(own_store, -YEAR_S)
-    assert decided() == 0
-    assert ledger_of(own_store, customer).held == 0
-
-
 def test_a_doubt_about_a_receiver_can_be_ended_before_then(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
