@@ -153,6 +153,8 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
 
     async def work(database):  # type: ignore[no-untyped-def]
         await note_run(database, PUSH_PREFIX + "erp", day_ago_s)
+        # By a clock that was ahead.
+        await note_run(database, PUSH_PREFIX + "wms", int(time.time()) + 10**9)
         await note_run(
             database, AUDIT, day_ago_s, is_good=False, result='{"checks":[],"breaches":[]}'
         )
@@ -168,6 +170,7 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
         f"{wp_code} runs out in 2.0 days at today&#39;s pace",
         f"{without} never had numbers",
         "Source erp has pushed nothing for a day",
+        "Source wms has pushed nothing for a day",
         "The last audit failed",
         "There was no audit for a day",
         "Node gone:1 runs an older version",

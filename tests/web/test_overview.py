@@ -60,12 +60,15 @@ def test_the_top_accounts_are_those_of_yesterday_and_today(own_store: Store) -> 
         ("acc_both", today_s, 20),
         ("acc_today", today_s, 30),
         ("acc_few", today_s, 1),
+        # By a clock that was ahead.
+        ("acc_ahead", today_s + 300 * day_s, 900),
     ):
         own_store.run(
             "INSERT INTO usage (span_s, start_s, account_id, unit, operation, calls, amount) "
             f"VALUES ({day_s}, {start_s}, '{account_id}', 'credits', 'orders', {calls}, 2)"
         )
-    found = own_store.do(lambda database: top_accounts(database, today - timedelta(days=1), 2))
+    yesterday = today - timedelta(days=1)
+    found = own_store.do(lambda database: top_accounts(database, yesterday, today, 2))
     assert [(row[0], int(row[1])) for row in found] == [("acc_both", 40), ("acc_today", 30)]
 
 

@@ -45,11 +45,13 @@ async def numbers_left(database: Database) -> dict[str, int]:
 
 
 _DAY_S = 86_400
+_AHEAD_S = 60
 # The newest waybills are enough to know the pace.
 _PACED_MAX = 5000
 _newest = (
     select(waybill.c.wp_code, waybill.c.asked_at_s)
-    .where(waybill.c.asked_at_s >= bindparam("since_s"))
+    # A waybill may be dated a second ahead; what is later was dated by a clock that was ahead.
+    .where(waybill.c.asked_at_s.between(bindparam("since_s"), bindparam("until_s")))
     .order_by(waybill.c.asked_at_s.desc())
     .limit(_PACED_MAX)
     .subquery()
@@ -63,7 +65,8 @@ _PACE = Query(
 
 async def numbers_a_day(database: Database, now_s: int) -> dict[str, float]:
     """By carrier, how many numbers a day are taken at the pace of the last 24 hours."""
-    rows = await database.fetch_long(_PACE, "pools", since_s=now_s - _DAY_S)
+    span = {"since_s": now_s - _DAY_S, "until_s": now_s + _AHEAD_S}
+    rows = await database.fetch_long(_PACE, "pools", **span)
     counted = sum(int(count) for _, count, _ in rows)
     span_s = _DAY_S
     if counted >= _PACED_MAX:

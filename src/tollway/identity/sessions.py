@@ -41,7 +41,10 @@ class Session(msgspec.Struct, frozen=True):
 
     def holds(self, now_s: float) -> bool:
         is_idle = self.seen_at_s + IDLE_S <= now_s
-        return self.ended_at_s is None and not is_idle and now_s < self.expires_at_s
+        # One dated in the future began while a clock was ahead: it would last until then.
+        is_astray = self.started_at_s > now_s + IDLE_S
+        is_over = is_idle or is_astray or now_s >= self.expires_at_s
+        return self.ended_at_s is None and not is_over
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter, time
+from time import monotonic, perf_counter, time
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -79,8 +79,8 @@ class PushLimits:
         self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
-        # When a push of each source was last noted.
-        self.noted_at_s: dict[str, float] = {}
+        # When a push of each source is noted again, by a clock that cannot be set.
+        self.note_again_s: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,12 @@ class Pushes:
 
     async def _note(self, source: str) -> None:
         """Notes now and then that a source has pushed, so that one that falls silent shows."""
-        now_s, noted_at_s = time(), self.limits.noted_at_s
-        if now_s - noted_at_s.get(source, 0.0) < _NOTED_EVERY_S:
+        running_s, again_s = monotonic(), self.limits.note_again_s
+        if running_s < again_s.get(source, 0.0):
             return
         with suppress(StoreError):
-            await note_run(self.database, PUSH_PREFIX + source, int(now_s))
-            noted_at_s[source] = now_s
+            await note_run(self.database, PUSH_PREFIX + source, int(time()))
+            again_s[source] = running_s + _NOTED_EVERY_S
 
     def _slot_for(self, request: Request) -> AbstractAsyncContextManager[None]:
         """The slot that a body needs before it is read; small ones need none."""

@@ -56,7 +56,8 @@ _taken = (
     .where(
         usage.c.account_id == balance.c.account_id,
         usage.c.span_s == DAY_S,
-        usage.c.start_s >= bindparam("since_s"),
+        # No day that a clock which was ahead has dated.
+        usage.c.start_s.between(bindparam("since_s"), bindparam("until_s")),
         usage.c.unit == balance.c.unit,
     )
     .scalar_subquery()
@@ -92,7 +93,10 @@ async def balance_paces(
     cost does not grow with the number of other accounts, nor with calls."""
     padded = [*account_ids, *[""] * (ACCOUNTS_MAX - len(account_ids))]
     ids = {each.key: account_id for each, account_id in zip(_listed, padded, strict=True)}
-    first = datetime.fromtimestamp(pace_start_s(now_s, zone), zone).date()
-    rows = await database.fetch_long(_PACES, "overview", since_s=date_s(first), **ids)
+    first, today = (
+        date_s(datetime.fromtimestamp(at_s, zone).date())
+        for at_s in (pace_start_s(now_s, zone), now_s)
+    )
+    rows = await database.fetch_long(_PACES, "overview", since_s=first, until_s=today, **ids)
     # PostgreSQL adds up to a decimal.
     return [BalancePace._make((*row[:5], int(row[5]), row[6])) for row in rows]

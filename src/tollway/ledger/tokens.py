@@ -37,6 +37,7 @@ _VALID_MAX = 200
 LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
+_AHEAD_S = 86_400
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -140,13 +141,17 @@ _END = Query(
         .values(expires_at_s=bindparam("ends_at_s"))
     )
 )
-# Two processes may report one token's use in any order: the later time stays.
+# Two processes may report one token's use in any order: the later time stays, unless it is so late
+# that a clock was ahead.
 _USED = Query(
     lambda: (
         token.update()
         .where(
             token.c.id == bindparam("wanted"),
-            func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+            or_(
+                func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+                token.c.last_used_at_s > bindparam("used_at_s", type_=BigInteger) + _AHEAD_S,
+            ),
         )
         .values(last_used_at_s=bindparam("used_at_s"))
     )

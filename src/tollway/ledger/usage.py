@@ -243,7 +243,7 @@ _BY_TIME = Query(
 _TOP = Query(
     lambda: (
         select(usage.c.account_id, func.sum(usage.c.calls).label("calls"), func.sum(usage.c.amount))
-        .where(*_of_span)
+        .where(*_of_span, usage.c.start_s <= bindparam("last_s", type_=BigInteger))
         .group_by(usage.c.account_id)
         .order_by(func.sum(usage.c.calls).desc())
         .limit(bindparam("most", type_=Integer))
@@ -365,9 +365,10 @@ async def usage_by_time(
     )
 
 
-async def top_accounts(database: Database, first: date, most: int) -> Sequence[Row]:
-    """Rows of (account id, calls, amount) since a day, the most calls first."""
-    return await database.fetch_long(_TOP, "usage", of_span=DAY_S, since_s=date_s(first), most=most)
+async def top_accounts(database: Database, first: date, last: date, most: int) -> Sequence[Row]:
+    """Rows of (account id, calls, amount) of some days, the most calls first."""
+    span = {"since_s": date_s(first), "last_s": date_s(last)}
+    return await database.fetch_long(_TOP, "usage", of_span=DAY_S, most=most, **span)
 
 
 async def usage_of_account(

@@ -118,9 +118,13 @@ async def _runs(context: Context) -> Alarms:
     """Sources that went silent, an audit that failed or is missing, and a missing backup."""
     say, found = context.say, []
     runs = await last_runs(context.database)
-    long_ago_s = context.now_s - DAY_S
+
+    def is_long_ago(at_s: float) -> bool:
+        # A time that is as far ahead is from a wrong clock, and says nothing.
+        return abs(context.now_s - at_s) > DAY_S
+
     for name, run in runs.items():
-        if name.startswith(PUSH_PREFIX) and run.at_s < long_ago_s:
+        if name.startswith(PUSH_PREFIX) and is_long_ago(run.at_s):
             source = name.removeprefix(PUSH_PREFIX)
             text = say("Source {name} has pushed nothing for a day", name=source)
             found.append(alarm(text, "soon", say("Data"), "/operator/data"))
@@ -131,11 +135,11 @@ async def _runs(context: Context) -> Alarms:
     ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
     # A gateway without accounts has nothing to lose yet.
     began_s = context.now_s if oldest_s is None else oldest_s
-    if (audited.at_s if audited else began_s) < long_ago_s:
+    if is_long_ago(audited.at_s if audited else began_s):
         text = say("There was no audit for a day")
         found.append(alarm(text, "soon", say("Audit"), "/operator/audit"))
     copied = runs.get(BACKUP)
-    if not context.database.is_shared and (copied.at_s if copied else began_s) < long_ago_s:
+    if not context.database.is_shared and is_long_ago(copied.at_s if copied else began_s):
         text = say("There was no backup for a day")
         found.append(alarm(text, "soon", say("Backup"), "/operator/backup"))
     return found

@@ -30,9 +30,10 @@ def alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
 async def busiest_accounts(context: Context) -> Sequence[Row]:
     """Rows of (account id, calls, amount), the most calls first."""
     # Yesterday and today by the day: 24 hours by the hour would be ten times as many rows.
-    yesterday = context.web.now().date() - timedelta(days=1)
+    today = context.web.now().date()
+    yesterday = today - timedelta(days=1)
     return await context.services.read_cache.get(
-        "top accounts", lambda: top_accounts(context.database, yesterday, ACCOUNTS_MAX)
+        "top accounts", lambda: top_accounts(context.database, yesterday, today, ACCOUNTS_MAX)
     )
 
 
