@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from tests.support import forks
 from tests.support.coupons import NOON_S, claim, load_claims, put_claims
+from tests.support.other_clock import program
 from tests.support.stores import Store
 from tollway.__main__ import main
 from tollway.contract.envelope import encode_data
@@ -193,6 +195,16 @@ def test_an_old_file_that_says_when_its_claims_were_made_changes_nothing(
     plain = write_lines(tmp_path / "plain.jsonl", [LINE])
     assert run_import(store, plain, capsys)["changed"] == 1
     assert run_import(store, new, capsys)["changed"] == 0
+
+
+def test_a_claim_that_came_while_the_clock_was_ahead_can_be_changed_again(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = write_lines(tmp_path / "plain.jsonl", [LINE])
+    new = write_lines(tmp_path / "new.jsonl", [{**LINE, "coupon_name": "新红包"}])
+    forks.run(*program(1_000_000), "import", "coupon-claims", str(plain), env=store.settings)
+    assert [run_import(store, each, capsys)["changed"] for each in (plain, new)] == [0, 1]
+    assert [row[4] for row in stored(store)] == ["新红包"]
 
 
 @pytest.mark.parametrize(

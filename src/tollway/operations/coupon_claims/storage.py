@@ -12,6 +12,7 @@ from zlib import crc32
 
 from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
+from tollway.intake.record_check import is_ahead
 from tollway.operations.coupon_claims.counts import forget_empty, recount
 from tollway.operations.coupon_claims.records import (
     ClaimRow,
@@ -129,7 +130,8 @@ def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
     """Whether to store a version. An unchanged but later one is stored for its time, so that a
     version from between the two is then too old. But not without an `updated_at`: a file that is
     loaded again would be written once more."""
-    if old is None:
+    # One so far ahead had the time of its receipt while the clock was ahead: none would be later.
+    if old is None or is_ahead(old.updated_ms / 1000):
         return True
     if row.content != old.content:
         return row.updated_ms >= old.updated_ms
