@@ -14,6 +14,8 @@ from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
+from tollway.consent.owners import put_owner
+from tollway.demo.owners import SHOP
 from tollway.store.migrate import newest_revision
 
 
@@ -52,6 +54,19 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
     assert "revoked" in says("token", "list", "acme")
     assert "All checks passed." in says("audit")
     assert "is closed" in says("account", "close", "acme", "--yes")
+
+
+@pytest.mark.parametrize("what", ["account", "shop"])
+def test_no_demo_world_is_mixed_with_what_is_there(
+    tollway: Command, ledger_store: Store, what: str
+) -> None:
+    if what == "account":
+        assert tollway("account", "open", "acme").status == 0
+    else:
+        ledger_store.do(lambda db: db.write(lambda tx: put_owner(tx, SHOP, "")))
+    refused = tollway("demo")
+    assert refused.status == 1 and "would be mixed with them" in refused.err
+    assert ledger_store.run("SELECT count(*) FROM shop_order") == [(0,)]
 
 
 def test_a_closed_account_shows_no_token_and_no_client_as_valid(tollway: Command) -> None:

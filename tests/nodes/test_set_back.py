@@ -1,20 +1,14 @@
 """What was stored while a clock was a year ahead: once it is right, none of it lasts until then."""
 
 import time
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
-from tests.support import forks
-from tests.support.fake_carrier import FakeCarrier
-from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
-from tests.support.remote import age_pending, eventually, ledger_of, left_pending
 from tests.support.stores import Store
 from tollway.carriers.pool_levels import numbers_a_day
 from tollway.identity.sessions import IDLE_S, find_session, start_session
@@ -30,13 +24,6 @@ from tollway.web.jobs import JOB_PREFIX, Job, find_job
 YEAR_S = 365 * DAY_S
 NOW_S = int(time.time())
 ZONE = ZoneInfo("Asia/Shanghai")
-
-
-@pytest.fixture
-def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path)
-    yield started
-    assert started.stop() == 0
 
 
 def test_a_session_does_not_hold_until_then(store: Store) -> None:
@@ -92,28 +79,6 @@ def test_the_pace_of_a_pool_leaves_out_waybills_to_come(own_store: Store) -> Non
             f"'YTO', 'refused', 0, {asked_at_s}, '')"
         )
     assert own_store.do(lambda database: numbers_a_day(database, NOW_S)) == {"YTO": 1.0}
-
-
-def test_a_waybill_that_its_carrier_does_not_know_is_given_up_before_then(
-    own_store: Store, carrier: FakeCarrier
-) -> None:
-    link = {"settle_after_s": 2, "deadline_ms": 1000}
-    customer, _ = left_pending(own_store, carrier, "cut_before_commit", **link)
-    age_pending(own_store, -YEAR_S)
-    gateway = Gateway(own_store, reconcile_interval_s=1)
-    eventually(lambda: ledger_of(own_store, customer).held, lambda held: held == 0)
-    assert gateway.stop() == 0
-
-
-def test_a_doubt_about_a_receiver_can_be_ended_before_then(
-    own_store: Store, carrier: FakeCarrier
-) -> None:
-    _, body = left_pending(own_store, carrier, "cut_after_commit")
-    assert forks.run("tollway", "reconcile", env=own_store.settings).returncode == 0
-    own_store.run(f"UPDATE waybill SET changing_until_s = {NOW_S + YEAR_S}")
-    decide = ("tollway", "reconcile", "--decide", body["order_sn"], "--receiver-kept")
-    assert forks.run(*decide, env=own_store.settings).returncode == 0
-    assert own_store.run("SELECT changing_until_s FROM waybill") == [(None,)]
 
 
 def test_a_source_that_pushed_then_does_not_seem_silent_from_then_on(

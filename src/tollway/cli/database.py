@@ -99,7 +99,7 @@ async def rotate(
     done = await Rotation(database, session.settings, session.runtime.at_ms).go_on(drop=drop)
 
     await note_act(database, session.runtime, "keys rotate", "setting key_file", done)
-    return Output(done, *done.in_words(str(file.path)))
+    return Output(done, *done.in_words(str(file.path), is_shared=database.is_shared))
 
 
 @command(retention, "apply")

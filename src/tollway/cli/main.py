@@ -37,7 +37,7 @@ _ENTRIES = {
         "reconcile", "Ask the carriers about waybills without an answer, and settle them."
     ),
     "hold": Entry("reconcile", "Show credits that are held."),
-    "source": Entry("intake", "Add and list the sources of pushed orders."),
+    "source": Entry("intake", "Add and list the sources that push records."),
     "intake": Entry("intake", "Look after what was pushed."),
     "migrate": Entry("database", "Create the database, or bring its schema up to date."),
     "backup": Entry("backup", "Copy the database to a file while it goes on being used."),
@@ -45,7 +45,7 @@ _ENTRIES = {
     "move": Entry(
         "move", "Move a database to PostgreSQL; broken off, it goes on where it was when run again."
     ),
-    "keys": Entry("database", "Say which keys a database is used with."),
+    "keys": Entry("database", "Go over to new keys, or say which ones a database is used with."),
     "retention": Entry("database", "Drop what is older than the settings say."),
     "trail": Entry("trail", "Show what operators did, each with what was before and after."),
     "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),

@@ -10,10 +10,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.cli.command import Session, all_tables, command, run
+from tollway.cli.command import CommandError, Session, all_tables, command, run
 from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
+from tollway.consent.owners import list_owners
 from tollway.demo.saved import (
     DemoWorld,
     curl_line,
@@ -52,6 +53,10 @@ _FIRST_STEPS = (
     "Next: `tollway account open NAME`, then `tollway permission add`, `tollway credit add` and",
     "`tollway token issue` for it.",
     "",
+)
+_NOT_EMPTY = (
+    "This database has accounts or shops already, and the demo world would be mixed with them: "
+    "name another one, as in `tollway demo --database sqlite:///demo.db`."
 )
 _WAITING = "Another command is making the demo world of this database: waiting for it."
 
@@ -245,6 +250,8 @@ async def _ensure_world(session: Session, address: str | None, *, is_new: bool) 
             now_s=session.runtime.at_s(),
             zone=settings.zone,
         )
+    if await accounts_page(database, AccountFilter(), "", 1) or await list_owners(database):
+        raise CommandError(_NOT_EMPTY)
     with progress_bar("Making the demo world", world_records(), has_lines=True) as advance:
         return await make_world(
             database,

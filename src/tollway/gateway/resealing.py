@@ -100,7 +100,7 @@ class Rotated(msgspec.Struct, frozen=True):
     restart: list[str] = []
     wait_s: int = 0
 
-    def in_words(self, file: str) -> list[str]:
+    def in_words(self, file: str, *, is_shared: bool) -> list[str]:
         lines = []
         if self.added is not None and self.added != self.current:
             lines.append(f"Key {self.added} is in {file}, and is not used yet.")
@@ -109,10 +109,9 @@ class Rotated(msgspec.Struct, frozen=True):
                 f"Key {self.current} is in use. Records encrypted with it now: {self.resealed:,}."
             )
         if self.restart:
-            lines.append(
-                f"Copy {file} to every node and restart {', '.join(self.restart)}; then run this "
-                "again."
-            )
+            # One machine alone serves a SQLite file.
+            first = f"Copy {file} to every node and restart" if is_shared else "Restart"
+            lines.append(f"{first} {', '.join(self.restart)}; then run this again.")
         elif self.dropped:
             named = " and ".join(f"key {key_id}" for key_id in self.dropped)
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
