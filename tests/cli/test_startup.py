@@ -109,7 +109,7 @@ def test_the_version_loads_no_library_but_the_parser_and_neither_it_nor_the_help
     assert {each for each in after_version if each.startswith("tollway.cli.")} == {
         "tollway.cli.lazy",
         "tollway.cli.main",
-        "tollway.cli.usage",
+        "tollway.cli.usage_errors",
         "tollway.cli.values",
     }
     assert not after_help & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})

@@ -11,7 +11,7 @@ from tollway.contract.receipt import Receipt
 from tollway.gateway.token_request import TokenAnswer
 from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import WITH_COMPANIONS
-from tollway.pipeline.trials import DryRunAnswer
+from tollway.pipeline.dry_run import DryRunAnswer
 
 _ANSWERS = (
     *(each.response_type for each in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS)),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
-from tollway.contract.nesting import PARTS_MAX
+from tollway.contract.json_limits import PARTS_MAX
 from tollway.contract.parsing import read_body
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.product_analysis.operation import ProductAnalysisRequest

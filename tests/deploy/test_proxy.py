@@ -16,11 +16,11 @@ from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
 from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.entrance import ACCOUNT_PATH
 from tollway.web.owner import OWNER_PATH
 from tollway.web.pages import VIEW_PATH
 from tollway.web.reference_parts import DOCS_PATH
 from tollway.web.routes import ASSETS, TEMPLATES_PATH
+from tollway.web.sign_in_pages import ACCOUNT_PATH
 
 pytestmark = pytest.mark.sqlite
 PUBLIC = [

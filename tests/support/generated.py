@@ -30,7 +30,7 @@ from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.product_analysis.demo import product_ids
-from tollway.pipeline.trials import OUTCOME_HEADER
+from tollway.pipeline.dry_run import OUTCOME_HEADER
 from tollway.store.database import Database
 
 schemathesis, checks = late("schemathesis"), late("schemathesis.specs.openapi.checks")

@@ -30,11 +30,11 @@ from tollway.identity.sign_in_limits import Attempt
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
-from tollway.web.entrance import OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
-from tollway.web.sign_in import Area, Doorkeeper, Sessions, TooManyChecksError, Visit
+from tollway.web.sign_in import Area, PasswordChecker, Sessions, TooManyChecksError, Visit
+from tollway.web.sign_in_pages import OPERATOR_PATH, OPERATORS, SignInPages
 from tollway.web.wording import LANGUAGE_COOKIE
 
 T = TypeVar("T")
@@ -204,8 +204,8 @@ def test_forms_sent_at_once_with_one_link_take_one_thread(
         web, secret = Web(sessions, ZoneInfo("UTC")), bytes(32)
         sealer = open_sealer(own.url, own.key_file)
         factor = SecondFactorPages(web, database, sessions, sealer, secret, OPERATOR_PATH)
-        door = Doorkeeper(database)
-        entrance = Entrance(web, database, sessions, door, factor, OPERATOR_PATH, "", "")
+        door = PasswordChecker(database)
+        sign_in = SignInPages(web, database, sessions, door, factor, OPERATOR_PATH, "", "")
         visit = Visit[Person]("v.a browser")
         fields = {"form_token": sessions.form_token(visit), "link": made.link}
         body = urlencode({**fields, "password": "a new password"}).encode()
@@ -218,7 +218,7 @@ def test_forms_sent_at_once_with_one_link_take_one_thread(
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        page = web.endpoint(entrance.enter)
+        page = web.endpoint(sign_in.enter)
         monkeypatch.setattr(asyncio, "to_thread", beside)
         answers = await asyncio.gather(*(page(Request({**scope}, receive)) for _ in range(6)))
         return sorted(each.status_code for each in answers)
@@ -237,7 +237,7 @@ def test_who_has_many_known_browsers_leaves_the_checks_to_others(own: Store) -> 
         return None
 
     async def work(database: Database) -> None:
-        door, area = Doorkeeper(database), Area[Owner]("owner", no_one, password)
+        door, area = PasswordChecker(database), Area[Owner]("owner", no_one, password)
         known = [Attempt("owner", "many", "192.0.2.1", f"browser {each}") for each in range(30)]
         sent = [asyncio.create_task(door.admit(area, each, "a password", 0)) for each in known]
         await asyncio.wait(sent, timeout=10, return_when=asyncio.FIRST_COMPLETED)

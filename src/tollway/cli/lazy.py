@@ -11,7 +11,7 @@ from typer._click.exceptions import UsageError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from tollway.cli.usage import WrongUsageError, too_many, unknown
+from tollway.cli.usage_errors import WrongUsageError, too_many, unknown
 from tollway.cli.values import (
     Values,
     kind_shown,

@@ -20,10 +20,10 @@ from tollway.cli.files import new_file
 from tollway.cli.output import Cell, Output, Table, Time, counted
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
 from tollway.cli.statements import DELETED, span_of, statement_of_one, statements_of_all
-from tollway.contract.csv_rows import CsvWriter
 from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
+from tollway.ledger.csv_rows import CsvWriter
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.entry_days import numbers_of_span
 from tollway.ledger.receipts import find_receipt

@@ -10,8 +10,8 @@ import msgspec
 from tollway.cli.command import CommandError, UsageError
 from tollway.cli.files import new_file
 from tollway.cli.output import Output, Table, counted
-from tollway.contract.csv_rows import CsvWriter
 from tollway.ledger.accounts import Account, find_account, list_accounts
+from tollway.ledger.csv_rows import CsvWriter
 from tollway.ledger.statements import OperationStatement, UnitStatement, month_span_ms, statement_of
 from tollway.store.database import Database
 

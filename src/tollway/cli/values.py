@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-from tollway.cli.usage import WrongUsageError, choices_of, wrong_value
+from tollway.cli.usage_errors import WrongUsageError, choices_of, wrong_value
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 # More than any limit has: parsing a longer number is slow.

@@ -15,8 +15,8 @@ import msgspec
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from tollway.contract.fields import is_unicode
+from tollway.contract.json_limits import TOO_DEEP, TOO_MANY_PARTS, has_too_many_parts, is_too_deep
 from tollway.contract.language import Phrase
-from tollway.contract.nesting import TOO_DEEP, TOO_MANY_PARTS, has_too_many_parts, is_too_deep
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.transfer_encoding import transferred
 

@@ -25,9 +25,9 @@ from tollway.contract.language import in_english
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
+from tollway.gateway.internal_calls import own_call
 from tollway.gateway.mcp_messages import BodyError, NoMessageError, read_message
 from tollway.gateway.openapi import parameters_schema
-from tollway.gateway.own_calls import own_call
 from tollway.ledger.agent_sessions import Reservation, give_back, reserve
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED

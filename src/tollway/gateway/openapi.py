@@ -23,7 +23,7 @@ from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example
-from tollway.pipeline.trials import DryRunAnswer
+from tollway.pipeline.dry_run import DryRunAnswer
 
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 

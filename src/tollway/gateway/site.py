@@ -16,9 +16,10 @@ from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
 from tollway.demo.contents import sandbox_contents
 from tollway.demo.saved import curl_line, saved_world, world_path
+from tollway.demo.site import demo_routes
+from tollway.gateway.internal_calls import own_call
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
-from tollway.gateway.own_calls import own_call
 from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
@@ -33,7 +34,6 @@ from tollway.store.sqlite.database import back_up_file
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.area import GatewayWork
-from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes

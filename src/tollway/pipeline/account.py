@@ -15,10 +15,10 @@ from tollway.operations.account_api.operation import (
     RateLimit,
 )
 from tollway.pipeline.call import Call
+from tollway.pipeline.dry_run import DRY_RUN_HEADER
 from tollway.pipeline.permit import not_for
 from tollway.pipeline.receipts import sees_receipt
 from tollway.pipeline.throttle import Throttle
-from tollway.pipeline.trials import DRY_RUN_HEADER
 
 _NO_DRY_RUN = Phrase("the account API has no dry run", "账户接口不支持试算")
 _WITHOUT = Phrase("the request without it", "不带此请求头的请求")

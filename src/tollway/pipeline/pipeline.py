@@ -37,6 +37,7 @@ from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Answer, Call, Side
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
+from tollway.pipeline.dry_run import DryRun, DryRunDone, Simulate
 from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.perform import Perform
 from tollway.pipeline.permit import Permit
@@ -46,7 +47,6 @@ from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
 from tollway.pipeline.steps import HEADERS, Progress, Step, Steps, Waiting, answer_of, failing
 from tollway.pipeline.throttle import SlidingSecond, Throttle
-from tollway.pipeline.trials import DryRun, DryRunDone, Simulate
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions

@@ -11,7 +11,7 @@ from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.call import KEY_HEADER, Call
-from tollway.pipeline.trials import DRY_RUN_HEADER
+from tollway.pipeline.dry_run import DRY_RUN_HEADER
 from tollway.store.database import Database
 
 

@@ -12,9 +12,9 @@ import msgspec
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import KEY_HEADER, Answer, Call, Stage
+from tollway.pipeline.dry_run import DRY_RUN_HEADER, OUTCOME_HEADER, DryRun, Simulate
 from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.replay import Replay
-from tollway.pipeline.trials import DRY_RUN_HEADER, OUTCOME_HEADER, DryRun, Simulate
 
 # The stages that do nothing unless a call has one of these headers.
 _FOR_HEADERS = (Simulate, DryRun, Replay)

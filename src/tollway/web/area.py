@@ -33,7 +33,6 @@ from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.blocks import Block, Cell, Notice
-from tollway.web.entrance import Entrance
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
@@ -41,6 +40,7 @@ from tollway.web.page_errors import PageError, RefusedForm
 from tollway.web.pages import MoreOfPage, Web
 from tollway.web.read_cache import ReadCache
 from tollway.web.sign_in import Visit
+from tollway.web.sign_in_pages import SignInPages
 from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import (
     CAME_FROM,
@@ -261,26 +261,29 @@ _IDLED = sentence(
 
 
 def area_routes(
-    web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
+    web: Web[Person], sign_in: SignInPages, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
     """The routes of an area, and of its sign-in."""
-    area, home = _Area(web, entrance, services, {spec.path: spec for spec in specs}), entrance.home
+    area, home = (
+        _Area(web, sign_in, services, {spec.path: spec for spec in specs}),
+        sign_in.home,
+    )
 
     def route(spec: PageSpec) -> Route:
         answer = partial(area.answer, spec)
         return web.route(spec.path, answer, answer)
 
     async def show_form(_: Request, visit: Visit[Person]) -> Response:
-        return web.redirect(home) if visit.person else entrance.form(visit, "")
+        return web.redirect(home) if visit.person else sign_in.form(visit, "")
 
     async def missing(_: Request, __: Visit[Person]) -> Response:
         raise PageError(404, "There is no such page", "The pages that there are have links here.")
 
     return [
         *(route(spec) for spec in specs),
-        web.route(f"{home}/sign-in", show_form, entrance.sign_in),
-        web.route(f"{home}/sign-out", show_form, entrance.sign_out),
-        web.route(f"{home}/enter", entrance.show_link, entrance.enter),
+        web.route(f"{home}/sign-in", show_form, sign_in.sign_in),
+        web.route(f"{home}/sign-out", show_form, sign_in.sign_out),
+        web.route(f"{home}/enter", sign_in.show_link, sign_in.enter),
         web.route(f"{home}/{{rest:path}}", missing, missing),
     ]
 
@@ -290,20 +293,20 @@ class _Area:
     """Answers the pages of an area for people who are signed in and have the right role."""
 
     web: Web[Person]
-    entrance: Entrance
+    sign_in: SignInPages
     services: Services
     by_path: Mapping[str, PageSpec]
 
     async def answer(self, spec: PageSpec, request: Request, visit: Visit[Person]) -> Response:
-        web, entrance, is_act = self.web, self.entrance, request.method == "POST"
+        web, sign_in, is_act = self.web, self.sign_in, request.method == "POST"
         if visit.person is None:
             if request.method == "GET":
-                return entrance.form(visit, visit.view.address)
-            return entrance.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
+                return sign_in.form(visit, visit.view.address)
+            return sign_in.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
         handler = spec.act if is_act else spec.show
         if handler is None:
             # A refused form leaves its address in the browser, and people reload it.
-            return web.redirect(entrance.home)
+            return web.redirect(sign_in.home)
         _check_right(visit.person, spec, is_act=is_act)
         upload = None
         if is_act and spec.takes_file:

@@ -17,7 +17,7 @@ from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.page_errors import PageError
 from tollway.web.pages import Web
-from tollway.web.sign_in import Doorkeeper, Sessions, TooManyChecksError, Visit
+from tollway.web.sign_in import PasswordChecker, Sessions, TooManyChecksError, Visit
 from tollway.web.wording import Say, exact_time, grouped, sentence
 
 HOME = "/owner"
@@ -63,7 +63,7 @@ class ErasePages:
     web: Web[Owner]
     database: Database
     sessions: Sessions[Owner]
-    doorkeeper: Doorkeeper
+    passwords: PasswordChecker
 
     async def show(self, _: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
@@ -79,7 +79,7 @@ class ErasePages:
             return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
         attempt = await self.sessions.attempt(request, shop.login)
         try:
-            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
+            found = await self.web.admitted(self.passwords, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return self._form(visit, shop, 429, error.problem, shop.id)
         if found is None:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from tollway.contract.csv_rows import CsvWriter
+from tollway.ledger.csv_rows import CsvWriter
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.wording import exact_time, grouped, plain_number
 

@@ -46,7 +46,7 @@ from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
     WRONG,
     Area,
-    Doorkeeper,
+    PasswordChecker,
     Sessions,
     TooManyChecksError,
     Visit,
@@ -109,7 +109,7 @@ class OwnerPages:
     web: Web[Owner]
     database: Database
     sessions: Sessions[Owner]
-    doorkeeper: Doorkeeper
+    passwords: PasswordChecker
     factor: SecondFactorPages[Owner]
 
     async def home(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -138,7 +138,7 @@ class OwnerPages:
         again = {"link": form.get("link", ""), "login": form.get("login", "")}
         attempt = await self.sessions.attempt(request, again["login"])
         try:
-            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
+            found = await self.web.admitted(self.passwords, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return owner_sign_in(self.web, visit, 429, problem=error.problem, **again)
         if found is None:
@@ -282,7 +282,7 @@ class PasswordPages:
     database: Database
     links: PasswordLinks
     factor: SecondFactorPages[Owner]
-    doorkeeper: Doorkeeper
+    passwords: PasswordChecker
     sessions: Sessions[Owner]
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -304,7 +304,7 @@ class PasswordPages:
             if wrong is not None:
                 return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
         async with self.web.aside():
-            hashed = await self.doorkeeper.hashed(password, f"{owner.kind} {owner.id}")
+            hashed = await self.passwords.hashed(password, f"{owner.kind} {owner.id}")
         runtime = Runtime(now_s=self.web.now_s)
         # The link is valid for the old password only, and may have been used meanwhile.
         changed = await put_password(

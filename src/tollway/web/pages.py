@@ -23,7 +23,7 @@ from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.page_errors import PageError, page_error_of
-from tollway.web.sign_in import Doorkeeper, Sessions, Visit
+from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
 from tollway.web.wording import (
     CAME_FROM,
@@ -292,12 +292,12 @@ class Web(Generic[P]):
             await asyncio.shield(self._slots.take(None, _reader.get()))
 
     async def admitted(
-        self, doorkeeper: Doorkeeper, attempt: Attempt, password: str
+        self, passwords: PasswordChecker, attempt: Attempt, password: str
     ) -> StoredPassword | None:
         """The person of this login and password, checked outside the page slots, so that it delays
         no other reader."""
         async with self.aside():
-            return await doorkeeper.admit(self._sessions.area, attempt, password, self.now_s())
+            return await passwords.admit(self._sessions.area, attempt, password, self.now_s())
 
     @asynccontextmanager
     async def making_file(self) -> AsyncIterator[None]:

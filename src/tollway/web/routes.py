@@ -25,7 +25,6 @@ from tollway.web.area import GatewayWork, PageSpec, Services, area_routes
 from tollway.web.authorize import AuthorizePages
 from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
-from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.erasure_page import PATH as ERASE_PATH
 from tollway.web.erasure_page import ErasePages
 from tollway.web.front import MISSING_PATH, DemoHints, FrontPage
@@ -38,7 +37,8 @@ from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, VIEW_PATH, Frame, Named, Web
 from tollway.web.reference import ReferencePages
 from tollway.web.second_factor import SecondFactorPages, Someone
-from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
+from tollway.web.sign_in import Area, PasswordChecker, Sessions, Visit
+from tollway.web.sign_in_pages import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, SignInPages
 from tollway.web.wording import sentence
 from tollway.webhooks.addresses import Addresses
 
@@ -76,15 +76,15 @@ class Parts:
 def web_routes(parts: Parts) -> list[Route]:
     database, settings = parts.database, parts.settings
     sessions = _sessions(parts, OWNERS)
-    doorkeeper = Doorkeeper(database)
+    passwords = PasswordChecker(database)
     web = Web(sessions, settings.zone, frame=OWNER_FRAME)
     page = web.route
     authorize = AuthorizePages(web, database, parts.links, settings.consent_days * DAY_S)
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
-    erasing = ErasePages(web, database, sessions, doorkeeper)
-    owner = OwnerPages(web, database, sessions, doorkeeper, factor)
+    erasing = ErasePages(web, database, sessions, passwords)
+    owner = OwnerPages(web, database, sessions, passwords, factor)
     services = _services(parts, web.now_s)
-    password = PasswordPages(web, database, services.password_links, factor, doorkeeper, sessions)
+    password = PasswordPages(web, database, services.password_links, factor, passwords, sessions)
     front = FrontPage(web, database, parts.is_ready, parts.demo)
     reference = ReferencePages(web, settings.public_address, parts.sandbox)
 
@@ -109,7 +109,7 @@ def web_routes(parts: Parts) -> list[Route]:
         *factor.routes(),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
         *chain.from_iterable(
-            _people_routes(parts, web, doorkeeper, services, each) for each in _PEOPLE
+            _people_routes(parts, web, passwords, services, each) for each in _PEOPLE
         ),
     ]
 
@@ -188,18 +188,22 @@ _PEOPLE = (
 
 
 def _people_routes(
-    parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper, services: Services, of: _People
+    parts: Parts,
+    front: Web[Owner],
+    passwords: PasswordChecker,
+    services: Services,
+    of: _People,
 ) -> list[Route]:
     sessions, view_path = _sessions(parts, of.area), f"{of.home}{VIEW_PATH}"
     web = front.beside(sessions, of.frame, view_path)
     factor = _second_factor(parts, web, sessions, of.home, of.more)
-    entrance = Entrance(
-        web, parts.database, sessions, doorkeeper, factor, of.home, of.lead, of.forgotten
+    sign_in = SignInPages(
+        web, parts.database, sessions, passwords, factor, of.home, of.lead, of.forgotten
     )
     return [
         Route(view_path, web.endpoint(web.choose_view), methods=["POST"]),
         *factor.routes(),
-        *area_routes(web, entrance, services, of.pages),
+        *area_routes(web, sign_in, services, of.pages),
     ]
 
 

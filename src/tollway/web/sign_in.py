@@ -260,7 +260,7 @@ class TooManyChecksError(Exception):
         self.problem = problem
 
 
-class Doorkeeper:
+class PasswordChecker:
     """Checks logins and passwords, a few at a time; one for all areas of a process."""
 
     def __init__(self, database: Database) -> None:

@@ -1,7 +1,7 @@
 """All pages of the area of an account's members, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.caller import analysis, home, records, shops, tokens, trying, webhooks
+from tollway.web.caller import analysis, history, home, shops, tokens, trying, webhooks
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -12,8 +12,8 @@ FRAME = Frame(
         RailLink(home.PATH, "Overview", "overview"),
         RailLink(analysis.ANALYSIS, "Product analysis", "analysis"),
         RailLink(trying.TRY, "Try an operation", "try"),
-        RailLink(records.REQUESTS, "Requests", "requests"),
-        RailLink(records.LEDGER, "Ledger", "ledger"),
+        RailLink(history.REQUESTS, "Requests", "requests"),
+        RailLink(history.LEDGER, "Ledger", "ledger"),
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
         RailLink(webhooks.WEBHOOKS, "Webhooks", "webhooks"),
         RailLink(shops.SHOPS, "Shops", "shops"),
@@ -29,17 +29,17 @@ FRAME = Frame(
 PAGES = (
     PageSpec(home.PATH, home.show_home),
     PageSpec(home.ALERT, act=home.alert_act),
-    PageSpec("/account/search", records.search),
+    PageSpec("/account/search", history.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
     PageSpec(trying.TRY, trying.show_try, trying.change_act),
     PageSpec(f"{trying.TRY}/send", act=trying.send_act),
-    PageSpec(records.REQUESTS, records.show_requests),
-    PageSpec(f"{records.REQUESTS}.csv", records.requests_csv),
-    PageSpec(records.ONE, records.show_request),
-    PageSpec(records.LEDGER, records.show_ledger),
-    PageSpec(f"{records.LEDGER}.csv", records.ledger_csv),
-    PageSpec(records.STATEMENT, records.show_statement),
+    PageSpec(history.REQUESTS, history.show_requests),
+    PageSpec(f"{history.REQUESTS}.csv", history.requests_csv),
+    PageSpec(history.ONE, history.show_request),
+    PageSpec(history.LEDGER, history.show_ledger),
+    PageSpec(f"{history.LEDGER}.csv", history.ledger_csv),
+    PageSpec(history.STATEMENT, history.show_statement),
     PageSpec(shops.SHOPS, shops.show_shops),
     PageSpec(f"{shops.SHOPS}/ask", act=shops.ask_act),
     PageSpec(tokens.TOKENS, tokens.show_tokens),

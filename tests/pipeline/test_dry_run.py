@@ -24,8 +24,8 @@ from tollway.operations.orders.export import ORDERS_EXPORT
 from tollway.operations.subject import Priced
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call
+from tollway.pipeline.dry_run import DRY_RUN_HEADER, DryRun, DryRunDone
 from tollway.pipeline.perform import Perform
-from tollway.pipeline.trials import DRY_RUN_HEADER, DryRun, DryRunDone
 
 ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)

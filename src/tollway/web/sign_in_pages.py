@@ -19,7 +19,7 @@ from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import (
     WRONG,
     Area,
-    Doorkeeper,
+    PasswordChecker,
     Sessions,
     TooManyChecksError,
     Visit,
@@ -47,13 +47,13 @@ MEMBERS = Area("account", partial(_person, MEMBER), partial(_password, MEMBER))
 
 
 @dataclass(frozen=True)
-class Entrance:
+class SignInPages:
     """The pages for signing in to one area and out of it."""
 
     web: Web[Person]
     database: Database
     sessions: Sessions[Person]
-    doorkeeper: Doorkeeper
+    passwords: PasswordChecker
     second_factor: SecondFactorPages[Person]
     home: str
     lead: str
@@ -82,7 +82,7 @@ class Entrance:
         back, login = form.get("link", ""), form.get("login", "")
         attempt = await self.sessions.attempt(request, login)
         try:
-            found = await self.web.admitted(self.doorkeeper, attempt, form.get("password", ""))
+            found = await self.web.admitted(self.passwords, attempt, form.get("password", ""))
         except TooManyChecksError as error:
             return self.form(visit, back, 429, error.problem, login)
         if found is None:
@@ -152,7 +152,7 @@ class Entrance:
                 if wrong is not None:
                     return await self._link_page(visit, text, wrong[0], visit.view.say(wrong[1]))
             async with self.web.aside():
-                password_hash = await self.doorkeeper.hashed(password, opened.person.id)
+                password_hash = await self.passwords.hashed(password, opened.person.id)
         found = await use_link(
             self.database, text, password_hash, self.web.now_s(), has_shown_code=needs_code
         )
