@@ -55,3 +55,30 @@ def test_what_is_held_is_not_called_charged(browser: Browser, store: Store, paye
     facts = _facts(member.open(f"/account/request?id={request_id}").text)
     assert "Charged" not in facts
     assert facts["Hold"] == "10, released"
+
+
+def _shown_holds(page: str) -> str:
+    """The table of what is held, without what comes after it."""
+    return page.split("Held until a carrier answers")[1].split("</table>")[0]
+
+
+def test_what_is_held_too_long_comes_first_with_what_to_do(
+    operator: Browser, store: Store, payer: Caller
+) -> None:
+    request_id = _hold_for(store, payer)
+    page = operator.open("/operator/carriers").text
+    assert "<code>tollway reconcile --decide ORDER</code>" in page
+    assert page.index("tollway reconcile") < page.index("Add a carrier")
+    (row,) = (each for each in _shown_holds(page).split("<tr>") if request_id in each)
+    assert "overdue" in row
+    # Named as on every other page, and not by its id.
+    assert re.search(rf'href="/operator/account\?id={payer.account_id}">(?!acc_)', row)
+
+
+def test_what_is_held_in_time_is_not_called_overdue(
+    operator: Browser, store: Store, payer: Caller
+) -> None:
+    request_id = _hold_for(store, payer, deadline_ms=4_000_000_000_000)
+    page = operator.open("/operator/carriers").text
+    (row,) = (each for each in _shown_holds(page).split("<tr>") if request_id in each)
+    assert ">held<" in row and "overdue" not in row
