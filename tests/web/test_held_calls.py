@@ -59,7 +59,7 @@ def test_what_is_held_is_not_called_charged(browser: Browser, store: Store, paye
 
 def _shown_holds(page: str) -> str:
     """The table of what is held, without what comes after it."""
-    return page.split("Held until a carrier answers")[1].split("</table>")[0]
+    return page.split("Held until a carrier answers")[1].split("</table>", maxsplit=1)[0]
 
 
 def test_what_is_held_too_long_comes_first_with_what_to_do(
