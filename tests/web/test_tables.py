@@ -50,6 +50,17 @@ def test_a_table_of_many_columns_keeps_words_and_acts_on_one_line(
     assert marks and all(is_value == ("–" in content) for is_value, content in marks)
 
 
+def test_what_a_list_also_leads_to_takes_no_space_of_its_filter_on_a_phone(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = new_page(gateway.base_url, viewport={"width": 375, "height": 700})
+    _enter(page, store, aside(lambda: new_caller(store)))
+    page.goto("/account/ledger")
+    button = page.get_by_role("button", name="Show").bounding_box()
+    link = page.get_by_role("link", name="CSV").bounding_box()
+    assert button and link and link["y"] >= button["y"] + button["height"]
+
+
 def test_an_address_is_typed_into_a_field_that_shows_its_example(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
