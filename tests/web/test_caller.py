@@ -279,3 +279,10 @@ def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store)
         return await list_alerts(database, caller.account_id)
 
     assert store.do(work) == []
+
+
+@pytest.mark.parametrize("path", ["/account/ledger", "/account/requests"])
+def test_the_file_of_a_list_is_offered_before_its_rows(member: Browser, path: str) -> None:
+    page = member.open(path).text
+    begin = page.index('class="filters"')
+    assert f'href="{path}.csv' in page[begin : page.index("</form>", begin)]

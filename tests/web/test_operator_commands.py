@@ -141,6 +141,7 @@ def test_a_carrier_is_added_changed_connected_and_disconnected(operator: Browser
     )
     assert "Rows stored: 1, rejected: 1." in stored.text and "755A" in stored.text
     trail = operator.open(f"/operator/trail?of=carrier {code}").text
+    assert "area: only to 广东, 北京" in trail
     for act in ("carrier add", "carrier connect", "carrier disconnect"):
         assert act in trail
 

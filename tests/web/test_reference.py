@@ -171,3 +171,24 @@ def test_trying_is_a_script_of_the_gateway_alone(served: Gateway) -> None:
     assert re.findall(r'<script src="([^"]+)"', page.text) == ["/pages.js", "/reference.js"]
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "data-try" in page.text and served.client.get("/reference.js").status_code == 200
+
+
+def test_the_front_page_leads_to_the_reference_of_each_operation(served: Gateway) -> None:
+    page = _page(served, "/")
+    for each in OPERATIONS:
+        assert f'<a href="/docs/{each.name}">{each.title}</a>' in page
+
+
+@pytest.mark.parametrize("path", ["codes", "sandbox", "events"])
+def test_a_page_of_the_reference_offers_the_others_and_not_itself(
+    served: Gateway, path: str
+) -> None:
+    offered = re.findall(r'<a class="button" href="([^"]+)"', _page(served, f"/docs/{path}"))
+    others = {"codes", "sandbox", "events"} - {path}
+    assert {each for each in offered if each.startswith("/docs/")} == {
+        f"/docs/{each}" for each in others
+    }
+
+
+def test_the_heading_of_the_codes_is_said_once(served: Gateway) -> None:
+    assert re.findall(r"<h[12][^>]*>Codes</h", _page(served, "/docs/codes")) == ["<h1>Codes</h"]

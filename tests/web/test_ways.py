@@ -76,6 +76,24 @@ def test_the_search_finds_a_waybill(operator: Browser, gateway: Gateway, store: 
     assert operator.open("/operator/search?q=no-such-number").url.path == "/operator/accounts"
 
 
+def test_the_search_finds_the_calls_of_an_order(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    carrier, customer = new_carrier(store, 1), new_customer(store)
+    order = f"ORDER{time.time_ns()}"
+    issued = issue(gateway, customer.token, request(carrier, order_sn=order))
+    found = operator.open(f"/operator/search?q={order}")
+    assert found.url.path == "/operator/requests"
+    assert issued.headers["x-request-id"] in found.text
+
+
+def test_a_carrier_leads_to_loading_its_numbers(operator: Browser, store: Store) -> None:
+    carrier = new_carrier(store, 0)
+    loading = f"/operator/carriers?load={carrier}"
+    assert loading in _links(operator, f"/operator/carrier?carrier={carrier}")
+    assert f'<option value="{carrier}" selected>' in operator.open(loading).text
+
+
 def test_the_search_lists_the_waybills_of_all_carriers_that_have_the_number(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:

@@ -191,7 +191,7 @@ def _token_row(
         Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
         state,
         context.time(token.issued_at_s),
-        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
+        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
         context.time(token.expires_at_s),
         Cell(_limits(context, token)),
         *(

@@ -13,6 +13,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
 from tollway.web.pages import OPEN_FRAME, Web
+from tollway.web.reference_parts import page_of
 from tollway.web.sign_in import Visit
 from tollway.web.wording import amount
 
@@ -36,6 +37,7 @@ class Offer(NamedTuple):
     """One operation and what it costs."""
 
     title: str
+    page: str
     address: str
     price: str
     is_open: bool
@@ -67,6 +69,7 @@ class FrontPage:
             offers.append(
                 Offer(
                     say(operation.title),
+                    page_of(operation),
                     f"{operation.method} {operation.path}",
                     amount(say, operation.balance_unit, common_price(operation, states)),
                     state is None or not state.is_closed,

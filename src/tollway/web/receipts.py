@@ -201,6 +201,8 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
     if receipt.balance_before is not None and receipt.unit is not None:
         before, after = grouped(receipt.balance_before), grouped(receipt.balance_after or 0)
         taken = amount(say, receipt.unit, receipt.amount)
+        if receipt.outcome is Outcome.HELD:
+            taken = say("{amount} held", amount=taken)
         found["settle"] = say("{title}: {text}", title=taken, text=f"{before} → {after}")
     else:
         found["settle"] = say("nothing charged")
@@ -220,7 +222,8 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
         (say("Result code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
         (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
     ]
-    if receipt.unit is not None:
+    # What is only held may never be charged.
+    if receipt.unit is not None and receipt.outcome is not Outcome.HELD:
         facts.append((say("Charged"), context.amount(receipt.unit, receipt.amount)))
         if receipt.refund is not None:
             given_back = amount(say, receipt.unit, receipt.refund.amount)
@@ -232,7 +235,9 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
     if receipt.client_request_id:
         facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))
     if receipt.hold is not None:
-        held = say(", ").join((say(_HOLDS[receipt.hold.state]), grouped(receipt.hold.amount)))
+        size = receipt.hold.amount
+        held = amount(say, receipt.unit, size) if receipt.unit else grouped(size)
+        held = say(", ").join((held, say(_HOLDS[receipt.hold.state])))
         facts.append((say("Hold"), Cell(held)))
     # Operators have a page of each waybill and of each shop or user.
     is_operator = not context.person.account_id

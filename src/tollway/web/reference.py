@@ -2,7 +2,7 @@
 language, with examples that can be tried in the sandbox."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -76,7 +76,8 @@ class ReferencePages:
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
         table = codes_of(list(Reason), OPERATIONS, visit.view)
-        return self._page(visit, say("Codes"), [table])
+        # It is all there is on the page, under the same heading.
+        return self._page(visit, say("Codes"), [replace(table, title="")])
 
     async def _events(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
@@ -155,6 +156,12 @@ class ReferencePages:
     ) -> Response:
         say = visit.view.say
         crumbs = [] if visit.view.address == DOCS_PATH else [Link(say("API reference"), DOCS_PATH)]
+        others = [
+            Link(say("Codes"), f"{DOCS_PATH}/codes"),
+            Link(say("Sandbox"), f"{DOCS_PATH}/sandbox"),
+            Link(say("Webhooks"), f"{DOCS_PATH}/events"),
+            Link("OpenAPI", "/openapi.json"),
+        ]
         return self.web.render(
             "reference.html",
             visit,
@@ -163,12 +170,7 @@ class ReferencePages:
             title=title,
             lead=lead,
             crumbs=crumbs,
-            actions=[
-                Link(say("Codes"), f"{DOCS_PATH}/codes"),
-                Link(say("Sandbox"), f"{DOCS_PATH}/sandbox"),
-                Link(say("Webhooks"), f"{DOCS_PATH}/events"),
-                Link("OpenAPI", "/openapi.json"),
-            ],
+            actions=[each for each in others if each.href != visit.view.address],
             shown=blocks,
             live_s=0,
             is_printable=False,

@@ -198,7 +198,7 @@ def _close_form(context: Context, account: Account) -> Form:
         f"{ONE}/close",
         say("Close the account"),
         hidden={"account": account.id},
-        title=say("Close"),
+        title=say("Close the account"),
         note=say("Its tokens are refused from the next call on. It cannot be opened again."),
         tone="warn",
         is_folded=True,

@@ -24,7 +24,7 @@ from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
-from tollway.web.area import Context
+from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
@@ -70,7 +70,13 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
             blocks.append(_subscriptions_form(context, code))
         blocks.append(_disconnect_form(context, code))
     blocks += await _routing(context, code)
-    return context.page(carrier.name, blocks, crumbs=[Link(say("Carriers"), PATH)])
+    loading = Link(say("Load numbers"), address(PATH, load=code))
+    return context.page(
+        carrier.name,
+        blocks,
+        crumbs=[Link(say("Carriers"), PATH)],
+        actions=[loading] if link is None else [],
+    )
 
 
 def _subscriptions_form(context: Context, code: str) -> Form:

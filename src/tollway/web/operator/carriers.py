@@ -14,6 +14,7 @@ from tollway.carriers.pools import Pool, add_numbers, list_pools
 from tollway.carriers.waybills import Waybill, list_waybills
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
+from tollway.ledger.accounts import names_of
 from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice, Table
@@ -28,6 +29,12 @@ WAYBILL = "/operator/waybill"
 _REJECTED_SHOWN = 20
 _YEARS_DAYS = 1000
 _SECONDS = re.compile(r"[0-9]{1,12}")
+_CURE = sentence(
+    "A carrier has not answered in time. The gateway asks it again, if its protocol allows that. "
+    "If this stays, find out from the carrier what became of the order, and run `tollway reconcile "
+    "--decide ORDER` with `--number NUMBER` if a waybill was issued, or with `--not-issued`. The "
+    "orders are those of the pending waybills below."
+)
 STATES = {
     "issued": ("good", sentence("issued")),
     "pending": ("soon", sentence("pending")),
@@ -52,10 +59,8 @@ async def show_carriers(context: Context, *first: Block) -> Response:
     # Without a carrier there is nothing to load numbers for.
     loading = [_numbers_form(context, carriers)] if carriers else []
     forms = Columns([*loading, carrier_form(context, None)])
-    blocks = [*first, known, *(of_shops if own else ()), forms]
-    return context.page(
-        say("Carriers"), [*blocks, *await _holds(context), await _waybills(context)]
-    )
+    blocks = [*first, *await _holds(context), known, *(of_shops if own else ()), forms]
+    return context.page(say("Carriers"), [*blocks, await _waybills(context)])
 
 
 async def _waybills(context: Context) -> Block:
@@ -188,22 +193,36 @@ def carrier_form(context: Context, carrier: Carrier | None) -> Form:
 
 
 async def _holds(context: Context) -> list[Block]:
-    """Credits held until a carrier has answered; no block if there are none."""
+    """Credits held until a carrier has answered, and what to do if it does not; no block if there
+    are none."""
     say, holds = context.say, await open_holds(context.database, PAGE_ROWS)
     if not holds:
         return []
+    now_ms, names = (
+        context.now_s * 1000,
+        await names_of(context.database, {each.account_id for each in holds}),
+    )
     rows = [
         [
             context.time(each.at_ms / 1000),
-            Cell(each.account_id, "mono", address("/operator/account", id=each.account_id)),
+            Cell(
+                names.get(each.account_id, each.account_id),
+                href=address("/operator/account", id=each.account_id),
+            ),
             context.amount(each.unit, each.amount),
             context.time(each.deadline_at_ms / 1000),
+            Cell(say("overdue"), tone="bad")
+            if each.deadline_at_ms < now_ms
+            else Cell(say("held"), tone="soon"),
             context.receipt(each.request_id),
         ]
         for each in holds
     ]
-    titles = sentences("When", "Account", "Held", "Until", "Request")
-    return [plain_table(context, titles, rows, say("Held until a carrier answers"))]
+    titles = sentences("When", "Account", "Held", "Until", "State", "Request")
+    table = plain_table(context, titles, rows, say("Held until a carrier answers"))
+    # Those with the earliest deadline come first.
+    is_late = holds[0].deadline_at_ms < now_ms
+    return [*([Notice(say(_CURE), "bad")] if is_late else ()), table]
 
 
 def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:

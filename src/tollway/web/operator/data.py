@@ -95,9 +95,8 @@ async def _sources_table(context: Context, runs: Mapping[str, LastRun]) -> Table
                 Cell(say("Change secret"), href=rotate, of=each.name),
             ]
         )
-    titles = sentences(
-        "Data source", "For shops", "For channels", "Last push", "Secret changed", "Act"
-    )
+    named = sentences("Data source", "For shops", "For channels", "Last push", "Secret changed")
+    titles = (*named, "")
     none = say("No source is known yet: add one below.")
     table = plain_table(context, titles, rows, say("Sources"), none, "tollway source add NAME")
     return replace(table, older=part.next, newest=part.first, is_by_name=True)

@@ -131,9 +131,9 @@ def _figures(
     return Figures(
         [
             Figure(
-                say("Calls in the last minute"),
+                say("Charged in the last minute"),
                 grouped(max(series[-2:])),
-                note=say("charged; below, the last hour"),
+                note=say("below, the last hour"),
                 spark=spark(series),
             ),
             Figure(

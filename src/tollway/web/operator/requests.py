@@ -12,6 +12,8 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
+from tollway.ledger.request_log import CallFilter
+from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Field, Form, Link
@@ -132,8 +134,8 @@ async def refund_act(context: Context) -> Response:
 
 
 async def search(context: Context) -> Response:
-    """Redirects to what a text names: a receipt, an account, a shop or user, a waybill, or the list
-    of matching accounts."""
+    """Redirects to what a text names: a receipt, an account, a shop or user, a waybill, the calls
+    of an order, or the list of matching accounts."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):
@@ -146,5 +148,8 @@ async def search(context: Context) -> Response:
                 return context.go("/operator/shop", kind=kind, shop=text)
         if await list_by_number(context.database, text):
             return context.go("/operator/waybill", number=text)
+        of_order = CallFilter(order_sn=text)
+        if text and (await search_page(context.database, of_order, 1, "")).calls:
+            return context.go(PATH, order=text)
         return context.go("/operator/accounts", q=text)
     return context.go("/operator/account", id=account.id)

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
+from tollway.carriers.carriers import ServiceArea
 from tollway.ledger.accounts import names_of
 from tollway.ledger.trail import OperatorAct, newest_acts
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Link, Table
 from tollway.web.lists import AFTER_ALL, before_number, page_part
+from tollway.web.operator.carriers import shown_area
 from tollway.web.operator.rejected import SAID_KINDS, SAID_SOURCES
 from tollway.web.wording import exact_time, grouped, sentence, sentences, titles
 
@@ -65,7 +67,7 @@ FIELDS = frozenset(
             "loaded",
         ),
         *("login", "name", "networks", "note", "number", "number format", "operation"),
-        *("operations", "owner id", "owner kind", "price", "protocol", "provider id", "provinces"),
+        *("operations", "owner id", "owner kind", "price", "protocol", "provider id"),
         *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
@@ -175,8 +177,7 @@ def _label(context: Context, name: str) -> str:
 def _said(context: Context, value: object, name: str = "") -> str:
     """A value of an act, flattened if it is nested; an empty text if it is empty."""
     if isinstance(value, dict):
-        inner = [(_label(context, key), _said(context, each, key)) for key, each in value.items()]
-        return context.say("; ").join(f"{label} {said}" for label, said in inner if said)
+        return _said_parts(context, value, name)
     if isinstance(value, list):
         return " ".join(_said(context, each) for each in value)
     if isinstance(value, bool):
@@ -188,3 +189,10 @@ def _said(context: Context, value: object, name: str = "") -> str:
     if name == "unit":
         return unit_name(context, text)
     return context.say(_TOKEN_KINDS.get(text, text)) if name in _SAID_FIELDS else text
+
+
+def _said_parts(context: Context, parts: dict[str, object], name: str) -> str:
+    if name == "area":
+        return shown_area(context, msgspec.convert(parts, ServiceArea))
+    inner = [(_label(context, key), _said(context, each, key)) for key, each in parts.items()]
+    return context.say("; ").join(f"{label} {said}" for label, said in inner if said)

@@ -120,7 +120,7 @@ def _cancel_form(context: Context, waybill: Waybill) -> Form:
         f"{WAYBILL}/cancel",
         say("Cancel the waybill"),
         hidden=_named(waybill),
-        title=say("Cancel"),
+        title=say("Cancel the waybill"),
         note=say("Its order can get another one. Its number is never used again."),
         tone="warn",
         is_folded=True,
