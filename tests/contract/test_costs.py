@@ -97,7 +97,8 @@ def _slow(size: int = SIZE) -> bytes:
 def test_control_a_reader_that_goes_byte_by_byte_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(HOSTILE, "slow", _slow)
+    # More than a mebibyte, since the yardstick may be timed in a slow moment.
+    monkeypatch.setitem(HOSTILE, "slow", lambda: _slow(3 * SIZE))
     with pytest.raises(AssertionError):
         test_a_mebibyte_is_read_or_refused_in_a_moment("slow")
 

@@ -294,8 +294,7 @@ class Web(Generic[P]):
     async def admitted(
         self, passwords: PasswordChecker, attempt: Attempt, password: str
     ) -> StoredPassword | None:
-        """The person of this login and password, checked outside the page slots, so that it delays
-        no other reader."""
+        """The person with this login and password, checked outside the page slots."""
         async with self.aside():
             return await passwords.admit(self._sessions.area, attempt, password, self.now_s())
 
@@ -303,12 +302,8 @@ class Web(Generic[P]):
     async def making_file(self) -> AsyncIterator[None]:
         """Gives the slot to other pages while this one makes a file: one at a time, and addresses
         take turns."""
-        async with self.aside():
-            await self._files.take(_FILE_WAIT_S, _reader.get())
-            try:
-                yield
-            finally:
-                self._files.leave()
+        async with self.aside(), self._files.taken(_FILE_WAIT_S, _reader.get()):
+            yield
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
