@@ -73,25 +73,22 @@ _LOCK = Query(
         .with_for_update(of=balance)
     )
 )
+_of_open = (
+    hold.c.account_id == bindparam("of_account"),
+    hold.c.id == bindparam("of_hold"),
+    hold.c.state == "held",
+)
 _MOVE_DEADLINE = Query(
     lambda: (
         hold.update()
-        .where(
-            hold.c.account_id == bindparam("of_account"),
-            hold.c.id == bindparam("of_hold"),
-            hold.c.state == "held",
-        )
+        .where(*_of_open)
         .values(deadline_at_ms=bindparam("until_ms", type_=BigInteger))
     )
 )
 _END = Query(
     lambda: (
         hold.update()
-        .where(
-            hold.c.account_id == bindparam("of_account"),
-            hold.c.id == bindparam("of_hold"),
-            hold.c.state == "held",
-        )
+        .where(*_of_open)
         .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
         .returning(*HOLD_COLUMNS)
     )
