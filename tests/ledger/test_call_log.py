@@ -216,7 +216,9 @@ def test_calls_before_a_far_day_are_all_calls(store: Store, new_name: Callable[[
             page = await log_page(database, wanted, [], 10)
             assert id_of(7001, account_id) in [each.request_id for each in page.calls]
             after = wanted._replace(since_ms=253_370_736_000_000, until_ms=None)
-            assert not (await log_page(database, after, [], 10)).calls
+            later = (await log_page(database, after, [], 10)).calls
+            # Other tests of this store have calls of such days.
+            assert account_id not in {each.account_id for each in later}
 
     store.do(work)
 
