@@ -7,9 +7,10 @@ table takes a number twice. SQLite keeps the SQL text of every part, so the text
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 
 import apsw
+
+from tollway.store.migrations import baseline, changes
 
 _Parts = dict[tuple[str, str], tuple[str, str]]
 _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
@@ -67,11 +68,9 @@ def schema_parts() -> int:
 def _made() -> _Parts:
     """Every part by its kind and name, from a database that is made for this and thrown away."""
     connection = apsw.Connection(":memory:")
-    migrations = files("tollway.store.migrations")
     # Not through Alembic, which takes longer to load than a start.
-    for folder in ("baseline/sqlite", "changes"):
-        for file in sorted(migrations.joinpath(folder).iterdir(), key=lambda file: file.name):
-            connection.execute(file.read_text(encoding="utf-8")).fetchall()
+    for text in (*baseline("sqlite"), *changes()):
+        connection.execute(text).fetchall()
     made = _parts(connection)
     connection.close()
     return made
