@@ -138,9 +138,9 @@ def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
     served: Gateway, path: str, table: str
 ) -> None:
     statuses: list[int] = []
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(1) as executor:
         with locked(served.store.url, table, mode="ACCESS EXCLUSIVE"):
-            asked = aside.submit(asyncio.run, _ask_all(served.port, path, statuses))
+            asked = executor.submit(asyncio.run, _ask_all(served.port, path, statuses))
             # The others are being looked up.
             late = eventually(lambda: list(statuses), lambda found: len(found) >= FAILURES - 2)
         assert set(late) == {200 if path == ANALYSIS else 503}

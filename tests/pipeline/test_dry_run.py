@@ -235,7 +235,7 @@ def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -
     call = Call("", "POST", operation.path, b"", {DRY_RUN_HEADER: b"1"}, NO_BODY, 0.0)
     call.operation, call.price, call.request = operation, 4, None
     call.caller = KnownCaller("tok_x", "acc_x", False, None, {})
-    call.side = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
+    call.environment = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
     directory = cast(Any, SimpleNamespace(amount_left=amount_left))
 
     async def run() -> None:

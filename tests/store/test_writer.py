@@ -23,7 +23,7 @@ from tollway.store.database import (
 )
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.pieces import PieceBudget
-from tollway.store.postgresql.errors import RivalError
+from tollway.store.postgresql.errors import ConflictError
 from tollway.store.query import Query
 from tollway.store.sqlite import log_write_back
 from tollway.store.sqlite.connection import Connection
@@ -64,7 +64,7 @@ def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> Non
             await database.write(adds("a", "b", then=LookupError("no")))
         assert await stored(database) == 0
         assert await database.write(adds("a")) == 1
-        with pytest.raises((apsw.ConstraintError, RivalError)):
+        with pytest.raises((apsw.ConstraintError, ConflictError)):
             await database.write(adds("b", "a"))
         assert await stored(database) == 1
 

@@ -18,7 +18,7 @@ from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
 from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
 from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import KnownSource, SpeaksFor, find_source
+from tollway.intake.sources import KnownSource, SourceScope, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots, TurnSlots
 from tollway.store.database import Database, StoreError
@@ -190,7 +190,7 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(self, speaks_for: SpeaksFor, body: bytes, signed_s: int) -> Pushed:
+    def _read(self, speaks_for: SourceScope, body: bytes, signed_s: int) -> Pushed:
         check = partial(speaks_for.check, self.kind.spoken_for)
         return read_push(self.loader, body, signed_s, check)
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from tollway.operations.account_api import balance, consents, history, tokens, waybills, webhooks
 from tollway.operations.account_api.operation import (
+    AccountDependencies,
     AccountOperation,
-    AccountParts,
     Endpoint,
     Handler,
 )
@@ -21,5 +21,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 ACCOUNT_OPERATIONS: tuple[AccountOperation, ...] = tuple(each.operation for each in ENDPOINTS)
 
 
-def make_handlers(parts: AccountParts) -> dict[str, Handler]:
+def make_handlers(parts: AccountDependencies) -> dict[str, Handler]:
     return {each.operation.name: partial(each.handle, parts) for each in ENDPOINTS}

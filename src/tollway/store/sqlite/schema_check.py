@@ -12,7 +12,7 @@ import apsw
 
 from tollway.store.migrations import baseline, changes
 
-_Parts = dict[tuple[str, str], tuple[str, str]]
+_Schema = dict[tuple[str, str], tuple[str, str]]
 _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _CAN_ACT = ("trigger", "view")
 
@@ -42,7 +42,7 @@ def changed_parts(connection: apsw.Connection) -> list[str]:
     return list(_changed(_parts(connection)))
 
 
-def _added(found: _Parts) -> Iterator[str]:
+def _added(found: _Schema) -> Iterator[str]:
     made = _made()
     tables = {name for kind, name in made if kind == "table"}
     for (kind, name), (table, _) in found.items():
@@ -51,7 +51,7 @@ def _added(found: _Parts) -> Iterator[str]:
             yield f"it has the {kind} {name!r}, which Tollway did not make"
 
 
-def _changed(found: _Parts) -> Iterator[str]:
+def _changed(found: _Schema) -> Iterator[str]:
     for (kind, name), made in _made().items():
         if (kind, name) not in found:
             yield f"the {kind} {name!r} is missing"
@@ -65,7 +65,7 @@ def schema_parts() -> int:
 
 
 @cache
-def _made() -> _Parts:
+def _made() -> _Schema:
     """Every part by its kind and name, from a database that is made for this and thrown away."""
     connection = apsw.Connection(":memory:")
     # Not through Alembic, which takes longer to load than a start.
@@ -76,7 +76,7 @@ def _made() -> _Parts:
     return made
 
 
-def _parts(connection: apsw.Connection) -> _Parts:
+def _parts(connection: apsw.Connection) -> _Schema:
     rows = [map(str, row) for row in connection.execute(_READ).fetchall()]
     return {
         (kind, name): (table, " ".join(text.split()).replace('"', ""))

@@ -20,10 +20,10 @@ from sqlalchemy import Table
 
 from tollway.store.concurrency import run_at_once
 from tollway.store.database import (
+    CommitUnknownError,
     Row,
     RowValues,
     StoreBusyError,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Timings,
@@ -286,7 +286,7 @@ class Writer:
             self._undo(error)
             if isinstance(error, StoreError | apsw.Error) and self._discard_failed_commit():
                 raise
-            raise StoreDoubtError(str(error)) from error
+            raise CommitUnknownError(str(error)) from error
         if self._changes is not None and before is not None and transaction.keeps_records:
             self._changes.kept_records(before)
         return result

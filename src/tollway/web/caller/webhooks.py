@@ -217,7 +217,7 @@ async def add_act(context: Context) -> Response:
             "If its secret is lost, ask for a new one in the list.",
         ).at("url")
     try:
-        async with context.web.aside():
+        async with context.web.without_slot():
             made = await make_endpoint(
                 context.database,
                 context.services.vault.sealer,
