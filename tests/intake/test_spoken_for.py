@@ -12,7 +12,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
 from tests.support.pushes import push
 from tests.support.stores import Store
-from tollway.intake.rejects import list_rejected, mend_reject, replay
+from tollway.intake.rejects import correct_reject, list_rejected, replay
 from tollway.intake.sources import SourceScope, add_source, set_source_scope
 from tollway.operations.catalogue import RECORD_KINDS
 
@@ -120,7 +120,7 @@ def test_a_replay_asks_again_whose_the_stored_claim_is(own: Store, served: Gatew
     (kept,) = own.do(list_rejected)
     record = msgspec.json.encode(moved).decode()
     said = own.do(
-        lambda database: mend_reject(
+        lambda database: correct_reject(
             database, sealer_of(own), RECORD_KINDS, kept.id, record, RUNTIME
         )
     )

@@ -65,7 +65,9 @@ def _problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     unpacked = []
     count = LimitedZipFile.count
     monkeypatch.setattr(
-        LimitedZipFile, "count", lambda parts, number: (unpacked.append(number), count(parts, number))
+        LimitedZipFile,
+        "count",
+        lambda parts, number: (unpacked.append(number), count(parts, number)),
     )
     with pytest.raises(IntakeError) as found:
         list(read_records(path))

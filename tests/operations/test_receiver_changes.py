@@ -116,8 +116,8 @@ def test_what_is_no_receiver_or_not_the_callers_is_refused(
     ):
         refused = change(served, customer, object_id, **wrong)
         assert refused.code == 100 and field in refused.msg, refused.msg
-    stranger = new_customer(remote_store)
-    assert reason(change(served, stranger, object_id)) == "WAYBILL_UNKNOWN"
+    outsider = new_customer(remote_store)
+    assert reason(change(served, outsider, object_id)) == "WAYBILL_UNKNOWN"
 
     async def revoke(database: Database) -> None:
         for each in await grants_of_account(database, customer.account_id):

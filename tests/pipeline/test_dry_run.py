@@ -169,8 +169,8 @@ def test_a_dry_run_is_refused_as_the_call_would_be(
     paying = all_operations_caller(world)
     assert ask(served, operation, paying.token, {}, DRY_RUN).code == 100
     if operation.consent is not None:
-        stranger = new_caller(world, operations=(operation,), credits_=100)
-        reply = ask(served, operation, stranger.token, request, DRY_RUN)
+        outsider = new_caller(world, operations=(operation,), credits_=100)
+        reply = ask(served, operation, outsider.token, request, DRY_RUN)
         assert reply.code == 302 and reply.data["authorize_url"]
 
 

@@ -35,7 +35,7 @@ DONE_WITHOUT_FIELDS = (
 class People(NamedTuple):
     """Browsers of those who signed in; only the first of each area has its cookie."""
 
-    stranger: Browser
+    visitor: Browser
     shop: Browser
     reader: Browser
     developer: Browser
@@ -60,7 +60,7 @@ def people(gateway: Gateway, store: Store) -> Iterator[People]:
 
 def may(who: str, spec: PageSpec, *, is_act: bool) -> bool | None:
     """The table: whether a person may; None for one who is not signed in to this area."""
-    area = {"operator": "/operator", "shop": "", "stranger": ""}.get(who, "/account")
+    area = {"operator": "/operator", "shop": "", "visitor": ""}.get(who, "/account")
     if not area or not spec.path.startswith(area):
         return None
     if who == "reader":

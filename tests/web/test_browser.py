@@ -196,12 +196,12 @@ def test_the_first_page_is_small_and_does_not_move(
 def test_language_and_colours_are_chosen_on_the_pages_of_every_area(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    """By a stranger with scripts, and by an operator without: no script has a part in it. That
+    """By a visitor with scripts, and by an operator without: no script has a part in it. That
     either can do so everywhere is tested in `test_front.py`."""
-    stranger = new_page(gateway.base_url)
+    visitor = new_page(gateway.base_url)
     operator = sign_in(new_page(gateway.base_url, java_script_enabled=False), gateway)
     for page, areas in (
-        (stranger, ("/", "/account")),
+        (visitor, ("/", "/account")),
         (operator, ("/docs", "/operator", "/owner")),
     ):
         others = cycle((("中文", "zh-CN"), ("English", "en")))

@@ -199,8 +199,8 @@ def test_no_page_shows_or_changes_a_row_of_another_account(
     for fields in ({"token": other.token_id}, {"token": other.token_id, "sure": "yes"}):
         assert member.send("/account/tokens/revoke", **fields).status_code == 404
         member.open("/account/tokens")
-    stranger = new_member(store, other.account_id)
-    removed = member.send("/account/members/remove", member=stranger.person.id, sure="yes")
+    outsider = new_member(store, other.account_id)
+    removed = member.send("/account/members/remove", member=outsider.person.id, sure="yes")
     assert removed.status_code == 404
     assert gateway.get(token=other.token, query=question).code == 0
 

@@ -101,7 +101,7 @@ class TokenEndpoint:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began_s, client_id, is_strange = perf_counter(), None, False
+        began_s, client_id, is_unauthenticated = perf_counter(), None, False
         context: RequestContext = scope[CONTEXT]
         try:
             credentials = await self._credentials(Request(scope, receive))
@@ -112,7 +112,7 @@ class TokenEndpoint:
             answer = "issued"
         except TokenRefusedError as error:
             response, answer = _error_response(error), error.reason.value.error
-            is_strange = error.reason.is_of_strangers
+            is_unauthenticated = error.reason.is_unauthenticated
         except Exception as error:
             # The content of the request is not logged.
             extra = {"request_id": context.request_id}
@@ -126,7 +126,7 @@ class TokenEndpoint:
             "tollway.token",
             context,
             is_failure=answer != "issued",
-            is_strange=is_strange,
+            is_unauthenticated=is_unauthenticated,
             client=client_id,
             answer=answer,
             status=response.status_code,

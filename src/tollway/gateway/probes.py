@@ -149,7 +149,7 @@ _PATHSEND = "http.response.pathsend"
 
 
 class DescriptionResponse(Response):
-    """The OpenAPI document, the largest answer that a stranger can ask for.
+    """The OpenAPI document, the largest answer that an anonymous client can ask for.
 
     It is a file in memory, which the server sends piece by piece as the client reads. As bytes,
     each client that does not read would hold a whole copy.

@@ -77,7 +77,7 @@ class TokenRefusal(Enum):
     NOT_LOOKED_UP = Fault("temporarily_unavailable", 503, "Too many ask at once: try again soon.")
 
     @property
-    def is_of_strangers(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         """Whether any client can cause it without valid credentials, and it is no failure of the
         gateway."""
         return self.value.status < 500 or self is TokenRefusal.NOT_LOOKED_UP

@@ -32,7 +32,7 @@ from tollway.webhooks.signature import SignatureError, read_claim, signing_key
 _CHUNK_RECORDS = 1000
 # One push is stored at a time; the queue is fair between sources.
 _STORED_AT_ONCE = 1
-# Until its signature is verified, a push may come from a stranger.
+# Until its signature is verified, a push may come from an anonymous client.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
 # A signature can be verified only when the whole body has arrived. So only a few large bodies are
@@ -269,7 +269,7 @@ async def _recorded(
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
         # Without a valid signature, the name of a source proves nothing.
-        is_strange=facts.source is None and not facts.has_failed,
+        is_unauthenticated=facts.source is None and not facts.has_failed,
         kind=kind,
         source=facts.source,
         outcome=outcome,

@@ -39,7 +39,7 @@ from tollway.web.wording import (
 )
 
 _BODY_MAX = 16_384
-# For people who are signed in: in a mended record, each Chinese character takes nine bytes.
+# For people who are signed in: in a corrected record, each Chinese character takes nine bytes.
 _KNOWN_BODY_MAX = 131_072
 _BODY_TIMEOUT_S = 10
 # Rendering a page blocks the event loop as long as a few calls do. With few slots, a crowd of

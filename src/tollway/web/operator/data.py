@@ -198,8 +198,8 @@ async def _load(
         await note_act(database, runtime, "import", f"records {kind.name}", done)
         if total.rejected > _REJECTS_MAX:
             raise IntakeError(
-                "More than {most:,} records of {name} were rejected: reading stopped there. Mend "
-                "the file, and load it again.",
+                "More than {most:,} records of {name} were rejected: reading stopped there. "
+                "Correct the file, and load it again.",
                 most=_REJECTS_MAX,
                 name=upload.name,
             )
@@ -224,8 +224,8 @@ def _sealed(
 
 
 def _as_json(raw: RawRecord) -> str:
-    """A record as JSON for mending it on a page, whatever the format of its file. A lost cell is an
-    object, which no field accepts: otherwise it would be stored when the record is tried again."""
+    """A record as JSON, to correct it on a page, whatever the format of its file. A lost cell is
+    an object, which no field accepts: otherwise it would be stored with the corrected record."""
     if isinstance(raw.source, bytes) or raw.values is None:
         return raw.text()
     return json.dumps(raw.values, ensure_ascii=False, default=lambda cell: {"lost": str(cell)})
