@@ -16,7 +16,7 @@ from tests.support.stores import Store
 from tollway.contract.operation import Encoding, Operation
 from tollway.identity.people import Person, Role
 from tollway.ledger.tokens import issue_token
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.store.open import open_sealer
 from tollway.web.area import PageSpec
 from tollway.web.caller.pages import PAGES as CALLER_PAGES

@@ -19,7 +19,7 @@ from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.openapi_responses import HEADERS, Json, Success, responses_of
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example

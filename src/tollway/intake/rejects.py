@@ -20,8 +20,8 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.postgresql.durability import wait_for_standby
 from tollway.store.query import Query, insert_row
-from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer, SealError
 

@@ -26,7 +26,7 @@ from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS, make_handlers
+from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.account_api.operation import AccountDependencies
 from tollway.operations.catalogue import WITH_COMPANIONS

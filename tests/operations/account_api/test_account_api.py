@@ -23,8 +23,7 @@ from tollway.demo.owners import SHOP
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import roll_up
-from tollway.operations.account_api import waybills
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS, waybills
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway_client import Client, errors

@@ -33,8 +33,12 @@ from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection
-from tollway.store.sqlite.log_rewrite import bytes_of_frames, frames_of_log, rewrite_log
-from tollway.store.sqlite.log_write_back import LogWriteBack
+from tollway.store.sqlite.write_ahead_log import (
+    LogWriteBack,
+    bytes_of_frames,
+    frames_of_log,
+    rewrite_log,
+)
 from tollway.store.sqlite.write_lock import WriteLock
 
 logger = logging.getLogger("tollway.store")
