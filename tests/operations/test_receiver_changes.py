@@ -16,7 +16,7 @@ from tests.support.remote import PATIENT, connected_carrier, ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_carrier, new_customer, request
 from tollway.carriers.carriers import AreaKind, ServiceArea
-from tollway.carriers.routes import put_routes, read_route
+from tollway.carriers.sorting_codes import put_routes, read_route
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.store.database import Database
 

@@ -20,7 +20,7 @@ from tollway.ledger.tokens import list_tokens
 from tollway.store.database import Database, StoreError
 from tollway.web.area import Context
 from tollway.web.caller.home import alert_act
-from tollway.webhooks.watching import list_alerts
+from tollway.webhooks.polled_events import list_alerts
 
 
 def test_a_member_issues_a_token_calls_and_finds_the_receipt(

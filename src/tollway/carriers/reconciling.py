@@ -20,7 +20,7 @@ from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.number_formats import number_problem
-from tollway.carriers.pending import (
+from tollway.carriers.pending_waybills import (
     Position,
     carriers_pending,
     date_back,

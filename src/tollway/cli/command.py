@@ -29,7 +29,7 @@ from tollway.cli.lazy import Command, Group
 from tollway.cli.output import Output, local_time
 from tollway.cli.parameters import DatabaseOption, JsonOption
 from tollway.cli.setting_sources import Origin, load_settings
-from tollway.demo.saved import saved_world, world_path
+from tollway.demo.world_file import saved_world, world_path
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.clock import common_ms

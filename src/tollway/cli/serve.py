@@ -15,7 +15,7 @@ from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
 from tollway.consent.owners import list_owners
-from tollway.demo.saved import (
+from tollway.demo.world_file import (
     DemoWorld,
     curl_line,
     making_alone,

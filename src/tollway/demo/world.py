@@ -22,7 +22,7 @@ from tollway.demo.owners import (
     add_demo_owners,
     new_password,
 )
-from tollway.demo.saved import DemoWorld, demo_file, save_world
+from tollway.demo.world_file import DemoWorld, demo_file, save_world
 from tollway.identity.people import Person, Role, set_person_password
 from tollway.identity.sign_in_links import invite
 from tollway.intake.sources import ALL, SourceScope, add_source

@@ -68,8 +68,8 @@ class Gateway:
             is_crowded=self._resources.is_crowded,
             is_full=self._resources.is_full,
         )
-        metrics.levels.unready = self.readiness.by_reason
-        metrics.levels.schema = newest_revision()
+        metrics.gauges.unready = self.readiness.by_reason
+        metrics.gauges.schema = newest_revision()
         name, node_id = node_name(settings.port), Runtime().new_id("node_")
         self._presence = Presence(
             database, node_id, name, newest_revision(), self._resources.vault.sealer, self._load

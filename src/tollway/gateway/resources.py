@@ -23,7 +23,7 @@ from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.versions import Versions
-from tollway.telemetry.levels import Levels
+from tollway.telemetry.gauges import Gauges
 from tollway.telemetry.metrics import Metrics
 
 
@@ -58,22 +58,22 @@ class Resources:
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
         if is_shared(settings.database):
-            self._measure(metrics.levels)
+            self._measure(metrics.gauges)
 
-    def _measure(self, levels: Levels) -> None:
+    def _measure(self, gauges: Gauges) -> None:
         # Imported here, so that the driver is loaded only if there is a server.
         from tollway.store.postgresql.database import PostgresqlDatabase  # noqa: PLC0415
         from tollway.store.postgresql.replica import ReadingDatabase  # noqa: PLC0415
 
         if isinstance(self.database, PostgresqlDatabase):
             primary = self.database
-            levels.connections["primary"] = primary.connection_use
+            gauges.connections["primary"] = primary.connection_use
             self.is_crowded = lambda: primary.is_crowded
             self.is_full = lambda: primary.is_full
         if isinstance(self.reading, ReadingDatabase):
             reading = self.reading
-            levels.connections["replica"] = reading.connection_use
-            levels.replica_used = lambda: reading.is_used
+            gauges.connections["replica"] = reading.connection_use
+            gauges.replica_used = lambda: reading.is_used
             self.lag_ms = lambda: reading.lag_ms
 
     async def close(self) -> None:

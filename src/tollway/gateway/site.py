@@ -13,9 +13,9 @@ from tollway.audit.report import CHECKS, audit
 from tollway.carriers.reconciling import cancel_at_carrier
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
-from tollway.demo.contents import sandbox_contents
-from tollway.demo.saved import curl_line, saved_world, world_path
+from tollway.demo.sandbox_contents import sandbox_contents
 from tollway.demo.site import demo_routes
+from tollway.demo.world_file import curl_line, saved_world, world_path
 from tollway.gateway.internal_calls import own_call
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi

@@ -14,7 +14,7 @@ import msgspec
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
-from tollway.carriers.receivers import Receiver, ReceiverChanges
+from tollway.carriers.receiver_changes import Receiver, ReceiverChanges
 from tollway.carriers.reconciling import CancelDeclinedError, cancel_at_carrier
 from tollway.carriers.waybills import (
     StoredWaybill,

@@ -17,6 +17,7 @@ from tollway.operations.account_api.operation import (
     endpoint,
 )
 from tollway.webhooks.addresses import AddressError
+from tollway.webhooks.delivery_log import Delivery, deliver_again, list_deliveries
 from tollway.webhooks.endpoints import (
     EndpointSecret,
     WebhookEndpoint,
@@ -26,8 +27,7 @@ from tollway.webhooks.endpoints import (
     rotate_secret,
 )
 from tollway.webhooks.events import send_test_event
-from tollway.webhooks.log import Delivery, deliver_again, list_deliveries
-from tollway.webhooks.watching import list_alerts, set_alert
+from tollway.webhooks.polled_events import list_alerts, set_alert
 
 _MOST = 2**62
 _ENDPOINT_ID = Field(Text(max_length=64), "The id of the webhook.")

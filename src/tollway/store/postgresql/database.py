@@ -24,7 +24,7 @@ from tollway.store.database import (
     Timings,
     Transaction,
 )
-from tollway.store.postgresql.changes import ChangeListener
+from tollway.store.postgresql.change_listener import ChangeListener
 from tollway.store.postgresql.errors import (
     ConflictError,
     ServerDiskFullError,

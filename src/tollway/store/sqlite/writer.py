@@ -31,7 +31,7 @@ from tollway.store.database import (
 )
 from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
-from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.write_ahead_log import (
     LogWriteBack,

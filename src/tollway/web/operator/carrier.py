@@ -22,7 +22,7 @@ from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
-from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
+from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
