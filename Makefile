@@ -44,7 +44,7 @@ test: $(TOOLS)  ## run the test suite
 
 # A run that broke off before any test failed has nothing to repeat, and fails here too.
 retest: $(TOOLS)  ## run what failed in the last test run once more, one after the other
-	@echo "Once more, one after the other. A test that passes now is unstable, and must be mended:"
+	@echo "Once more, one after the other. A test that passes now is unstable, and must be fixed:"
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -v
 
 # Every branch of what charges must be reached, and 95 % of all others.

@@ -1,4 +1,4 @@
-"""How much slower is a paid call of one account while strangers attack?
+"""How much slower is a paid call of one account while unknown clients attack?
 
 One caller calls one after the other: first alone, then during each attack of `attacks.py`. Shown
 with the embedded engine, and with two workers on PostgreSQL. The attackers run on the same machine:

@@ -57,7 +57,7 @@ _ALONE = {
     "test_labels.py",
     "test_lines_check.py",
     "test_openapi.py",
-    "test_places.py",
+    "test_divisions.py",
     "test_protocols.py",
     "test_read_cache.py",
     "test_smuggling.py",

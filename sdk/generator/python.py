@@ -19,7 +19,7 @@ from sdk.generator.model import (
     payload_types,
 )
 from tollway.contract.operation import Operation
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.catalogue import WITH_COMPANIONS
 

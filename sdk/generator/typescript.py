@@ -20,7 +20,7 @@ from sdk.generator.model import (
 )
 from tollway import __version__
 from tollway.contract.operation import Operation
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.catalogue import WITH_COMPANIONS
 

@@ -23,14 +23,14 @@ from tollway.carriers.pools import (
     take_numbers,
 )
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
-from tollway.store.database import Database, KnownRowError, Transaction
+from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.open import open_database
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.errors import RivalError
+from tollway.store.postgresql.errors import ConflictError
 from tollway.telemetry.metrics import Metrics
 
 # What a row that may not be there twice is refused with, by either engine.
-CONFLICTS = (KnownRowError, RivalError)
+CONFLICTS = (DuplicateKeyError, ConflictError)
 # They fill about 150 blocks of the table and 100 of its key.
 MANY = 20_000
 FEW_BLOCKS = 40

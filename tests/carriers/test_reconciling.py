@@ -35,7 +35,7 @@ PAUSE_S = 15.0
 _LOOK_UP_MS = 300
 
 
-class Parts(NamedTuple):
+class ReconcilerParts(NamedTuple):
     """What one gateway has of a carrier with pending waybills."""
 
     reconciler: Reconciler
@@ -63,7 +63,9 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     assert started.stop() == 0
 
 
-def _beside(store: Store, carrier: FakeCarrier, work: Callable[[Parts], Awaitable[None]]) -> None:
+def _beside(
+    store: Store, carrier: FakeCarrier, work: Callable[[ReconcilerParts], Awaitable[None]]
+) -> None:
     """Works with a carrier for which some waybills wait since a gateway has stopped."""
     customer = new_customer(store)
     wp_code = connected_carrier(store, carrier, **PATIENT)
@@ -91,7 +93,7 @@ def _beside(store: Store, carrier: FakeCarrier, work: Callable[[Parts], Awaitabl
 
         reconciler = Reconciler(database, remotes, vault, RUNTIME)
         try:
-            await work(Parts(reconciler, remotes, clock, carrier, wp_code, connector))
+            await work(ReconcilerParts(reconciler, remotes, clock, carrier, wp_code, connector))
         finally:
             await remotes.close()
 
@@ -101,7 +103,7 @@ def _beside(store: Store, carrier: FakeCarrier, work: Callable[[Parts], Awaitabl
 def test_what_gets_no_answer_shuts_no_carrier_and_takes_no_probe(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         carrier.misbehave("cut_before_commit", message=LOOK_UP)
         for _ in range(2):
             assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
@@ -129,7 +131,7 @@ def test_what_gets_no_answer_shuts_no_carrier_and_takes_no_probe(
 def test_without_calls_what_is_pending_is_settled_all_the_same(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
         for _ in range(5):
             with pytest.raises(OutcomeUnknownError):
@@ -143,7 +145,7 @@ def test_without_calls_what_is_pending_is_settled_all_the_same(
 def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_waybill(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         # Each round has time for one waybill.
         monkeypatch.setattr(reconciling, "_ROUND_S", -1)
         carrier.misbehave("refuse", message=LOOK_UP)
@@ -161,7 +163,7 @@ def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_w
 def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
         age = "UPDATE waybill SET asked_at_s = asked_at_s - 1000"
         await asyncio.to_thread(own_store.run, age)
@@ -176,7 +178,7 @@ def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
 def test_of_equal_orders_of_several_shops_each_can_be_decided(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         equal = "order_sn = 'equal-01', owner_id = object_id, asked_at_s = asked_at_s - 1000"
         await asyncio.to_thread(own_store.run, f"UPDATE waybill SET {equal}")
         with pytest.raises(CarrierError) as error:
@@ -195,7 +197,7 @@ def test_of_equal_orders_of_several_shops_each_can_be_decided(
 def test_what_the_operator_decides_is_reported_to_the_caller(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
-    async def work(parts: Parts) -> None:
+    async def work(parts: ReconcilerParts) -> None:
         await asyncio.to_thread(own_store.run, "UPDATE waybill SET asked_at_s = asked_at_s - 1000")
         rows = await asyncio.to_thread(own_store.run, "SELECT account_id, order_sn FROM waybill")
         (account_id, first), (_, second), *_ = rows

@@ -13,7 +13,7 @@ _CHANGED = re.compile(r"\b(?:UPDATE|DELETE FROM|INSERT INTO) (\w+)")
 
 
 class Damaged:
-    """Takes any row; it is mended after each test.
+    """Takes any row; it is corrected after each test.
 
     A copy for each takes a server several times as long: it knows nothing of it, and plans every
     statement of an audit again. A file is copied, which takes nothing.
@@ -40,8 +40,8 @@ class Damaged:
                 yield store
             finally:
                 if not is_copied:
-                    self._mend(set(_CHANGED.findall(sabotage)))
+                    self._repair(set(_CHANGED.findall(sabotage)))
 
-    def _mend(self, tables: Iterable[str]) -> None:
+    def _repair(self, tables: Iterable[str]) -> None:
         for name in tables:
             self._store.run_all(f"DELETE FROM {name}", f"INSERT INTO {name} TABLE kept.{name}")

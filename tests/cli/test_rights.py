@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.store.replication_barrier import wait_for_standby
+from tollway.store.postgresql.durability import wait_for_standby
 
 pytestmark = pytest.mark.postgresql
 

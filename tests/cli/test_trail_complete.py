@@ -198,7 +198,7 @@ ACTS = {
     "/operator/data/source/add": "source add",
     "/operator/data/source/set": "source set",
     "/operator/data/rotate": "source rotate",
-    "/operator/data/mend": "record mend",
+    "/operator/data/correct": "record mend",
     "/operator/data/drop": "record drop",
     "/operator/data/replay": "record replay",
     "/operator/prices/price": "price set",

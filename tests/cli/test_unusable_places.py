@@ -17,7 +17,7 @@ from tests.support.ports import free_port
 from tollway.gateway.server import free_address
 from tollway.settings import SettingsError
 from tollway.store.database import StoreUnavailableError
-from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.path_check import user_name
 
 pytestmark = pytest.mark.sqlite

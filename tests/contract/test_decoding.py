@@ -11,7 +11,7 @@ from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Field, Text, Whole
 from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
 
 

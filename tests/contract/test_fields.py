@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.fields import Choice, Code, Kind, Line, Phone, Text, Unfit, Whole
+from tollway.contract.fields import Choice, Code, InvalidValueError, Kind, Line, Phone, Text, Whole
 from tollway.contract.time_fields import Day, Moment, Seconds, milliseconds_of, seconds_of
 
 TEXT = Text(max_length=5, min_length=2)
@@ -182,7 +182,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
     ],
 )
 def test_an_unfit_value_is_refused_with_its_problem(kind: Kind, raw: object, problem: str) -> None:
-    with pytest.raises(Unfit) as refused:
+    with pytest.raises(InvalidValueError) as refused:
         kind.read(raw)
     assert problem in refused.value.problem.en
     assert refused.value.problem.zh
@@ -193,7 +193,7 @@ def test_an_unfit_value_is_refused_with_its_problem(kind: Kind, raw: object, pro
 def test_anything_at_all_is_read_or_unfit(kind: Kind, raw: object) -> None:
     try:
         kind.read(raw)
-    except Unfit as unfit:
+    except InvalidValueError as unfit:
         assert unfit.problem.en and unfit.problem.zh
 
 
@@ -202,7 +202,7 @@ def test_a_number_means_the_same_as_its_digits(number: int) -> None:
     def outcome(raw: object) -> object:
         try:
             return WHOLE.read(raw)
-        except Unfit as unfit:
+        except InvalidValueError as unfit:
             return unfit.problem
 
     assert outcome(number) == outcome(str(number)) == outcome(float(number))
@@ -213,7 +213,7 @@ def test_a_long_number_means_the_same_as_its_digits(kind: Kind) -> None:
     def outcome(raw: object) -> object:
         try:
             return kind.read(raw)
-        except Unfit as unfit:
+        except InvalidValueError as unfit:
             return unfit.problem
 
     for number in (2**62, 10**20, -(10**20)):

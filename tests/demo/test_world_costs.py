@@ -64,7 +64,7 @@ class Made:
 def part_of_the_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As dense as the whole, over fewer days."""
     # What a second process would make, here: its calls count too.
-    monkeypatch.setattr(orders, "made_aside", lambda _, make: make())
+    monkeypatch.setattr(orders, "made_in_second_process", lambda _, make: make())
     # What a process makes once, such as the list of places, is no cost of a record. The draws of
     # orders are of four weeks; of all else a day has it.
     make_size(monkeypatch, days=1, order_days=28, numbers=20)

@@ -12,5 +12,5 @@ if __name__ == "__main__":
     vars(figures)["WORLD"] = figures.Size(6, 40)
     # More than the tour compares.
     vars(orders)["WORLD"] = orders.Size(3000, orders.YEAR_DAYS)
-    vars(orders)["made_aside"] = lambda _, make: make()
+    vars(orders)["made_in_second_process"] = lambda _, make: make()
     main()

@@ -13,8 +13,8 @@ from tests.docs.pages import TOUR, Example, examples_of
 from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
 from tollway.__main__ import main
-from tollway.demo.saved import DemoWorld
 from tollway.demo.world import make_world
+from tollway.demo.world_file import DemoWorld
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.migrate import migrate

@@ -25,7 +25,7 @@ from tests.docs.pages import (
 )
 from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
-from tollway.gateway.token_request import Unobtained
+from tollway.gateway.token_request import TokenRefusal
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
@@ -125,7 +125,7 @@ def test_every_error_of_the_token_endpoint_is_documented_with_its_status_and_no_
 ) -> None:
     rows = [row for row in rows_of(page) if len(row) == 4 and row[1].isdigit()]
     documented = {(row[0].strip("`"), int(row[1])) for row in rows}
-    assert documented == {(each.value.error, each.value.status) for each in Unobtained}
+    assert documented == {(each.value.error, each.value.status) for each in TokenRefusal}
 
 
 @for_callers

@@ -10,7 +10,7 @@ from tests.docs.likeness import assert_shown
 from tests.docs.moved_tour import tours_of
 from tests.docs.pages import TOUR, examples_of
 from tests.docs.workplace import make_demo_files
-from tollway.demo.saved import saved_world
+from tollway.demo.world_file import saved_world
 
 
 @pytest.mark.skipif(

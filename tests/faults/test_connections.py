@@ -34,7 +34,7 @@ def test_the_control_is_found(today: date, carrier: FakeCarrier) -> None:
         return Batch([kinds.plain(random.Random(1)), kinds.pool(random.Random(1))])
 
     outcome = Outcome()
-    with patch.object(database, "StoreDoubtError", StoreUnavailableError):
+    with patch.object(database, "CommitUnknownError", StoreUnavailableError):
         # Several: which round trip is the commit is not quite the same each time.
         run([several] * 5, lambda at: Fault(at, CUT, AFTER), today, carrier, 20, outcome)
     assert outcome.wrong

@@ -20,8 +20,8 @@ from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import (
+    CommitUnknownError,
     StoreBusyError,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Transaction,
@@ -193,7 +193,7 @@ def test_the_first_commit_of_a_log_does_not_come_back_either(on_bench: OnBench, 
         answers = await bench.settle([None, bench.commit_fails(fault)])
         bench.disk.work()
         assert bench.disk.failed == ["xSync"]
-        assert not any(isinstance(each, StoreDoubtError) for each in answers)
+        assert not any(isinstance(each, CommitUnknownError) for each in answers)
         assert await bench.left() == (100, [], 0)
         assert bench.charged_after_a_kill() == 0
 
@@ -206,7 +206,7 @@ def test_a_commit_that_may_come_back_is_in_doubt(on_bench: OnBench, kind: str) -
         fault = Fault(1, kind, AFTER, ENDLESS, name="xSync")
         answers = await bench.settle([None, bench.commit_fails(fault)])
         bench.disk.work()
-        assert {type(each) for each in answers} == {StoreDoubtError}
+        assert {type(each) for each in answers} == {CommitUnknownError}
         assert await bench.left() == (100, [], 0)
         assert bench.charged_after_a_kill() == 2, "there was nothing to doubt"
         await bench.settle([None])

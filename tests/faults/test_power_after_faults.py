@@ -21,7 +21,7 @@ from tests.faults.disk import IOERR, Fault, FaultyDisk, checkpoints_every
 from tests.power.disk import Disk, put_back
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
-from tollway.store.database import StoreDoubtError, StoreError
+from tollway.store.database import CommitUnknownError, StoreError
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
@@ -88,7 +88,7 @@ class Run:
             with self._faults.failing(Fault(1, IOERR, times=times, name="xSync")):
                 try:
                     await database.write(lambda tx, name=name: tx.execute(ADD, product_id=name))
-                except StoreDoubtError:
+                except CommitUnknownError:
                     continue
                 except StoreError:
                     is_done = False

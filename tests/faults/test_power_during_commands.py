@@ -30,7 +30,7 @@ from tollway.settings import Settings
 from tollway.store.database import StoreUnavailableError
 from tollway.store.key_check import files_of, use_files
 from tollway.store.moving.source import open_source
-from tollway.store.sqlite import log_rewrite
+from tollway.store.sqlite import write_ahead_log
 from tollway.store.sqlite.connection import Connection
 from tollway.telemetry.logs import LogWriter
 
@@ -170,7 +170,7 @@ def test_a_database_is_whole_if_the_power_goes(
 def test_the_control_that_trusts_the_log_is_found(
     killed: Killed, work: Callable[[Killed], None]
 ) -> None:
-    with patch.object(log_rewrite, "rewrite_log"):
+    with patch.object(write_ahead_log, "rewrite_log"):
         assert any(killed.breaches(work, seed=1))
 
 

@@ -1,4 +1,4 @@
-"""A busy database is a failure of the gateway, not of strangers: the answer does not say that too
+"""A busy database is a failure of the gateway, not of outsiders: the answer does not say that too
 many ask at once, and every request has its line in the log."""
 
 import asyncio
@@ -34,13 +34,13 @@ class BusyDatabase:
 
 
 class Log:
-    """Which requests were logged as those of strangers."""
+    """Which requests were logged as those of outsiders."""
 
     def __init__(self) -> None:
-        self.strange: list[bool] = []
+        self.unauthenticated: list[bool] = []
 
-    def write(self, *_: object, is_strange: bool, **_fields: object) -> None:
-        self.strange.append(is_strange)
+    def write(self, *_: object, is_unauthenticated: bool, **_fields: object) -> None:
+        self.unauthenticated.append(is_unauthenticated)
 
 
 def _post(log: Log, path: str, **sent: Any) -> httpx.Response:
@@ -72,7 +72,7 @@ def test_503_a_token_request() -> None:
     answer = _post(log, TOKEN_PATH, data=form)
     assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
     assert answer.json()["error_description"] == "Try again in a moment."
-    assert log.strange == [False]
+    assert log.unauthenticated == [False]
 
 
 def test_503_a_push() -> None:
@@ -82,4 +82,4 @@ def test_503_a_push() -> None:
     answer = _post(log, "/push/orders", headers=headers, content=b"{}")
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
-    assert log.strange == [False]
+    assert log.unauthenticated == [False]

@@ -79,7 +79,7 @@ def test_what_it_looks_at_them_for_is_not_set() -> None:
 
 _SIGNALLED = """
 import signal
-from tollway.gateway.wakeup import Wakeup
+from tollway.gateway.worker_group import Wakeup
 
 wakeup = Wakeup()
 signal.signal(signal.SIGALRM, lambda *_: wakeup.set())

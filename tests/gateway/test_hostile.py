@@ -11,10 +11,10 @@ from tests.support.clients import new_client, obtain
 from tests.support.gateway import Gateway
 from tests.support.raw import request, talk
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, Unobtained
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenRefusal
 from tollway.ledger.token_format import SECRET, mint
 
-ERRORS = {(each.value.status, each.value.error) for each in Unobtained if each.value.status < 500}
+ERRORS = {(each.value.status, each.value.error) for each in TokenRefusal if each.value.status < 500}
 FORM = "application/x-www-form-urlencoded"
 FORGED = mint(SECRET, lambda alphabet: alphabet[3])
 NAMES = st.sampled_from(["grant_type", "client_id", "client_secret", "scope", "\0", ""])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.clients import OwnClient, ask, new_client, obtain
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
-from tollway.gateway.token_request import Unobtained
+from tollway.gateway.token_request import TokenRefusal
 from tollway.ledger import clients as client_tokens
 from tollway.ledger.clients import TOKENS_MAX, WINDOW_S, TooManyTokensError, obtain_token, recognise
 from tollway.ledger.runtime import Runtime
@@ -43,7 +43,7 @@ def test_of_many_at_once_on_all_nodes_exactly_ten_are_given(
         replies = [*pool.map(lambda nth: ask(nodes[nth % len(nodes)], client.form), range(60))]
     assert Counter(reply.status_code for reply in replies) == {200: TOKENS_MAX, 429: 50}
     assert obtained(own_store, client) == TOKENS_MAX
-    fault = Unobtained.TOO_MANY_TOKENS.value
+    fault = TokenRefusal.TOO_MANY_TOKENS.value
     for reply in replies:
         if reply.status_code == 429:
             expected = {"error": fault.error, "error_description": fault.sentence}

@@ -15,7 +15,7 @@ from tests.support.late import late
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.gateway.openapi import openapi
-from tollway.gateway.token_request import TOKEN_PATH, Unobtained
+from tollway.gateway.token_request import TOKEN_PATH, TokenRefusal
 from tollway.operations.catalogue import WITH_COMPANIONS
 
 
@@ -180,7 +180,7 @@ def test_with_mapped_statuses_each_reason_stands_under_its_own() -> None:
 def test_where_clients_obtain_tokens_is_described_with_every_error() -> None:
     document = _document(mapped=False)
     described = document["paths"][TOKEN_PATH]["post"]
-    for reason in Unobtained:
+    for reason in TokenRefusal:
         media = described["responses"][str(reason.value.status)]["content"]["application/json"]
         assert media["examples"][reason.name]["value"]["error"] == reason.value.error
     flow = document["components"]["securitySchemes"]["client"]["flows"]["clientCredentials"]

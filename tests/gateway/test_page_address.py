@@ -100,10 +100,10 @@ def test_pages_that_cannot_be_loaded_leave_no_file_open(monkeypatch: pytest.Monk
         found = Path("/proc/self/fd").iterdir()
         return sum("memfd:openapi" in str(each.readlink()) for each in found if each.is_symlink())
 
-    monkeypatch.setattr(site, "_web_parts", fail)
-    parts, before = MagicMock(settings=Settings()), open_files()
+    monkeypatch.setattr(site, "web_routes", fail)
+    before = open_files()
     with pytest.raises(StoreError):
-        site.site_routes(parts)
+        site.site_routes(Settings(), *[MagicMock()] * 7)
     assert open_files() == before
 
 

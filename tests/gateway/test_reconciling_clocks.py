@@ -85,9 +85,9 @@ def test_if_its_carrier_cannot_say_it_is_overdue_and_the_operator_can_decide(
     clocks = Clocks(monkeypatch)
 
     async def work(gateway: Gateway) -> None:
-        reconciler, levels = gateway.upkeep._reconciler, gateway._metrics.levels.database
+        reconciler, gauges = gateway.upkeep._reconciler, gateway._metrics.gauges.database
         await gateway.upkeep.reconcile()
-        assert levels.waybills_overdue == 0
+        assert gauges.waybills_overdue == 0
         with pytest.raises(CarrierError):
             await reconciler.decide(body["order_sn"], None, None, RUNTIME)
         clocks.passed_s = SETTLE_AFTER_S
@@ -97,7 +97,7 @@ def test_if_its_carrier_cannot_say_it_is_overdue_and_the_operator_can_decide(
         assert await held(own_store) == PRICE
         if not own_store.is_shared:
             # The clock of a server does not pass with those of this test.
-            assert levels.waybills_overdue == 1
+            assert gauges.waybills_overdue == 1
         decided = await reconciler.decide(body["order_sn"], None, None, RUNTIME)
         assert decided.outcome is Outcome.GIVEN_UP
         assert await held(own_store) == 0

@@ -21,7 +21,7 @@ from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.nodes import Presence
-from tollway.webhooks.delivering import Deliverer
+from tollway.webhooks.delivery import Deliverer
 
 
 def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(

@@ -16,11 +16,11 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import (
-    SpeaksFor,
+    SourceScope,
     add_source,
     list_sources,
     rotate_secret,
-    set_spoken_for,
+    set_source_scope,
 )
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.store.sealing import SealError
@@ -335,7 +335,7 @@ def test_a_push_of_claims_that_comes_once_more_later_undoes_no_newer_one(
 def test_a_rejected_claim_counts_as_of_when_it_came(
     gateway: Gateway, own: Store, secret: str
 ) -> None:
-    speaks_for = SpeaksFor(channel=("another",))
+    speaks_for = SourceScope(channel=("another",))
     source = own.do(
         lambda database: add_source(database, sealer_of(own), "narrow", speaks_for, RUNTIME)
     )
@@ -344,8 +344,8 @@ def test_a_rejected_claim_counts_as_of_when_it_came(
     assert _counts(answer) == (0, 0, 1)
     assert push(gateway, secret, new, kind="coupon-claims", late_s=30).json()["stored"] == 1
     own.do(
-        lambda database: set_spoken_for(
-            database, "narrow", SpeaksFor(channel=(CLAIM["sid"],)), RUNTIME
+        lambda database: set_source_scope(
+            database, "narrow", SourceScope(channel=(CLAIM["sid"],)), RUNTIME
         )
     )
     again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))

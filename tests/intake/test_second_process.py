@@ -21,7 +21,7 @@ from tests.intake.pieces import (
 from tests.support.orders import order
 from tests.support.stores import Store
 from tollway.intake.second_process import SecondProcess
-from tollway.operations.demo_data import made_aside
+from tollway.operations.demo_data import made_in_second_process
 from tollway.store.database import StoreError
 
 # No test here has a database but one, which is about a file.
@@ -112,11 +112,11 @@ def _output(program: str) -> str:
 
 
 def test_demo_rows_of_a_second_process_are_the_same() -> None:
-    assert list(made_aside(Row, partial(rows, 10_001))) == list(rows(10_001))
+    assert list(made_in_second_process(Row, partial(rows, 10_001))) == list(rows(10_001))
 
 
 def test_demo_rows_that_end_half_way_are_an_error() -> None:
-    made = made_aside(Row, rows_cut_off)
+    made = made_in_second_process(Row, rows_cut_off)
     assert next(made) == Row(0, b"0")
     with pytest.raises(StoreError, match="half-way"):
         list(made)

@@ -12,8 +12,8 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
 from tests.support.pushes import push
 from tests.support.stores import Store
-from tollway.intake.rejects import list_rejected, mend_reject, replay
-from tollway.intake.sources import SpeaksFor, add_source, set_spoken_for
+from tollway.intake.rejects import correct_reject, list_rejected, replay
+from tollway.intake.sources import SourceScope, add_source, set_source_scope
 from tollway.operations.catalogue import RECORD_KINDS
 
 MINE, THEIRS = "7001", "7002"
@@ -42,7 +42,7 @@ def served(own: Store) -> Iterator[Gateway]:
         yield started
 
 
-def secret_of(store: Store, name: str, speaks_for: SpeaksFor) -> str:
+def secret_of(store: Store, name: str, speaks_for: SourceScope) -> str:
     return store.do(
         lambda database: add_source(database, sealer_of(store), name, speaks_for, RUNTIME)
     ).secret
@@ -56,8 +56,8 @@ def counts(served: Gateway, secret: str, source: str, *records: Any, kind: str =
 def test_a_source_can_neither_overwrite_nor_add_orders_of_another_shop(
     own: Store, served: Gateway
 ) -> None:
-    mine = secret_of(own, "mine", SpeaksFor(shop=(MINE,)))
-    theirs = secret_of(own, "theirs", SpeaksFor(shop=(THEIRS,)))
+    mine = secret_of(own, "mine", SourceScope(shop=(MINE,)))
+    theirs = secret_of(own, "theirs", SourceScope(shop=(THEIRS,)))
     first = order("sn-1", owner_id=THEIRS)
     assert counts(served, theirs, "theirs", first)["stored"] == 1
     forged = {**first, "updated_at": first["updated_at"] + 1000, "order_status": 3}
@@ -73,9 +73,9 @@ def test_a_source_can_neither_overwrite_nor_add_orders_of_another_shop(
 
 
 def test_a_source_of_a_shop_speaks_for_no_channel(own: Store, served: Gateway) -> None:
-    secret = secret_of(own, "mine", SpeaksFor(shop=("*",)))
+    secret = secret_of(own, "mine", SourceScope(shop=("*",)))
     assert counts(served, secret, "mine", CLAIM, kind="coupon-claims")["rejected"] == 1
-    other = secret_of(own, "lunch", SpeaksFor(channel=("lunch",)))
+    other = secret_of(own, "lunch", SourceScope(channel=("lunch",)))
     assert counts(served, other, "lunch", CLAIM, kind="coupon-claims")["stored"] == 1
     of_another = {**CLAIM, "sid": "dinner", "coupon_code": "c-2"}
     assert counts(served, other, "lunch", of_another, kind="coupon-claims")["rejected"] == 1
@@ -83,9 +83,9 @@ def test_a_source_of_a_shop_speaks_for_no_channel(own: Store, served: Gateway) -
 
 def lunch_and_dinner(own: Store, served: Gateway) -> str:
     """Stores a claim of lunch; the secret of a source that speaks for dinner alone."""
-    lunch = secret_of(own, "lunch", SpeaksFor(channel=("lunch",)))
+    lunch = secret_of(own, "lunch", SourceScope(channel=("lunch",)))
     assert counts(served, lunch, "lunch", CLAIM, kind="coupon-claims")["stored"] == 1
-    return secret_of(own, "dinner", SpeaksFor(channel=("dinner",)))
+    return secret_of(own, "dinner", SourceScope(channel=("dinner",)))
 
 
 def claims(own: Store) -> list[tuple[Any, ...]]:
@@ -120,21 +120,21 @@ def test_a_replay_asks_again_whose_the_stored_claim_is(own: Store, served: Gatew
     (kept,) = own.do(list_rejected)
     record = msgspec.json.encode(moved).decode()
     said = own.do(
-        lambda database: mend_reject(
+        lambda database: correct_reject(
             database, sealer_of(own), RECORD_KINDS, kept.id, record, RUNTIME
         )
     )
     assert said == kept.reason
     assert claims(own) == [("lunch", "c-1")]
-    both = SpeaksFor(channel=("lunch", "dinner"))
-    own.do(lambda database: set_spoken_for(database, "dinner", both, RUNTIME))
+    both = SourceScope(channel=("lunch", "dinner"))
+    own.do(lambda database: set_source_scope(database, "dinner", both, RUNTIME))
     again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
     assert (again.stored, again.rejected) == (1, 0)
     assert claims(own) == [("dinner", "c-1")]
 
 
 def test_a_source_moves_a_claim_between_its_own_channels(own: Store, served: Gateway) -> None:
-    secret = secret_of(own, "both", SpeaksFor(channel=("lunch", "dinner")))
+    secret = secret_of(own, "both", SourceScope(channel=("lunch", "dinner")))
     assert counts(served, secret, "both", CLAIM, kind="coupon-claims")["stored"] == 1
     moved = {**CLAIM, "sid": "dinner"}
     assert counts(served, secret, "both", moved, kind="coupon-claims")["stored"] == 1
@@ -142,18 +142,18 @@ def test_a_source_moves_a_claim_between_its_own_channels(own: Store, served: Gat
 
 
 def test_a_replay_asks_again_whom_the_source_speaks_for(own: Store, served: Gateway) -> None:
-    secret = secret_of(own, "mine", SpeaksFor(shop=(MINE,)))
+    secret = secret_of(own, "mine", SourceScope(shop=(MINE,)))
     assert counts(served, secret, "mine", order("sn-1", owner_id=THEIRS))["rejected"] == 1
     again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
     assert (again.stored, again.rejected) == (0, 1)
-    both = SpeaksFor(shop=(MINE, THEIRS))
-    own.do(lambda database: set_spoken_for(database, "mine", both, RUNTIME))
+    both = SourceScope(shop=(MINE, THEIRS))
+    own.do(lambda database: set_source_scope(database, "mine", both, RUNTIME))
     again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
     assert (again.stored, again.rejected) == (1, 0)
 
 
 def test_spaces_around_an_id_are_no_part_of_it_as_in_a_request(own: Store, served: Gateway) -> None:
-    mine = secret_of(own, "mine", SpeaksFor(shop=(f" {MINE}",), channel=("lunch",)))
+    mine = secret_of(own, "mine", SourceScope(shop=(f" {MINE}",), channel=("lunch",)))
     spaced = order(" sn-1\t", owner_id=f" {MINE}\u3000")
     assert counts(served, mine, "mine", spaced)["stored"] == 1
     assert counts(served, mine, "mine", order("sn-1", owner_id=MINE))["unchanged"] == 1

@@ -12,7 +12,7 @@ import pytest
 from tollway.intake import spreadsheets
 from tollway.intake.files import read_records
 from tollway.intake.raw_records import IntakeError
-from tollway.intake.spreadsheets import Parts
+from tollway.intake.spreadsheets import LimitedZipFile
 
 SHEET, TEXTS, TYPES = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "[Content_Types].xml"
 _OPEN = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
@@ -63,9 +63,11 @@ def _file(path: Path, **parts: Iterator[bytes]) -> Path:
 def _problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What is said of it, after little was unpacked."""
     unpacked = []
-    count = Parts.count
+    count = LimitedZipFile.count
     monkeypatch.setattr(
-        Parts, "count", lambda parts, number: (unpacked.append(number), count(parts, number))
+        LimitedZipFile,
+        "count",
+        lambda parts, number: (unpacked.append(number), count(parts, number)),
     )
     with pytest.raises(IntakeError) as found:
         list(read_records(path))

@@ -24,7 +24,7 @@ from tollway.ledger.directory import Directory
 from tollway.operations.catalogue import BY_NAME
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.bodies import NO_BODY
-from tollway.pipeline.call import KEY_HEADER, AnswerStore, Call, Side
+from tollway.pipeline.call import KEY_HEADER, AnswerStore, Call, Environment
 from tollway.pipeline.permit import Permit
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.settle import Settle
@@ -113,8 +113,8 @@ class BooksGateway:
         self._replay = Replay(self._permit.check_affordable)
         batcher = ChargeBatcher(self.database, _METRICS, 60, directory.remember_amount)
         self._settle = Settle(ZoneInfo("Asia/Shanghai"))
-        side = Side({}, GrantCache(self.database, versions), batcher, answers)
-        self._authenticate = Authenticate(directory, versions, side, side, ())
+        environment = Environment({}, GrantCache(self.database, versions), batcher, answers)
+        self._authenticate = Authenticate(directory, versions, environment, environment, ())
 
     async def close(self) -> None:
         await self._real.close()

@@ -13,7 +13,7 @@ from tollway.ledger import charge_queue, charging
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import BusyError, Charge, ShortageError
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.core_shortage import CoreShortage
+from tollway.ledger.cpu_contention import CpuContention
 from tollway.ledger.shared_windows import SharedWindows, new_ring
 from tollway.ledger.token_limits import DayCap
 from tollway.store.database import StoreBusyError
@@ -180,7 +180,7 @@ def test_workers_of_a_file_post_with_the_windows_that_they_share(on_batcher: OnB
 def test_only_plain_charges_wait_for_more(
     on_batcher: OnBatcher, monkeypatch: pytest.MonkeyPatch, each: Charge, waits: bool
 ) -> None:
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: True)
 
     async def test(batcher: ChargeBatcher, posted: Posted) -> None:
         posted.commit.clear()

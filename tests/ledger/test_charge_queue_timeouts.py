@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.ledger.queue_bench import OnQueue, QueueBench
-from tollway.store.database import StoreBusyError, StoreDoubtError
+from tollway.store.database import CommitUnknownError, StoreBusyError
 
 TOO_LATE = "^waited too long to be charged$"
 IN_DOUBT = "^the charge takes too long$"
@@ -89,7 +89,7 @@ def test_a_call_whose_batch_has_begun_waits_two_seconds_more_and_is_then_in_doub
         assert not early.done()
         await bench.at(3.25)
         assert early.done() and not late.done()
-        with pytest.raises(StoreDoubtError, match=IN_DOUBT):
+        with pytest.raises(CommitUnknownError, match=IN_DOUBT):
             await early
         bench.commit.set()
         # The commit came about after all: for the other one it is no doubt.

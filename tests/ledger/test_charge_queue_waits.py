@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from tests.ledger.queue_bench import OnQueue, QueueBench
-from tollway.ledger.core_shortage import CoreShortage
+from tollway.ledger.cpu_contention import CpuContention
 
 
 @pytest.fixture(autouse=True)
 def _cores_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: True)
 
 
 async def posted(bench: QueueBench, last: int, now: int, took_s: float = 0.5) -> None:
@@ -66,7 +66,7 @@ def test_calls_that_come_one_at_a_time_and_a_batch_with_enough_wait_for_no_other
 def test_no_batch_waits_where_cores_are_free(
     on_queue: OnQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: False)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: False)
 
     async def test(bench: QueueBench) -> None:
         await posted(bench, 8, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
 from tollway.ledger import charge_queue
-from tollway.ledger.core_shortage import CoreShortage
+from tollway.ledger.cpu_contention import CpuContention
 
 # Calls that wait here are let go after less than a second, on a machine that is not busy.
 LET_GO_WITHIN_S = 10
@@ -29,7 +29,7 @@ async def posted_for_s(bench: Bench, calls: range, lasts_s: float) -> None:
 def test_a_small_batch_waits_for_those_that_come_back_if_the_cores_are_short(
     on_bench: OnBench, monkeypatch: pytest.MonkeyPatch, is_short: bool, commits: int
 ) -> None:
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: is_short)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: is_short)
 
     async def test(bench: Bench) -> None:
         await posted_for_s(bench, range(8), 1)
@@ -48,7 +48,7 @@ def test_a_batch_waits_no_longer_than_the_last_one_took_nor_than_the_setting(
     on_bench: OnBench, monkeypatch: pytest.MonkeyPatch, took_s: float, wait_s: float
 ) -> None:
     now_s = 1000.0
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: True)
     monkeypatch.setattr(charge_queue, "monotonic", lambda: now_s)
 
     async def test(bench: Bench) -> None:
@@ -71,7 +71,7 @@ def test_a_batch_waits_no_longer_than_the_last_one_took_nor_than_the_setting(
 def test_calls_that_come_one_at_a_time_wait_for_no_others(
     on_bench: OnBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+    monkeypatch.setattr(CpuContention, "is_short", lambda _: True)
 
     async def test(bench: Bench) -> None:
         await posted_for_s(bench, range(1), 2)

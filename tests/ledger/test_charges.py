@@ -23,7 +23,7 @@ from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCap, DayCapError, TokenLimits
 from tollway.ledger.tokens import issue_token
-from tollway.store.database import Database, KnownRowError, Transaction
+from tollway.store.database import Database, DuplicateKeyError, Transaction
 
 RUNTIME = Runtime()
 PAID = ActResult(b"answer", is_paid=True)
@@ -224,12 +224,12 @@ def test_a_charge_whose_key_another_kept_meanwhile_is_entered_once(
 
 
 def test_an_act_that_meets_a_known_row_is_tried_once_more(account: Account) -> None:
-    known = [KnownRowError(f"row {nth}") for nth in range(2)]
+    known = [DuplicateKeyError(f"row {nth}") for nth in range(2)]
     once = account.charge("1", act(known[0], PAID))
     twice = account.charge("2", act(*known, PAID))
     results = account.post(once, twice)
     assert results[0] == PAID
-    assert isinstance(results[1], KnownRowError) and str(results[1]) == "row 1"
+    assert isinstance(results[1], DuplicateKeyError) and str(results[1]) == "row 1"
     assert account.charged() == [("1", 90)]
 
 

@@ -15,9 +15,9 @@ from tollway.ledger.charges import IdempotencyKey, ShortageError
 from tollway.ledger.entries import newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import (
+    CommitUnknownError,
     Database,
     StoreBusyError,
-    StoreDoubtError,
     StoreUnavailableError,
 )
 
@@ -240,7 +240,7 @@ def test_a_call_whose_batch_is_being_posted_too_long_is_in_doubt_and_charged_onc
         outcomes = await asyncio.wait_for(
             asyncio.gather(*waiting, return_exceptions=True), LET_GO_WITHIN_S
         )
-        assert {type(outcome) for outcome in outcomes} == {StoreDoubtError}
+        assert {type(outcome) for outcome in outcomes} == {CommitUnknownError}
         bench.database.slow_commit.set()
         await bench.settle(3)
         assert await bench.left() == 96

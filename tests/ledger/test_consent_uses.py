@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.stores import Store
 from tollway.ledger import consent_uses
+from tollway.ledger.archiving import NO_END_MS
 from tollway.ledger.charges import GrantKey
 from tollway.ledger.consent_uses import OLD_GRANTS, OLD_USES, add_uses, use_of
 from tollway.ledger.entries import add_entries
-from tollway.ledger.old_rows import NO_END_MS
 from tollway.store.database import Transaction
 
 GRANT = GrantKey("shop", "s1", "con_1")

@@ -20,7 +20,7 @@ from tollway.consent.grants import revoke_grant
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import revoke_token
 from tollway.operations.product_analysis.demo import fill_figures
-from tollway.store.postgresql import changes
+from tollway.store.postgresql import change_listener
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.versions import directory_changed
 from tollway.telemetry.metrics import Metrics
@@ -178,9 +178,9 @@ def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the loss of the connection is neither reported nor looked for."""
-    monkeypatch.setattr(changes.ChangeListener, "_on_loss", lambda *_: None)
-    monkeypatch.setattr(changes, "_DEAF_AFTER_S", 60.0)
-    monkeypatch.setattr(changes, "_AGAIN_AFTER_S", 60.0)
+    monkeypatch.setattr(change_listener.ChangeListener, "_on_loss", lambda *_: None)
+    monkeypatch.setattr(change_listener, "_DEAF_AFTER_S", 60.0)
+    monkeypatch.setattr(change_listener, "_AGAIN_AFTER_S", 60.0)
 
     async def work() -> None:
         database = PostgresqlDatabase(own_store.url, 2, Metrics())

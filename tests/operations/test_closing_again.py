@@ -22,9 +22,9 @@ from tollway.pipeline.bodies import Message
 from tollway.pipeline.http import Request
 from tollway.pipeline.steps import answer_of
 from tollway.store.database import (
+    CommitUnknownError,
     Database,
     StoreBusyError,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
 )
@@ -62,7 +62,7 @@ class Failing:
             return await self._write(work)
         self.left -= 1
         self.failed += 1
-        if isinstance(self.error, StoreDoubtError):
+        if isinstance(self.error, CommitUnknownError):
             await self._write(work)
         raise self.error
 
@@ -113,7 +113,7 @@ def add_receiver(store: Store, caller: Caller) -> None:
     store.do(add)
 
 
-ERRORS = [StoreUnavailableError("away"), StoreDoubtError("who knows"), StoreBusyError("slow")]
+ERRORS = [StoreUnavailableError("away"), CommitUnknownError("who knows"), StoreBusyError("slow")]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

@@ -19,7 +19,7 @@ from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
-from tollway.operations.product_analysis.queries import KnownFigures
+from tollway.operations.product_analysis.queries import FigureCache
 from tollway.operations.product_analysis.series import series_of
 from tollway.operations.promotion_material.queries import read_page
 from tollway.store.database import Row
@@ -89,13 +89,13 @@ def material_pages(database: PostgresqlDatabase, today: date, random: Random) ->
 
 def figures(database: PostgresqlDatabase, today: date, random: Random) -> list[Ask]:
     versions = Versions(database)
-    known: list[KnownFigures] = []
+    known: list[FigureCache] = []
 
     def ask(product_id: str, day: date) -> Ask:
         async def read() -> object:
             if not known:
                 await versions.refresh()
-                known.append(KnownFigures(versions.figures))
+                known.append(FigureCache(versions.figures))
             found = await known[0].read(database, product_id, day, series_of(day))
             return found and (found.product, found.parts, found.days.figures.get(day.toordinal()))
 

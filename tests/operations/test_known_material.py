@@ -15,7 +15,7 @@ from tollway.contract.operation import CallInfo
 from tollway.intake.loading import store_records
 from tollway.operations.promotion_material import SUBJECT, handler, queries
 from tollway.operations.promotion_material.demo import make_materials
-from tollway.operations.promotion_material.handler import KnownMaterial, PromotionMaterialHandler
+from tollway.operations.promotion_material.handler import MaterialCache, PromotionMaterialHandler
 from tollway.operations.promotion_material.operation import PromotionMaterialRequest
 from tollway.operations.promotion_material.queries import read_page
 from tollway.operations.promotion_material.records import MaterialRecord
@@ -61,7 +61,7 @@ class Reads:
         return getattr(self._inner, name)
 
 
-async def same_page(kept: KnownMaterial, database: Any, now_ms: int, page: int, size: int) -> bytes:
+async def same_page(kept: MaterialCache, database: Any, now_ms: int, page: int, size: int) -> bytes:
     found = await kept.page(database, PROMOTION_ID, now_ms, page=page, size=size)
     asked = await read_page(database, PROMOTION_ID, now_ms, page=page, size=size)
     assert found == asked, (now_ms - NOW_MS, page, size)
@@ -71,7 +71,7 @@ async def same_page(kept: KnownMaterial, database: Any, now_ms: int, page: int, 
 def test_each_page_is_the_one_that_would_be_read_whatever_the_moment(own_store: Store) -> None:
     async def work(database: Database) -> None:
         await load(database, materials(40))
-        kept, chance = KnownMaterial(0), Random(1)
+        kept, chance = MaterialCache(0), Random(1)
         # Back, forwards, then any moment: a clock may be set.
         moments = [120, *range(-60, 160), *(chance.randrange(-60, 160) for _ in range(100))]
         seen = set()
@@ -87,7 +87,7 @@ def test_each_page_is_the_one_that_would_be_read_whatever_the_moment(own_store: 
 def test_a_page_of_what_is_kept_reads_nothing(own_store: Store) -> None:
     async def work(database: Database) -> None:
         await load(database, materials(40))
-        kept, counted = KnownMaterial(0), Reads(database)
+        kept, counted = MaterialCache(0), Reads(database)
         for moment in range(100):
             for promotion_id in (PROMOTION_ID, UNKNOWN_ID):
                 await kept.page(counted, promotion_id, NOW_MS + moment, page=1, size=10)
@@ -104,7 +104,7 @@ def test_of_too_many_materials_each_page_is_read(
 
     async def work(database: Database) -> None:
         await load(database, materials(40))
-        kept, counted = KnownMaterial(0), Reads(database)
+        kept, counted = MaterialCache(0), Reads(database)
         assert await same_page(kept, counted, NOW_MS, 1, 10)
         before = counted.count
         await same_page(kept, counted, NOW_MS + 1, 2, 10)
@@ -119,7 +119,7 @@ def test_what_is_kept_has_a_bound(own_store: Store, monkeypatch: pytest.MonkeyPa
 
     async def work(database: Database) -> None:
         await load(database, materials(40))
-        kept = KnownMaterial(0)
+        kept = MaterialCache(0)
         for number in range(2000):
             await same_page(kept, database, NOW_MS, 1, 10)
             await kept.page(database, number, NOW_MS, page=1, size=10)

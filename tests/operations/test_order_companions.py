@@ -94,8 +94,8 @@ def test_100_what_is_no_list_of_numbers_is_named(
 
 
 def test_302_the_shop_must_have_authorized_the_caller(served: Gateway) -> None:
-    stranger = new_shopper(served.store, granted=False)
-    assert by_number(served, stranger.token, "sn-007").code == 204
+    outsider = new_shopper(served.store, granted=False)
+    assert by_number(served, outsider.token, "sn-007").code == 204
     other = {"owner_id": "1", "order_sn": ["sn-007"]}
     asker = new_shopper(served.store)
     assert served.post_json(ORDERS_BY_NUMBER.path, other, token=asker.token).code == 103

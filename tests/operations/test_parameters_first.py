@@ -19,17 +19,17 @@ KNOWN, UNKNOWN = "880012077", "880012078"
 
 
 @pytest.fixture
-def stranger(store: Store) -> str:
+def outsider(store: Store) -> str:
     """The token of an account that no shop has authorized, although one shop is known."""
     other = new_caller(store)
     store.do(lambda database: authorize(database, other.account_id, ORDERS, shop(KNOWN)))
     return new_caller(store, operations=(ORDERS, WAYBILLS), credits_=100, rate_limit=1000).token
 
 
-def test_a_good_request_is_refused_for_the_missing_consent(gateway: Gateway, stranger: str) -> None:
-    assert ask_orders(gateway, stranger, owner_id=KNOWN).code == 302
-    assert ask_orders(gateway, stranger, owner_id=UNKNOWN).code == 103
-    assert issue(gateway, stranger, request("YTO", owner_id=KNOWN)).code == 302
+def test_a_good_request_is_refused_for_the_missing_consent(gateway: Gateway, outsider: str) -> None:
+    assert ask_orders(gateway, outsider, owner_id=KNOWN).code == 302
+    assert ask_orders(gateway, outsider, owner_id=UNKNOWN).code == 103
+    assert issue(gateway, outsider, request("YTO", owner_id=KNOWN)).code == 302
 
 
 @pytest.mark.parametrize("owner_id", [KNOWN, UNKNOWN])
@@ -46,25 +46,25 @@ def test_a_good_request_is_refused_for_the_missing_consent(gateway: Gateway, str
     ],
 )
 def test_100_filters_of_orders(
-    gateway: Gateway, stranger: str, owner_id: str, fields: dict[str, str], named: str
+    gateway: Gateway, outsider: str, owner_id: str, fields: dict[str, str], named: str
 ) -> None:
-    reply = ask_orders(gateway, stranger, owner_id=owner_id, **fields)
+    reply = ask_orders(gateway, outsider, owner_id=owner_id, **fields)
     assert (reply.code, reply.data) == (100, {})
     assert f"Parameter {named} " in reply.msg
 
 
 @pytest.mark.parametrize("owner_id", [KNOWN, UNKNOWN])
 def test_100_shop_code_of_the_normal_edition(
-    gateway: Gateway, stranger: str, owner_id: str
+    gateway: Gateway, outsider: str, owner_id: str
 ) -> None:
-    reply = issue(gateway, stranger, request("YTO", owner_id=owner_id, vvtype=2))
+    reply = issue(gateway, outsider, request("YTO", owner_id=owner_id, vvtype=2))
     assert (reply.code, reply.data) == (100, {})
     assert "Parameter shopCode is missing" in reply.msg
 
 
-def test_a_window_that_begins_a_moment_earlier_passes(gateway: Gateway, stranger: str) -> None:
+def test_a_window_that_begins_a_moment_earlier_passes(gateway: Gateway, outsider: str) -> None:
     fields = {"start_time": "1768406399999", "end_time": "2026-01-15 00:00:00"}
-    assert ask_orders(gateway, stranger, owner_id=KNOWN, **fields).code == 302
+    assert ask_orders(gateway, outsider, owner_id=KNOWN, **fields).code == 302
 
 
 @pytest.mark.parametrize("operation", [COUPON_CLAIMS, ORDERS], ids=lambda each: each.name)

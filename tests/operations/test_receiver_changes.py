@@ -16,7 +16,7 @@ from tests.support.remote import PATIENT, connected_carrier, ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_carrier, new_customer, request
 from tollway.carriers.carriers import AreaKind, ServiceArea
-from tollway.carriers.routes import put_routes, read_route
+from tollway.carriers.sorting_codes import put_routes, read_route
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.store.database import Database
 
@@ -116,8 +116,8 @@ def test_what_is_no_receiver_or_not_the_callers_is_refused(
     ):
         refused = change(served, customer, object_id, **wrong)
         assert refused.code == 100 and field in refused.msg, refused.msg
-    stranger = new_customer(remote_store)
-    assert reason(change(served, stranger, object_id)) == "WAYBILL_UNKNOWN"
+    outsider = new_customer(remote_store)
+    assert reason(change(served, outsider, object_id)) == "WAYBILL_UNKNOWN"
 
     async def revoke(database: Database) -> None:
         for each in await grants_of_account(database, customer.account_id):

@@ -223,8 +223,8 @@ def test_the_labels_of_a_batch_are_one_pdf(served: Gateway) -> None:
     assert reply.data["waybill_codes"] == numbers_of(issued)
     document = b64decode(reply.data["content"])
     assert document.startswith(b"%PDF") and b"/Count 3\n" in document
-    stranger = new_customer(served.store)
-    assert served.post_json(path, {"object_ids": ids}, token=stranger.token).code == 404
+    outsider = new_customer(served.store)
+    assert served.post_json(path, {"object_ids": ids}, token=outsider.token).code == 404
 
 
 def test_0_an_order_number_that_is_sent_as_a_number_is_in_the_result(served: Gateway) -> None:

@@ -227,10 +227,10 @@ def test_103_an_unknown_shop(gateway: Gateway, customer: Caller, wp_code: str) -
 def test_302_a_shop_that_has_not_authorized_the_account(
     gateway: Gateway, store: Store, customer: Caller, wp_code: str
 ) -> None:
-    stranger = new_customer(store)
+    outsider = new_customer(store)
 
     async def know(database: Database) -> None:
-        await authorize(database, stranger.account_id, WAYBILLS, SHOP_UNAUTHORIZED)
+        await authorize(database, outsider.account_id, WAYBILLS, SHOP_UNAUTHORIZED)
 
     store.do(know)
     body = request(wp_code, owner_id=SHOP_UNAUTHORIZED.id)
@@ -238,4 +238,4 @@ def test_302_a_shop_that_has_not_authorized_the_account(
     assert reply.code == 302
     assert reply.data["authorize_url"].startswith(f"{gateway.base_url}/authorize")
     assert credits_left(store, customer) == 10_000
-    assert issue(gateway, stranger.token, body).code == 0
+    assert issue(gateway, outsider.token, body).code == 0

@@ -152,7 +152,7 @@ def test_202_bodies_too_many(served: Gateway, own: Store) -> None:
     eventually(lambda: code(served, large), lambda answered: answered == 100)
 
 
-def test_so_are_those_of_strangers(served: Gateway) -> None:
+def test_so_are_those_of_outsiders(served: Gateway) -> None:
     with stalled(served, form("/owner/sign-in", 16_384)) as refused:
         for each in refused:
             assert each.recv(65_536).startswith(b"HTTP/1.1 408 ")

@@ -134,14 +134,14 @@ def assert_paid(gateway: Gateway, caller: Caller, question: dict[str, str]) -> N
         assert paid.code == 0, paid.envelope
 
 
-def strangers() -> list[bytes]:
+def unknown_tokens() -> list[bytes]:
     tokens = [mint("live", secrets.choice) for _ in range(CROWD)]
     return [
         request(ANALYSIS, "Host: gateway", f"Authorization: Bearer {token}") for token in tokens
     ]
 
 
-def strange_clients() -> list[bytes]:
+def unknown_clients() -> list[bytes]:
     """Each with an id and a secret that a client could have."""
 
     def ask() -> bytes:
@@ -198,8 +198,8 @@ def pages(gateway: Gateway) -> list[bytes]:
 @pytest.mark.parametrize(
     ("who", "most"),
     [
-        ("strangers", 2 + 1),
-        ("strange clients", 2 + 1),
+        ("unknown tokens", 2 + 1),
+        ("unknown clients", 2 + 1),
         ("readers", 6 + 1),
         ("sources", 1 + 1),
         ("probes", 1 + 1),
@@ -211,8 +211,8 @@ def test_calls_are_paid_whatever_crowds_the_database(
 ) -> None:
     caller = new_shopper(own)
     made = {
-        "strangers": lambda: ("token", strangers(), "ACCESS EXCLUSIVE"),
-        "strange clients": lambda: ("client", strange_clients(), "ACCESS EXCLUSIVE"),
+        "unknown tokens": lambda: ("token", unknown_tokens(), "ACCESS EXCLUSIVE"),
+        "unknown clients": lambda: ("client", unknown_clients(), "ACCESS EXCLUSIVE"),
         "readers": lambda: (
             "shop_order",
             [asking_for_orders(caller.token)] * CROWD,
@@ -239,6 +239,6 @@ def test_a_crowd_does_take_the_connections_that_are_not_kept(
     gateway = Gateway(own, call_timeout_s=120, database_connections=1)
     caller = new_shopper(own)
     assert_paid(gateway, caller, question)
-    with crowd(gateway, "token", strangers()):
+    with crowd(gateway, "token", unknown_tokens()):
         assert gateway.get(token=caller.token, query=question).code == 101
     assert gateway.stop() == 0

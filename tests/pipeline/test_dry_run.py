@@ -169,8 +169,8 @@ def test_a_dry_run_is_refused_as_the_call_would_be(
     paying = all_operations_caller(world)
     assert ask(served, operation, paying.token, {}, DRY_RUN).code == 100
     if operation.consent is not None:
-        stranger = new_caller(world, operations=(operation,), credits_=100)
-        reply = ask(served, operation, stranger.token, request, DRY_RUN)
+        outsider = new_caller(world, operations=(operation,), credits_=100)
+        reply = ask(served, operation, outsider.token, request, DRY_RUN)
         assert reply.code == 302 and reply.data["authorize_url"]
 
 
@@ -235,7 +235,7 @@ def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -
     call = Call("", "POST", operation.path, b"", {DRY_RUN_HEADER: b"1"}, NO_BODY, 0.0)
     call.operation, call.price, call.request = operation, 4, None
     call.caller = KnownCaller("tok_x", "acc_x", False, None, {})
-    call.side = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
+    call.environment = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
     directory = cast(Any, SimpleNamespace(amount_left=amount_left))
 
     async def run() -> None:

@@ -19,7 +19,7 @@ from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Admission, Call
 from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.settle import Settle
-from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
+from tollway.store.database import CommitUnknownError, StoreBusyError, StoreError
 
 pytestmark = pytest.mark.sqlite
 
@@ -40,7 +40,7 @@ def call_of(*commits: ActResult | Exception) -> tuple[Call, list[Charge]]:
     call.operation, call.operation_name, call.price = WAYBILLS, WAYBILLS.name, PRICE
     call.caller = Caller("tok_x", "acc_x", False, None, {})
     call.account_id, call.admission = "acc_x", Admission(10, 9)
-    call.side = cast(
+    call.environment = cast(
         Any, SimpleNamespace(batcher=SimpleNamespace(counts_calls=False, settle=settle))
     )
     call.act = act
@@ -63,7 +63,7 @@ async def settled(call: Call) -> None:
         await waiting
 
 
-@pytest.mark.parametrize("error", [StoreError("it fails"), StoreDoubtError("who knows")])
+@pytest.mark.parametrize("error", [StoreError("it fails"), CommitUnknownError("who knows")])
 def test_a_call_whose_credits_are_held_says_that_they_are(
     error: StoreError, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -94,7 +94,11 @@ def enveloper() -> Enveloper:
 @pytest.mark.parametrize(
     ("error", "reason", "logged"),
     [
-        (StoreDoubtError("who knows"), Reason.COMMIT_IN_DOUBT, "a commit is in doubt: who knows"),
+        (
+            CommitUnknownError("who knows"),
+            Reason.COMMIT_IN_DOUBT,
+            "a commit is in doubt: who knows",
+        ),
         (StoreError("no"), Reason.STORE_UNAVAILABLE, "the database is unavailable: no"),
         (StoreBusyError("slow"), Reason.TIMED_OUT, None),
     ],

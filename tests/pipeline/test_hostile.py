@@ -155,8 +155,8 @@ def test_pipelined_requests_each_get_their_envelope_in_order(
 ) -> None:
     good = request(path, HOST, bearer(hostile))
     lost = request("/nowhere", HOST)
-    stranger = request(path, HOST)
-    spoken = talk(target.port, (good + lost + stranger) * 5, expected=15)
+    outsider = request(path, HOST)
+    spoken = talk(target.port, (good + lost + outsider) * 5, expected=15)
     assert spoken.codes == [0, 404, 401] * 5
     assert calls_left(its_store, hostile) == 95
 

@@ -83,7 +83,7 @@ def test_a_handler_says_how_many_but_a_repetition_has_those_of_the_answer_that_i
     call.caller = Caller("token", "account", is_test=False, expires_at_s=None, permissions={})
     # As no handler answers: what it says is not counted again.
     handlers = {ORDERS.name: lambda *_: Counted(b'[{"order_sn":"1"}]', 2)}
-    call.side = cast(Any, SimpleNamespace(batcher=batcher, handlers=handlers))
+    call.environment = cast(Any, SimpleNamespace(batcher=batcher, handlers=handlers))
     call.grant = GrantKey("shop", "s1", "consent")
     call.request = None
     Perform()(call)

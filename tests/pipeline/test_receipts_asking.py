@@ -20,14 +20,14 @@ NO_ID = "0" * 26
 def test_another_accounts_id_is_answered_like_an_unknown_one(
     served: Gateway, world: Store, today: date
 ) -> None:
-    owner, stranger = all_operations_caller(world), all_operations_caller(world)
+    owner, outsider = all_operations_caller(world), all_operations_caller(world)
     charged = ask(served, COUPON_CLAIMS, owner.token, good_request(COUPON_CLAIMS, today))
     refused = ask(served, COUPON_CLAIMS, owner.token, {})
-    # The owner can see both, so it is not for their absence that the stranger cannot.
+    # The owner can see both, so it is not for their absence that the outsider cannot.
     for reply in (charged, refused):
         assert receipt_of(served, owner.token, reply)["account_id"] == owner.account_id
     ids = [id_of(charged), id_of(refused), NO_ID, "", "a/b", "%00", "é" * 40, "x" * 4000]
-    answers = [ask_receipt(served, stranger.token, each) for each in ids]
+    answers = [ask_receipt(served, outsider.token, each) for each in ids]
     assert {(each.code, each.msg, str(each.data)) for each in answers} == {
         (404, answers[0].msg, "{}")
     }

@@ -174,8 +174,8 @@ def test_a_fingerprint_is_that_of_earlier_versions(on_till: OnTill) -> None:
 def test_a_fingerprint_is_compared_with_the_key_that_it_was_made_with(on_till: OnTill) -> None:
     async def test(till: Till) -> None:
         call = till.call(key="k")
-        newer = replace(till.side.answers, fingerprinter=KeyedSigner(KEYS, 2, "fingerprint"))
-        call.side = replace(till.side, answers=newer)
+        newer = replace(till.environment.answers, fingerprinter=KeyedSigner(KEYS, 2, "fingerprint"))
+        call.environment = replace(till.environment, answers=newer)
         await looked_up(call)
         assert call.idempotency_key is not None
         assert call.idempotency_key.fingerprint != FINGERPRINT

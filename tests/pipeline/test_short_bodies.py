@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
 from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, FirstPiece, Message

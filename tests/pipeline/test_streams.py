@@ -147,7 +147,7 @@ def _asked(account_id: str) -> Any:
         price=0,
         language="en",
         operation=operation,
-        side=SimpleNamespace(handlers={operation.name: _file}),
+        environment=SimpleNamespace(handlers={operation.name: _file}),
         request=None,
         stream=None,
     )

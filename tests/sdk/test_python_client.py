@@ -97,9 +97,9 @@ def test_what_no_retry_can_help_is_not_repeated(world: Gateway) -> None:
         assert (error.code, error.reason) == (204, "CREDITS_USED_UP")
         assert error.request_id in str(error) and error.envelope["msg"] == error.message
     assert len(lossy.keys) == 1
-    stranger = new_caller(world.store, granted=False)
+    outsider = new_caller(world.store, granted=False)
     refused = pytest.raises(errors.PermissionMissingError)
-    with Client(stranger.token, world.base_url) as client, refused:
+    with Client(outsider.token, world.base_url) as client, refused:
         client.orders(owner_id=SHOP.id)
     # What a token may not do is no empty balance.
     tester = new_caller(world.store, kind="test")

@@ -23,7 +23,7 @@ from tests.support.ports import free_port
 from tests.support.webhooks import Receiver
 from tollway.contract.operation import Operation
 from tollway.ledger.tokens import issue_token
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import (
     ALL_EXAMPLES,
     EVENT_ID,

@@ -137,7 +137,7 @@ def test_a_key_among_the_headers_is_the_only_one_however_it_is_spelled(
 
 def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
     poor = all_operations_caller(world.store, credits_=0)
-    stranger = new_caller(world.store, granted=False)
+    outsider = new_caller(world.store, granted=False)
     asker = new_caller(world.store, operations=(BY_NAME["orders"],), credits_=10)
     script = """
     for (const [token, request] of attempts) {
@@ -150,7 +150,7 @@ def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
     }"""
     attempts = [
         [poor.token, {"owner_id": SHOP.id}],
-        [stranger.token, {"owner_id": SHOP.id}],
+        [outsider.token, {"owner_id": SHOP.id}],
         [asker.token, {"owner_id": SHOP.id}],
         [asker.token, {"owner_id": "1"}],
         [asker.token, {"owner_id": SHOP.id, "pageSize": 101}],

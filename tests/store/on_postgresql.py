@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, select
 
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Transaction
-from tollway.store.postgresql.changes import _DEAF_MARKS_PER_S
+from tollway.store.postgresql.change_listener import _DEAF_MARKS_PER_S
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics

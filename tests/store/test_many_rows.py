@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
-from tollway.store.database import KnownRowError, Row, StoreError, Transaction
+from tollway.store.database import DuplicateKeyError, Row, StoreError, Transaction
 from tollway.store.many_rows import upserts
 
 # More than one statement takes, and some left over.
@@ -35,7 +35,7 @@ def test_a_new_row_that_is_known_ends_the_work_and_nothing_of_it_stays(store: St
         await transaction.insert_rows(product, [row(number) for number in numbers])
 
     store.do(lambda database: database.write(lambda tx: work(tx, range(MANY - 1, MANY))))
-    with pytest.raises((KnownRowError, StoreError)):
+    with pytest.raises((DuplicateKeyError, StoreError)):
         store.do(lambda database: database.write(lambda tx: work(tx, range(MANY))))
     assert stored(store) == [row(MANY - 1)]
 

@@ -13,7 +13,7 @@ from tests.support.pair import Pair
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
-from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError, Transaction
+from tollway.store.database import CommitUnknownError, StoreBusyError, StoreError, Transaction
 from tollway.store.migrate import migrate, newest_revision
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
@@ -121,7 +121,7 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     async def work(database: PostgresqlDatabase) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(asyncpg.transaction.Transaction, "commit", lose)
-            with pytest.raises(StoreDoubtError):
+            with pytest.raises(CommitUnknownError):
                 await database.write(add)
         await database.write(lambda tx: add(tx, "b"))
 
@@ -207,12 +207,12 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
         await migrate(patient)
         await patient.write(add)
         with pair.standby.held():
-            with pytest.raises(StoreDoubtError):
+            with pytest.raises(CommitUnknownError):
                 await impatient.write(lambda tx: add(tx, "b"))
             waiting = asyncio.create_task(patient.write(lambda tx: add(tx, "c")))
             while not waiting.done():
                 await asyncio.to_thread(run_on, pair.primary.url, CANCEL)
-            with pytest.raises(StoreDoubtError, match="synchronous replication"):
+            with pytest.raises(CommitUnknownError, match="synchronous replication"):
                 await waiting
             assert await count(patient) == 3, "the server itself holds both for committed"
         await patient.write(lambda tx: add(tx, "d"))

@@ -8,7 +8,7 @@ from tests.store.on_postgresql import DEADLINE_S, add, opened, settled, until_ch
 from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
 from tollway.store.database import Transaction
-from tollway.store.postgresql.changes import ChangeListener
+from tollway.store.postgresql.change_listener import ChangeListener
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
 

@@ -23,9 +23,9 @@ from tollway.store.database import (
 )
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.pieces import PieceBudget
-from tollway.store.postgresql.errors import RivalError
+from tollway.store.postgresql.errors import ConflictError
 from tollway.store.query import Query
-from tollway.store.sqlite import log_write_back
+from tollway.store.sqlite import write_ahead_log
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.write_lock import WriteLock
@@ -64,7 +64,7 @@ def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> Non
             await database.write(adds("a", "b", then=LookupError("no")))
         assert await stored(database) == 0
         assert await database.write(adds("a")) == 1
-        with pytest.raises((apsw.ConstraintError, RivalError)):
+        with pytest.raises((apsw.ConstraintError, ConflictError)):
             await database.write(adds("b", "a"))
         assert await stored(database) == 1
 
@@ -288,7 +288,7 @@ def test_a_piece_of_upkeep_waits_for_the_disk_as_a_charge_does(tmp_path: Path) -
 def test_a_long_log_is_written_back_in_no_commit_and_once(
     own_store: Store, monkeypatch: pytest.MonkeyPatch, is_read: bool
 ) -> None:
-    monkeypatch.setattr(log_write_back, "_BEGIN_FRAMES", 12)
+    monkeypatch.setattr(write_ahead_log, "_BEGIN_FRAMES", 12)
     by: list[str] = []
     checkpoint = Connection.checkpoint
 
@@ -323,7 +323,7 @@ def test_a_long_log_is_written_back_in_no_commit_and_once(
     ("owner", "name", "error"),
     [
         (Connection, "checkpoint", StoreBusyError("another process writes it back")),
-        (log_write_back.threading.Thread, "start", RuntimeError("can't start new thread")),
+        (write_ahead_log.threading.Thread, "start", RuntimeError("can't start new thread")),
     ],
     ids=["busy", "no thread"],
 )
@@ -338,7 +338,7 @@ def test_a_log_that_cannot_be_written_back_harms_no_commit(
         await database.write(adds("first"))
         with monkeypatch.context() as refusing:
             refusing.setattr(owner, name, refuse)
-            refusing.setattr(log_write_back, "_BEGIN_FRAMES", 1)
+            refusing.setattr(write_ahead_log, "_BEGIN_FRAMES", 1)
             for number in range(3):
                 await database.write(adds(f"p{number}"))
         assert await stored(database) == before + 4
@@ -357,7 +357,7 @@ def test_an_unexpected_error_beside_the_work_does_not_end_the_writer(
     async def work() -> None:
         database = open_database(own_store.url, Metrics(), 2)
         try:
-            monkeypatch.setattr(log_write_back.LogWriteBack, "after_commit", fail)
+            monkeypatch.setattr(write_ahead_log.LogWriteBack, "after_commit", fail)
             assert await database.write(adds("a")) == 1
             # Without its thread, this would be given up after two seconds.
             assert await database.write(adds("b")) == 1

@@ -17,7 +17,7 @@ from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tollway.__main__ import main
 from tollway.intake import push
-from tollway.intake.sources import SpeaksFor
+from tollway.intake.sources import SourceScope
 from tollway.ledger.receipts import find_receipt
 from tollway.pipeline import receipts
 from tollway.web import template_environment
@@ -41,7 +41,7 @@ def break_all() -> None:
 
     receipts.find_receipt = any_receipt  # type: ignore[assignment]
     push.signing_key = lambda _claimed, keys, _body: keys[0]  # type: ignore[assignment]
-    SpeaksFor.check = lambda *_: None  # type: ignore[method-assign,assignment]
+    SourceScope.check = lambda *_: None  # type: ignore[method-assign,assignment]
     Sessions.is_form_token = lambda *_: True  # type: ignore[method-assign,assignment]
     template_environment.Environment = Unescaped  # type: ignore[misc]
 

@@ -27,7 +27,7 @@ IN_CHROMIUM = [
 ]
 
 
-def aside(work: Callable[[], T]) -> T:
+def in_thread(work: Callable[[], T]) -> T:
     """In another thread: this one has the event loop of the browser."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
@@ -37,7 +37,7 @@ def sign_in(page: Page, gateway: Gateway) -> Page:
     """The page of an operator, who signed in by a link: without Chromium, which takes longer to
     load the three pages than most tests need for the rest. `test_browser.py` signs in with it."""
     browser = Browser(gateway)
-    browser.open(f"/operator/enter?link={aside(lambda: operator_link(gateway.store))}")
+    browser.open(f"/operator/enter?link={in_thread(lambda: operator_link(gateway.store))}")
     browser.enter("/operator")
     page.context.add_cookies(
         [

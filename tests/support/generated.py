@@ -191,7 +191,7 @@ class Campaign:
         return {
             "live": {"Authorization": f"Bearer {self.caller.token}"},
             "test": {"Authorization": f"Bearer {self.test_token}"},
-            "stranger": {"Authorization": f"Bearer {self.caller.token[:-1]}_"},
+            "unknown": {"Authorization": f"Bearer {self.caller.token[:-1]}_"},
             "operator": {"Cookie": self._operator},
             "none": {},
         }[who]

@@ -131,7 +131,7 @@ def other_requests(campaign: Campaign, today: date) -> st.SearchStrategy[Sent]:
     methods = st.sampled_from(
         ["GET", "GET", "GET", "POST", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"]
     )
-    who = st.sampled_from(["live", "test", "stranger", "operator", "none"])
+    who = st.sampled_from(["live", "test", "unknown", "operator", "none"])
     return st.builds(made, methods, paths, queries, who, _MORE_HEADERS, _bodies(today))
 
 

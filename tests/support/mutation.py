@@ -107,7 +107,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         # On a server, uses are added in another way.
         ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
     ),
-    "ledger/core_shortage.py": (("tests/ledger/test_core_shortage.py",),),
+    "ledger/cpu_contention.py": (("tests/ledger/test_core_shortage.py",),),
     "pipeline/settle.py": (
         ("tests/pipeline/test_settle.py", "tests/pipeline/test_settle_limits.py"),
     ),

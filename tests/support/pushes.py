@@ -5,11 +5,11 @@ import time
 import httpx
 
 from tests.support.gateway import Gateway
-from tollway.intake.sources import ALL, SpeaksFor
+from tollway.intake.sources import ALL, SourceScope
 from tollway.webhooks.signature import key_of, sign
 
 SOURCE = "market"
-EVERYONE = SpeaksFor((ALL,), (ALL,))
+EVERYONE = SourceScope((ALL,), (ALL,))
 
 
 def push(

@@ -23,7 +23,7 @@ from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token
 from tollway.operations.orders.operation import ORDERS
 from tollway.pipeline.bodies import NO_BODY
-from tollway.pipeline.call import KEY_HEADER, Admission, AnswerStore, Call, Side
+from tollway.pipeline.call import KEY_HEADER, Admission, AnswerStore, Call, Environment
 from tollway.pipeline.settle import Settle
 from tollway.store.database import Database, Row
 from tollway.store.keys import KeyedSigner
@@ -66,7 +66,9 @@ class Till:
         windows = SharedWindows(new_ring()) if has_windows else None
         batcher = ChargeBatcher(database, Metrics(), 60, lambda *_: None, windows)
         answers = AnswerStore(database, Sealer(KEYS, 1), KeyedSigner(KEYS, 1, "fingerprint"))
-        self.side = Side({}, GrantCache(database, Versions(database)), batcher, answers)
+        self.environment = Environment(
+            {}, GrantCache(database, Versions(database)), batcher, answers
+        )
         self.database, self.caller = database, caller
         self.settle = Settle(ZoneInfo("Asia/Shanghai"))
         self.grant = GrantKey("shop", "shop", f"consent to {caller.account_id}")
@@ -91,8 +93,8 @@ class Till:
         at_s = time() if at_s is None else at_s
         call = Call(request_id, operation.method, operation.path, b"", headers, NO_BODY, at_s)
         call.operation, call.operation_name = operation, operation.charged_as
-        call.caller, call.side, call.price, call.request = (
-            *(self.caller, self.side),
+        call.caller, call.environment, call.price, call.request = (
+            *(self.caller, self.environment),
             *(price, Asked(asked)),
         )
         call.act, call.grant = act, self.grant if is_granted else None

@@ -27,7 +27,7 @@ from tests.support.known_types import know_types
 from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.gateway import openapi
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
 from tollway.pipeline import decode
 from tollway.store.key_check import has_rows

@@ -16,7 +16,7 @@ from tests.support.stores import Store
 from tollway.contract.operation import Encoding, Operation
 from tollway.identity.people import Person, Role
 from tollway.ledger.tokens import issue_token
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.store.open import open_sealer
 from tollway.web.area import PageSpec
 from tollway.web.caller.pages import PAGES as CALLER_PAGES
@@ -35,7 +35,7 @@ DONE_WITHOUT_FIELDS = (
 class People(NamedTuple):
     """Browsers of those who signed in; only the first of each area has its cookie."""
 
-    stranger: Browser
+    visitor: Browser
     shop: Browser
     reader: Browser
     developer: Browser
@@ -60,7 +60,7 @@ def people(gateway: Gateway, store: Store) -> Iterator[People]:
 
 def may(who: str, spec: PageSpec, *, is_act: bool) -> bool | None:
     """The table: whether a person may; None for one who is not signed in to this area."""
-    area = {"operator": "/operator", "shop": "", "stranger": ""}.get(who, "/account")
+    area = {"operator": "/operator", "shop": "", "visitor": ""}.get(who, "/account")
     if not area or not spec.path.startswith(area):
         return None
     if who == "reader":

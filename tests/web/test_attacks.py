@@ -1,4 +1,4 @@
-"""What strangers try on pages and beside them: other hosts, other origins, cookies, redirects."""
+"""What attackers try on pages and beside them: other hosts, other origins, cookies, redirects."""
 
 import time
 from urllib.parse import quote
@@ -112,7 +112,7 @@ def test_a_caller_cannot_set_what_no_parameter_sets(
     assert len(store.do(lambda database: list_tokens(database, other.account_id))) == 1
 
 
-def test_paths_and_names_of_strangers_make_no_metrics(gateway: Gateway) -> None:
+def test_paths_and_names_of_outsiders_make_no_metrics(gateway: Gateway) -> None:
     canary = "canary7f3a"
     for path in (f"/{canary}", f"/papi/tool/{canary}", f"/operator/{canary}", f"/?{canary}=1"):
         gateway.client.request("POST", path, headers={"X-Request-Id": canary, canary: "1"})
@@ -123,7 +123,7 @@ def test_paths_and_names_of_strangers_make_no_metrics(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     "injected", ["\r\nSet-Cookie: a=b", "%0d%0aSet-Cookie:%20a=b", "\u560d\u560aa: b"]
 )
-def test_no_text_of_a_stranger_begins_a_header(
+def test_no_text_of_a_attacker_begins_a_header(
     gateway: Gateway, caller: Caller, browser: Browser, injected: str
 ) -> None:
     answers = [

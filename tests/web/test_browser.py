@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 from tests.support.browsers import operator_link
-from tests.support.chromium import IN_CHROMIUM, aside, sign_in
+from tests.support.chromium import IN_CHROMIUM, in_thread, sign_in
 from tests.support.consent import PASSWORD, ask, new_asker, new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
@@ -36,13 +36,13 @@ def own_store(tmp_path: Path, today: date) -> Store:
         made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
         return made
 
-    return aside(make)
+    return in_thread(make)
 
 
 def test_from_the_printed_link_to_the_receipt(
     own_store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
-    gateway = aside(lambda: Gateway(own_store))
+    gateway = in_thread(lambda: Gateway(own_store))
     page = new_page(gateway.base_url)
     printed = next(line for line in gateway.process.stdout if "enter?link=" in line)
     page.goto(printed.strip())
@@ -73,7 +73,7 @@ def test_from_the_printed_link_to_the_receipt(
     page.keyboard.press("Enter")
     page.wait_for_url("**/operator/request?**")
     assert "1 call: 10 → 9" in page.locator(".stages").inner_text()
-    assert aside(gateway.stop) == 0
+    assert in_thread(gateway.stop) == 0
 
 
 def _tab_to(page: Page, text: str) -> None:
@@ -93,7 +93,7 @@ def test_an_account_is_opened_with_the_keyboard_alone(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     page = new_page(gateway.base_url)
-    page.goto(f"/operator/enter?link={aside(lambda: operator_link(store))}")
+    page.goto(f"/operator/enter?link={in_thread(lambda: operator_link(store))}")
     _tab_to(page, "Sign in")
     page.keyboard.press("Enter")
     page.wait_for_url("**/operator")
@@ -113,7 +113,7 @@ def test_a_form_whose_button_is_pressed_twice_is_sent_once(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     """Or else the token that was made first would never be shown."""
-    caller = aside(lambda: new_caller(store))
+    caller = in_thread(lambda: new_caller(store))
     page = sign_in(new_page(gateway.base_url), gateway)
     sent: list[Route] = []
     # The answer takes until the button was pressed again.
@@ -131,13 +131,13 @@ def test_a_form_whose_button_is_pressed_twice_is_sent_once(
         sent[-1].continue_()
         page.locator(".secret code").wait_for()
     count = f"SELECT count(*) FROM token WHERE account_id = '{caller.account_id}'"
-    assert aside(lambda: store.run(count))[0][0] == 3
+    assert in_thread(lambda: store.run(count))[0][0] == 3
 
 
 def test_a_form_without_an_answer_and_a_download_can_be_sent_again(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    caller = aside(lambda: new_caller(store))
+    caller = in_thread(lambda: new_caller(store))
     page = sign_in(new_page(gateway.base_url), gateway)
     page.clock.install()
     sent: list[str] = []
@@ -168,7 +168,7 @@ def test_hostile_names_are_shown_as_text(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     name = f"<img src=x onerror=alert(1)>{{{{7*7}}}}\"' {time.time_ns()}"
-    account = aside(lambda: store.do(lambda database: open_account(database, RUNTIME, name)))
+    account = in_thread(lambda: store.do(lambda database: open_account(database, RUNTIME, name)))
     page = sign_in(new_page(gateway.base_url), gateway)
     page.goto(f"/operator/account?id={account.id}")
     assert page.locator("h1").inner_text() == name
@@ -196,12 +196,12 @@ def test_the_first_page_is_small_and_does_not_move(
 def test_language_and_colours_are_chosen_on_the_pages_of_every_area(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    """By a stranger with scripts, and by an operator without: no script has a part in it. That
+    """By a visitor with scripts, and by an operator without: no script has a part in it. That
     either can do so everywhere is tested in `test_front.py`."""
-    stranger = new_page(gateway.base_url)
+    visitor = new_page(gateway.base_url)
     operator = sign_in(new_page(gateway.base_url, java_script_enabled=False), gateway)
     for page, areas in (
-        (stranger, ("/", "/account")),
+        (visitor, ("/", "/account")),
         (operator, ("/docs", "/operator", "/owner")),
     ):
         others = cycle((("中文", "zh-CN"), ("English", "en")))
@@ -227,21 +227,21 @@ def test_work_that_ends_shows_its_result_by_itself(
             )
         )
 
-    gateway = aside(lambda: Gateway(own_store))
+    gateway = in_thread(lambda: Gateway(own_store))
     page = sign_in(new_page(gateway.base_url), gateway)
-    aside(lambda: note(is_running=True))
+    in_thread(lambda: note(is_running=True))
     page.goto("/operator/audit")
     page.get_by_text("The audit runs: 1 of 4 checks.").wait_for()
-    aside(lambda: note(is_running=False))
+    in_thread(lambda: note(is_running=False))
     page.get_by_role("button", name="Run the audit").wait_for()
-    assert aside(gateway.stop) == 0
+    assert in_thread(gateway.stop) == 0
 
 
 def test_pages_work_without_script(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     page = new_page(gateway.base_url, java_script_enabled=False)
-    page.goto(f"/operator/enter?link={aside(lambda: operator_link(store))}")
+    page.goto(f"/operator/enter?link={in_thread(lambda: operator_link(store))}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/operator")
     page.goto("/operator/accounts")
@@ -290,8 +290,8 @@ def test_the_menu_of_a_low_window_scrolls_and_covers_the_page_for_the_keyboard_t
 def test_an_operation_is_tried_without_script_and_its_receipt_is_found(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    caller = aside(lambda: new_caller(store))
-    member = aside(lambda: new_member(store, caller.account_id))
+    caller = in_thread(lambda: new_caller(store))
+    member = in_thread(lambda: new_member(store, caller.account_id))
     page = new_page(gateway.base_url, java_script_enabled=False)
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
@@ -315,7 +315,7 @@ def test_an_operation_is_tried_without_script_and_its_receipt_is_found(
 def test_an_owner_approves_and_revokes_in_chinese(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    asker, person = in_thread(lambda: new_asker(store)), in_thread(lambda: new_person(store))
     refused = ask(gateway, asker, person.id)
     assert refused.code == 302
     page = new_page(gateway.base_url, locale="zh-CN")
@@ -337,7 +337,9 @@ def test_every_operation_is_tried_from_the_reference_alone(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     """As a new user: with a test token, and what the pages show."""
-    tester = aside(lambda: new_caller(store, operations=OPERATIONS, kind="test", rate_limit=1000))
+    tester = in_thread(
+        lambda: new_caller(store, operations=OPERATIONS, kind="test", rate_limit=1000)
+    )
     page = new_page(gateway.base_url)
     page.goto("/docs")
     names = [each.name for each in WITH_COMPANIONS if not each.is_file]
@@ -362,7 +364,7 @@ def test_every_operation_is_tried_from_the_reference_alone(
     page.get_by_role("button", name="Send").click()
     page.locator("#try-answer").filter(has_text='"code": 202').wait_for()
     page.goto("/docs/account_balance")
-    page.get_by_label("Live token").fill(aside(lambda: new_caller(store, credits_=77)).token)
+    page.get_by_label("Live token").fill(in_thread(lambda: new_caller(store, credits_=77)).token)
     page.get_by_role("button", name="Send").click()
     page.locator("#try-answer").filter(has_text='"amount": 77').wait_for()
     page.goto("/docs/orders")

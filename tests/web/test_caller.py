@@ -20,7 +20,7 @@ from tollway.ledger.tokens import list_tokens
 from tollway.store.database import Database, StoreError
 from tollway.web.area import Context
 from tollway.web.caller.home import alert_act
-from tollway.webhooks.watching import list_alerts
+from tollway.webhooks.polled_events import list_alerts
 
 
 def test_a_member_issues_a_token_calls_and_finds_the_receipt(
@@ -199,8 +199,8 @@ def test_no_page_shows_or_changes_a_row_of_another_account(
     for fields in ({"token": other.token_id}, {"token": other.token_id, "sure": "yes"}):
         assert member.send("/account/tokens/revoke", **fields).status_code == 404
         member.open("/account/tokens")
-    stranger = new_member(store, other.account_id)
-    removed = member.send("/account/members/remove", member=stranger.person.id, sure="yes")
+    outsider = new_member(store, other.account_id)
+    removed = member.send("/account/members/remove", member=outsider.person.id, sure="yes")
     assert removed.status_code == 404
     assert gateway.get(token=other.token, query=question).code == 0
 

@@ -10,7 +10,7 @@ from tests.support.stores import Store
 from tollway.identity.people import Role
 from tollway.ledger.accounts import close_account
 from tollway.ledger.tokens import revoke_token
-from tollway.webhooks.watching import list_alerts, set_alert
+from tollway.webhooks.polled_events import list_alerts, set_alert
 
 CLOSED = "This account is closed"
 

@@ -1,4 +1,4 @@
-"""Our cookies are found among any others, and strangers' cookies cost next to nothing."""
+"""Our cookies are found among any others, and outsiders' cookies cost next to nothing."""
 
 from collections.abc import Callable
 from time import thread_time

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.chromium import IN_CHROMIUM, aside, sign_in
+from tests.support.chromium import IN_CHROMIUM, in_thread, sign_in
 from tests.support.consent import PASSWORD, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
@@ -184,13 +184,13 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
     # A name and a reason as long as any.
-    caller = aside(lambda: new_caller(store, name="longname" * 12))
-    member = aside(lambda: new_member(store, caller.account_id))
-    colleague = aside(lambda: new_member(store, caller.account_id)).person
+    caller = in_thread(lambda: new_caller(store, name="longname" * 12))
+    member = in_thread(lambda: new_member(store, caller.account_id))
+    colleague = in_thread(lambda: new_member(store, caller.account_id)).person
     request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     gateway.get(token=caller.token, query=question, headers={"Idempotency-Key": "k" * 300})
-    aside(lambda: _fill_with_long_values(store, caller.account_id))
-    webhook_id = aside(lambda: _tested_webhook(gateway, store, caller))
+    in_thread(lambda: _fill_with_long_values(store, caller.account_id))
+    webhook_id = in_thread(lambda: _tested_webhook(gateway, store, caller))
     # Without motion: colours are changed at once.
     page = sign_in(
         new_page(gateway.base_url, color_scheme="light", reduced_motion="reduce"), gateway
@@ -198,9 +198,9 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/account")
-    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    asker, person = in_thread(lambda: new_asker(store)), in_thread(lambda: new_person(store))
     question_to_owner = ask(gateway, asker, person.id).data["authorize_url"]
-    aside(lambda: allow(store, new_asker(store), person))
+    in_thread(lambda: allow(store, new_asker(store), person))
     _enter_as_owner(page, person)
     other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
     analysis = (
@@ -269,9 +269,9 @@ def _on_paper(page: Page, selector: str) -> str:
 def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
-    aside(lambda: allow(store, asker, person))
-    assert ask(gateway, asker, aside(lambda: new_person(store)).id).code == 302
+    asker, person = in_thread(lambda: new_asker(store)), in_thread(lambda: new_person(store))
+    in_thread(lambda: allow(store, asker, person))
+    assert ask(gateway, asker, in_thread(lambda: new_person(store)).id).code == 302
     paid = ask(gateway, asker, person.id)
     assert paid.code == 0
     page = sign_in(new_page(gateway.base_url), gateway)
@@ -292,7 +292,7 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
 def test_a_large_figure_is_on_one_line(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], amount: int
 ) -> None:
-    caller = aside(lambda: new_caller(store, calls=amount, credits_=amount))
+    caller = in_thread(lambda: new_caller(store, calls=amount, credits_=amount))
     page = sign_in(new_page(gateway.base_url), gateway)
     page.goto(f"/operator/account?id={caller.account_id}")
     # As many as the overview has.
@@ -311,7 +311,7 @@ def test_names_of_people_are_not_broken_beside_the_rail(
 ) -> None:
     runtime = Runtime(by="root@gate")
     change = {"name": "a change of many words " * 6}
-    aside(lambda: store.do(lambda db: note_act(db, runtime, "source set", "source a", change)))
+    in_thread(lambda: store.do(lambda db: note_act(db, runtime, "source set", "source a", change)))
     page = sign_in(new_page(gateway.base_url), gateway)
     page.goto("/operator/trail")
     lines = "each => each.getClientRects().length"
@@ -338,9 +338,9 @@ _BROKEN_REASONS = """() => [...document.querySelectorAll("table.log td.code:not(
 def test_reasons_are_broken_between_their_words_alone(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
-    paying = aside(lambda: new_caller(store, name="Northern Outdoor Equipment"))
+    paying = in_thread(lambda: new_caller(store, name="Northern Outdoor Equipment"))
     assert gateway.get(token=paying.token, query=question).code == 0
-    caller = aside(lambda: new_caller(store, granted=False, name="Beishan Stationery"))
+    caller = in_thread(lambda: new_caller(store, granted=False, name="Beishan Stationery"))
     refused = gateway.get(token=caller.token, query=question)
     assert refused.headers["x-tollway-reason"] == "PERMISSION_MISSING"
     page = sign_in(new_page(gateway.base_url), gateway)
@@ -366,7 +366,7 @@ def test_reasons_are_broken_between_their_words_alone(
 def test_the_table_of_a_chart_with_many_columns_is_scrolled_within_its_card(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
-    caller = aside(lambda: new_caller(store))
+    caller = in_thread(lambda: new_caller(store))
     gateway.get(token=caller.token, query=question)
     page = sign_in(new_page(gateway.base_url, viewport={"width": 1001, "height": 844}), gateway)
     page.goto("/operator")
@@ -401,7 +401,7 @@ def test_numbers_keep_their_distance_from_the_edge_of_a_narrow_phone(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
     """Where the bars beside them are left out."""
-    caller = aside(lambda: new_caller(store))
+    caller = in_thread(lambda: new_caller(store))
     gateway.get(token=caller.token, query={**question, "product_id": "1"})
     page = sign_in(new_page(gateway.base_url, viewport={"width": 360, "height": 740}), gateway)
     page.goto("/operator")

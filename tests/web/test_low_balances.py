@@ -18,7 +18,7 @@ from tollway.ledger.balance_pace import ACCOUNTS_MAX
 from tollway.ledger.entries import top_up
 from tollway.ledger.usage import date_s
 from tollway.store.database import Database
-from tollway.webhooks.watching import set_alert
+from tollway.webhooks.polled_events import set_alert
 
 DAY_S = 86_400
 TODAY_S = date_s(datetime.now(ZoneInfo("Asia/Shanghai")).date())

@@ -112,17 +112,17 @@ def test_a_new_link_keeps_the_second_factor_and_a_password_needs_its_code(
 def test_only_an_owner_makes_a_new_link_and_none_for_another_account_or_themselves(
     store: Store, owner: Browser, caller: Caller, gateway: Gateway
 ) -> None:
-    stranger = new_member(store, new_caller(store).account_id).person
+    outsider = new_member(store, new_caller(store).account_id).person
     own = store.run(
         f"SELECT id FROM person WHERE account_id = '{caller.account_id}' AND role = 'owner'"
     )
-    for wanted in (stranger.id, "per_none", own[0][0]):
+    for wanted in (outsider.id, "per_none", own[0][0]):
         owner.open("/account/members")
         refused = owner.send("/account/members/link", member=wanted, sure="yes")
         assert refused.status_code == 404
     developer = entered(store, Browser(gateway), caller, Role.DEVELOPER)
     assert "New link" not in developer.open("/account/members").text
-    refused = developer.send("/account/members/link", member=stranger.id, sure="yes")
+    refused = developer.send("/account/members/link", member=outsider.id, sure="yes")
     assert refused.status_code == 403
     developer.client.close()
 
@@ -170,8 +170,8 @@ def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
     path = "/operator/account/member"
     link = shown_secret(confirmed(operator, f"{path}/link", member=who.id, **account))
     assert 'name="password"' in other.open(link).text
-    stranger = new_member(store, new_caller(store).account_id).person
-    named = {"member": stranger.id, "sure": "yes", **account}
+    outsider = new_member(store, new_caller(store).account_id).person
+    named = {"member": outsider.id, "sure": "yes", **account}
     assert operator.send(f"{path}/remove", **named).status_code == 404
     operator.open(f"/operator/account?id={caller.account_id}")
     gone = confirmed(operator, f"{path}/remove", member=who.id, **account)
@@ -212,16 +212,16 @@ def test_an_owner_gives_a_member_another_role_which_holds_at_once(
 def test_only_an_owner_changes_roles_and_none_of_another_account_or_their_own(
     store: Store, owner: Browser, caller: Caller, gateway: Gateway
 ) -> None:
-    stranger = new_member(store, new_caller(store).account_id).person
+    outsider = new_member(store, new_caller(store).account_id).person
     own = store.run(
         f"SELECT id FROM person WHERE account_id = '{caller.account_id}' AND role = 'owner'"
     )[0][0]
-    for wanted in (stranger.id, "per_none", own):
+    for wanted in (outsider.id, "per_none", own):
         assert owner.open(f"/account/members/role?member={wanted}").status_code == 404
         owner.open("/account/members")
         refused = owner.send("/account/members/role", member=wanted, role="reader")
         assert refused.status_code == 404
-    assert _role_of(store, stranger.id) == _role_of(store, own) == "owner"
+    assert _role_of(store, outsider.id) == _role_of(store, own) == "owner"
     member = new_member(store, caller.account_id, Role.READER).person
     for role in ("operator", "", "OWNER"):
         owner.open(f"/account/members/role?member={member.id}")

@@ -91,7 +91,7 @@ def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser, store
 
 def test_a_long_record_in_chinese_can_be_sent(operator: Browser) -> None:
     operator.open("/operator/data")
-    answer = operator.send("/operator/data/mend", id="none", record="汉" * 12_000)
+    answer = operator.send("/operator/data/correct", id="none", record="汉" * 12_000)
     assert answer.status_code != 413
 
 

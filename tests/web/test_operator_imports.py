@@ -32,7 +32,9 @@ from tollway.web.operator.data import import_act
 from tollway.web.uploads import Upload
 
 
-def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, store: Store) -> None:
+def test_a_file_is_imported_and_a_rejected_record_corrected(
+    operator: Browser, store: Store
+) -> None:
     sn = f"260115-{time.time_ns()}"
     good, bad = order(f"{sn}-1"), order(f"{sn}-2", order_status="<b>soon")
     content = "\n".join(json.dumps(each) for each in (good, bad)).encode()
@@ -50,10 +52,10 @@ def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, st
     record = next(json.loads(line) for line in exported.splitlines() if f"{sn}-2" in line)
     shown = operator.open(f"/operator/data/record?id={record['id']}").text
     assert "&lt;b&gt;soon" in shown
-    page = operator.send("/operator/data/mend", record=record["record"]).text
+    page = operator.send("/operator/data/correct", record=record["record"]).text
     assert "Still rejected. order_status" in page
-    mended = record["record"].replace('"<b>soon"', "1")
-    assert "The record is stored." in operator.send("/operator/data/mend", record=mended).text
+    corrected = record["record"].replace('"<b>soon"', "1")
+    assert "The record is stored." in operator.send("/operator/data/correct", record=corrected).text
     found = store.run(f"SELECT order_sn FROM shop_order WHERE order_sn LIKE '{sn}%'")
     assert sorted(row[0] for row in found) == [f"{sn}-1", f"{sn}-2"]
     assert all(act in recorded_acts(operator) for act in ("import", "record show", "record mend"))
@@ -62,7 +64,7 @@ def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, st
     assert "数据源 上传的文件" in acts and "记录 订单" in acts
 
 
-def test_a_record_of_a_table_can_be_mended_without_its_written_times(
+def test_a_record_of_a_table_can_be_corrected_without_its_written_times(
     operator: Browser, store: Store
 ) -> None:
     sn = f"26{time.time_ns()}"
@@ -80,8 +82,8 @@ def test_a_record_of_a_table_can_be_mended_without_its_written_times(
     exported = operator.client.get("/operator/data/rejected.jsonl").text
     kept = next(json.loads(line) for line in exported.splitlines() if sn in line)
     operator.open(f"/operator/data/record?id={kept['id']}")
-    mended = kept["record"].replace('"9"', "1")
-    assert "The record is stored." in operator.send("/operator/data/mend", record=mended).text
+    corrected = kept["record"].replace('"9"', "1")
+    assert "The record is stored." in operator.send("/operator/data/correct", record=corrected).text
     found = store.run(f"SELECT updated_ms, newest_first FROM shop_order WHERE order_sn = '{sn}'")
     assert found == [(1_768_440_600_000, -1_768_440_600_000)]
 
@@ -120,7 +122,7 @@ def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store:
     [
         b'{"remark": "\\ud800"}',
         b"[" * 100_000,
-        # Rejected for its decimals, and not to be mended unnoticed.
+        # Rejected for its decimals, and not to be corrected unnoticed.
         b'{"pay_amount": 1.000}',
         b'{"pay_amount": 123456789012345678901.25}',
     ],

@@ -156,7 +156,7 @@ def test_readers_at_other_addresses_wait_for_no_crowd(own: Store) -> None:
 
         async def page(request: Request, _: Visit[Owner]) -> Response:
             assert request.client is not None
-            async with web.aside():
+            async with web.without_slot():
                 await asyncio.sleep(0)
             made.append(request.client.host)
             return Response()

@@ -19,7 +19,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.web.code_samples import SIGNATURE_SAMPLES

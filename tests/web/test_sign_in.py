@@ -1,4 +1,4 @@
-"""Signing in: sessions end on the server, and strangers can neither guess nor lock anyone out."""
+"""Signing in: sessions end on the server, and outsiders can neither guess nor lock anyone out."""
 
 import time
 from collections.abc import Iterator
@@ -162,22 +162,22 @@ def test_guesses_from_many_addresses_do_not_lock_the_owner_out(
 
 def test_a_known_browser_is_counted_by_itself(gateway: Gateway, person: Person) -> None:
     address = "127.252.0.1"
-    known, stranger = Browser(gateway, address), Browser(gateway, address)
+    known, outsider = Browser(gateway, address), Browser(gateway, address)
     signed_in(known, person)
     known.send("/owner/sign-out")
-    stranger.open("/owner")
-    statuses = [stranger.sign_in(person.login, "a wrong one").status_code for _ in range(6)]
+    outsider.open("/owner")
+    statuses = [outsider.sign_in(person.login, "a wrong one").status_code for _ in range(6)]
     assert statuses == [403] * 5 + [429]
     assert GRANTS in known.sign_in(person.login).text
-    # And a stranger who shows a known browser's cookie for another login gains nothing by it.
+    # And an outsider who shows a known browser's cookie for another login gains nothing by it.
     known.send("/owner/sign-out")
     statuses = [known.sign_in("another login", "a wrong one").status_code for _ in range(6)]
     assert statuses == [403] * 5 + [429]
     known.client.close()
-    stranger.client.close()
+    outsider.client.close()
 
 
-def test_browsers_known_by_an_old_password_are_strangers_once_it_changes(
+def test_browsers_known_by_an_old_password_are_outsiders_once_it_changes(
     store: Store, gateway: Gateway, person: Person
 ) -> None:
     """A thief of the password can collect any number of them, and would guess the next one with
@@ -254,7 +254,7 @@ def test_a_proxy_says_who_comes_and_only_a_trusted_one(tmp_path: Path) -> None:
     other = new_person(store).login
     assert guess("127.66.0.1", "203.0.113.1", "198.51.100.6", login=other) == [403] * 3
     assert guess("127.66.0.1", "203.0.113.2", "198.51.100.6", login=other) == [403, 403, 429]
-    # What a stranger says about itself is not believed.
+    # What an outsider says about itself is not believed.
     assert guess("127.67.0.1", "198.51.100.8") == [403] * 3
     assert guess("127.67.0.1", "198.51.100.9") == [403, 403, 429]
     # Who has one address of IPv6 has its whole network.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-from tests.support.chromium import IN_CHROMIUM, aside, sign_in
+from tests.support.chromium import IN_CHROMIUM, in_thread, sign_in
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import new_member
@@ -19,7 +19,7 @@ _LINES = """each => { const range = document.createRange(); range.selectNodeCont
 
 
 def _enter(page: Page, store: Store, caller: Caller) -> None:
-    member = aside(lambda: new_member(store, caller.account_id))
+    member = in_thread(lambda: new_member(store, caller.account_id))
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/account")
@@ -28,10 +28,10 @@ def _enter(page: Page, store: Store, caller: Caller) -> None:
 def test_a_table_of_many_columns_keeps_words_and_acts_on_one_line(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    caller = aside(lambda: new_caller(store))
+    caller = in_thread(lambda: new_caller(store))
     limits = TokenLimits(["orders", "waybills"], ["10.0.0.0/8"], calls_per_day=3000)
     lasts = {"label": "erp-1", "lifetime_s": 90_000, "limits": limits}
-    aside(lambda: store.do(lambda db: issue_token(db, RUNTIME, caller.account_id, **lasts)))
+    in_thread(lambda: store.do(lambda db: issue_token(db, RUNTIME, caller.account_id, **lasts)))
     page = new_page(gateway.base_url, viewport={"width": 1024, "height": 800})
     _enter(page, store, caller)
     page.goto("/account/tokens")
@@ -54,7 +54,7 @@ def test_what_a_list_also_leads_to_takes_no_space_of_its_filter_on_a_phone(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     page = new_page(gateway.base_url, viewport={"width": 375, "height": 700})
-    _enter(page, store, aside(lambda: new_caller(store)))
+    _enter(page, store, in_thread(lambda: new_caller(store)))
     page.goto("/account/ledger")
     button = page.get_by_role("button", name="Show").bounding_box()
     link = page.get_by_role("link", name="CSV").bounding_box()
@@ -65,7 +65,7 @@ def test_an_address_is_typed_into_a_field_that_shows_its_example(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
     page = new_page(gateway.base_url, viewport={"width": 1280, "height": 800})
-    _enter(page, store, aside(lambda: new_caller(store)))
+    _enter(page, store, in_thread(lambda: new_caller(store)))
     page.goto("/account/webhooks")
     field = page.get_by_label("Address")
     field.fill("https://orders.shop.example/tollway/events/of/the/north")
@@ -76,7 +76,7 @@ def test_on_paper_the_axes_of_charts_can_be_read(
     gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
 ) -> None:
     page = sign_in(new_page(gateway.base_url), gateway)
-    _enter(page, store, aside(lambda: new_caller(store)))
+    _enter(page, store, in_thread(lambda: new_caller(store)))
     day = question["query_date"]
     page.goto(f"/account/analysis?product={question['product_id']}&day={day}&data=sandbox")
     page.set_viewport_size({"width": 718, "height": 1000})

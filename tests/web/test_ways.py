@@ -13,7 +13,7 @@ from tests.support.members import entered
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import issue, load_numbers, new_carrier, new_customer, request
-from tollway.carriers.routes import Route, put_routes
+from tollway.carriers.sorting_codes import Route, put_routes
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime

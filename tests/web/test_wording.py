@@ -20,7 +20,7 @@ from tollway.cli.audit import SCHEMA_HOLDS
 from tollway.contract.decoding import declared_fields
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
 from tollway.web.operator.trail import ACTS

@@ -16,7 +16,7 @@ from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks import endpoints
 from tollway.webhooks.addresses import Addresses
-from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
+from tollway.webhooks.delivery import RETRY_AFTER_S, Deliverer
 from tollway.webhooks.endpoints import (
     add_endpoint,
     end_endpoint,

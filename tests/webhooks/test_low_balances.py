@@ -14,7 +14,7 @@ from tollway.store.open import open_sealer
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery
 from tollway.webhooks.endpoints import add_endpoint
-from tollway.webhooks.watching import _HIGH_AGAIN, _LOW, set_alert, watch
+from tollway.webhooks.polled_events import _HIGH_AGAIN, _LOW, set_alert, watch
 
 RECORDED = Query(select(func.count()).select_from(webhook_delivery))
 

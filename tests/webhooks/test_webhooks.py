@@ -22,10 +22,10 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
-from tollway.webhooks.delivering import RETRY_AFTER_S
+from tollway.webhooks.delivery import RETRY_AFTER_S
 from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
 from tollway.webhooks.events import EVENT_TYPES, Event, record_event
-from tollway.webhooks.watching import watch
+from tollway.webhooks.polled_events import watch
 from tollway_client import Client, errors
 from tollway_client.webhooks import verify
 

@@ -8,8 +8,8 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.carriers import CarrierError
+from tollway.carriers.divisions import listed_provinces
 from tollway.carriers.number_formats import KNOWN_FORMATS, check_format
-from tollway.carriers.places import listed_provinces
 from tollway.contract.language import Phrase
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act

@@ -20,7 +20,7 @@ from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.number_formats import number_problem
-from tollway.carriers.pending import (
+from tollway.carriers.pending_waybills import (
     Position,
     carriers_pending,
     date_back,
@@ -34,7 +34,7 @@ from tollway.carriers.pending import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, refuse_several
 from tollway.contract.language import Phrase
-from tollway.ledger.runtime import Runtime, cautious_clock, ran_s
+from tollway.ledger.runtime import Runtime, cautious_clock, uptime_s
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import (
@@ -285,7 +285,7 @@ class Reconciler:
         if asked.asked_at_s <= now_ms // 1000 + _AHEAD_S:
             self._seen_ahead_s.pop(asked.object_id, None)
             return stored
-        seen_s = ran_s() - self._seen_ahead_s.setdefault(asked.object_id, ran_s())
+        seen_s = uptime_s() - self._seen_ahead_s.setdefault(asked.object_id, uptime_s())
         opened = await find_link(self._database, self._vault.sealer, asked.wp_code)
         if opened is None or seen_s < opened.link.settle_after_s:
             return stored
@@ -331,7 +331,7 @@ class CancelDeclinedError(CarrierError):
         return Declined(reason).clause
 
 
-async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
+async def cancel_at_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
     """Has a remote carrier cancel its waybill; carriers do not know waybills from a pool.
 
     Cancelling is idempotent, so if the rest fails after this, all of it can be repeated.

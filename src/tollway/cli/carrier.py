@@ -29,7 +29,7 @@ from tollway.carriers.carriers import (
     list_carriers,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS
-from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
+from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table

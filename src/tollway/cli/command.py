@@ -29,14 +29,14 @@ from tollway.cli.lazy import Command, Group
 from tollway.cli.output import Output, local_time
 from tollway.cli.parameters import DatabaseOption, JsonOption
 from tollway.cli.setting_sources import Origin, load_settings
-from tollway.demo.saved import saved_world, world_path
+from tollway.demo.world_file import saved_world, world_path
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.clock import common_ms
 from tollway.store.database import (
+    CommitUnknownError,
     NoTimings,
     StoreBusyError,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
 )
@@ -303,7 +303,7 @@ def _explained(error: StoreError, session: Session) -> StoreError:
             f"The database {shown} is busy: another program has been using it "
             "for a long time. Try again."
         )
-    if isinstance(error, StoreDoubtError):
+    if isinstance(error, CommitUnknownError):
         # A person who takes this for a failure may run it again, and credit an account twice.
         return StoreError(
             f"The database {shown} was lost during the commit ({error}), so it is not known "

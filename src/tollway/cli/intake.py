@@ -25,12 +25,12 @@ from tollway.intake.rejects import replay as replay_rejected
 from tollway.intake.sources import (
     ALL,
     Source,
+    SourceScope,
     SourceSecret,
-    SpeaksFor,
     add_source,
     list_sources,
     rotate_secret,
-    set_spoken_for,
+    set_source_scope,
 )
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS, SUBJECTS
@@ -108,7 +108,7 @@ async def add(
 ) -> Output:
     """Add a source. Its secret is shown this once."""
     database, sealer = await session.open(), await session.sealer()
-    speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
+    speaks_for = SourceScope(tuple(shop or ()), tuple(channel or ()))
     added = await add_source(database, sealer, name, speaks_for, session.runtime)
     return _secret_output(added, *await _not_known(database, speaks_for))
 
@@ -118,9 +118,9 @@ async def set_source(
     session: Session, name: SourceArgument, shop: ShopsOption = None, channel: ChannelsOption = None
 ) -> Output:
     """Change which shops and channels a source speaks for; name all of them."""
-    speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
+    speaks_for = SourceScope(tuple(shop or ()), tuple(channel or ()))
     database = await session.open()
-    changed = await set_spoken_for(database, name, speaks_for, session.runtime)
+    changed = await set_source_scope(database, name, speaks_for, session.runtime)
     return Output(
         changed,
         f"Source {name} speaks for {_named(changed)} from now on.",
@@ -265,7 +265,7 @@ def _named(source: Source) -> str:
     return ", ".join([*shops, *(f"channel {each}" for each in source.speaks_for.channel)])
 
 
-async def _not_known(reader: Reader, speaks_for: SpeaksFor) -> list[str]:
+async def _not_known(reader: Reader, speaks_for: SourceScope) -> list[str]:
     """A line on shops that no call can name yet: they are to come, or were misspelled."""
     unknown = [
         each

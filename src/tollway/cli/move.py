@@ -21,7 +21,7 @@ from tollway.cli.command import CommandError, Session, UsageError, command
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.cli.restore import files_beside, keys_to_place, placed
-from tollway.demo.saved import demo_file
+from tollway.demo.world_file import demo_file
 from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.receivers import decide_kept
+from tollway.carriers.receiver_changes import decide_kept
 from tollway.carriers.reconciling import Finding, Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time

@@ -15,7 +15,7 @@ from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
 from tollway.consent.owners import list_owners
-from tollway.demo.saved import (
+from tollway.demo.world_file import (
     DemoWorld,
     curl_line,
     making_alone,
@@ -38,7 +38,7 @@ from tollway.store.key_check import (
 from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_file, is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
-from tollway.store.sqlite.log_rewrite import rewrite_left_log
+from tollway.store.sqlite.write_ahead_log import rewrite_left_log
 from tollway.telemetry.logs import configure_logging
 
 logger = logging.getLogger("tollway.serving")

@@ -8,7 +8,7 @@ import typer
 
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, label_of
-from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.reconciling import cancel_at_carrier
 from tollway.carriers.vault import Vault, load_vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -105,7 +105,7 @@ async def cancel(session: Session, number: NumberArgument, carrier: CarrierOptio
     remotes = Remotes()
     try:
         found = (await find_by_number(database, number, carrier)).waybill
-        await tell_carrier(database, remotes, await session.sealer(), found)
+        await cancel_at_carrier(database, remotes, await session.sealer(), found)
         cancelled = await cancel_waybill(database, number, found.wp_code, session.runtime)
     finally:
         await remotes.close()

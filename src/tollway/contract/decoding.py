@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from tollway.contract.fields import Field, Unfit
+from tollway.contract.fields import Field, InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.parsing import PARAMETERS_MAX, shown
 from tollway.contract.reasons import Reason, Refusal
@@ -128,7 +128,7 @@ class Decoder(Generic[R]):
                 return None
             try:
                 values[name] = read(value)
-            except Unfit:
+            except InvalidValueError:
                 return None
         return self._request_type(**values) if self._required <= values.keys() else None
 
@@ -158,7 +158,7 @@ class Decoder(Generic[R]):
                 continue
             try:
                 is_same = read(value) == getattr(request, name)
-            except Unfit:
+            except InvalidValueError:
                 is_same = False
             if not is_same:
                 raise Refusal(
@@ -220,7 +220,7 @@ def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) ->
 def _typed(sent: str, field: Field, value: object) -> Any:
     try:
         return field.kind.read(value)
-    except Unfit as unfit:
+    except InvalidValueError as unfit:
         raise Refusal(
             Reason.PARAMETER_INVALID,
             field=sent,

@@ -3,8 +3,8 @@
 A request type declares its fields once, as `Annotated[type, Field(kind, ...)]`. Decoding, error
 messages, the OpenAPI document and the docs are all made from that declaration. A kind takes the
 raw value (a string from a query or form, anything from JSON) and returns the typed one, or raises
-`Unfit` with what was wrong. Spaces around a value are stripped, unless a `Text` keeps them; around
-a number, time, code or phone, invisible characters are stripped too.
+`InvalidValueError` with what was wrong. Spaces around a value are stripped, unless a `Text` keeps
+them; around a number, time, code or phone, invisible characters are stripped too.
 """
 
 import re
@@ -16,7 +16,7 @@ import msgspec
 from tollway.contract.language import Phrase
 
 
-class Unfit(Exception):  # noqa: N818 - a verdict on one value, turned into a Refusal by the decoder
+class InvalidValueError(Exception):
     """A value does not fit its field."""
 
     def __init__(self, problem: Phrase) -> None:
@@ -32,7 +32,7 @@ class Kind(Protocol):
         """What to send, worded to follow "send ..."."""
 
     def read(self, raw: object) -> Any:
-        """The typed value; raises Unfit."""
+        """The typed value; raises InvalidValueError."""
 
     def schema(self) -> dict[str, object]:
         """The JSON Schema of what is accepted."""
@@ -100,23 +100,23 @@ class Text(msgspec.Struct, frozen=True):
     def read(self, raw: object) -> str:
         if not isinstance(raw, str):
             if not isinstance(raw, int) or isinstance(raw, bool):
-                raise Unfit(_NOT_TEXT)
+                raise InvalidValueError(_NOT_TEXT)
             raw = str(raw)
         raw = raw.rstrip("\r\n") if self.keeps_spaces else raw.strip()
         if not raw:
-            raise Unfit(_EMPTY)
+            raise InvalidValueError(_EMPTY)
         # Nearly every text is printable, and none of the following is.
         if not raw.isprintable():
             if "\0" in raw:
-                raise Unfit(_HAS_NUL)
+                raise InvalidValueError(_HAS_NUL)
             if not is_unicode(raw):
-                raise Unfit(_NOT_UNICODE)
+                raise InvalidValueError(_NOT_UNICODE)
             if not bare(raw):
-                raise Unfit(_EMPTY)
+                raise InvalidValueError(_EMPTY)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
             characters = "1 character" if size == 1 else f"{size} characters"
-            raise Unfit(Phrase(f"it has {characters}", f"长度为 {size} 个字符"))
+            raise InvalidValueError(Phrase(f"it has {characters}", f"长度为 {size} 个字符"))
         return raw
 
     def schema(self) -> dict[str, object]:
@@ -129,12 +129,12 @@ class Line(Text, frozen=True):
     def read(self, raw: object) -> str:
         text = super().read(raw)
         if has_control(text):
-            raise Unfit(_HAS_CONTROL)
+            raise InvalidValueError(_HAS_CONTROL)
         # Two ids that look the same would be two orders, or a list that is empty: both are charged.
         if not text.isprintable():
             unseen = next((each for each in text if category(each) == "Cf"), None)
             if unseen is not None:
-                raise Unfit(_has_unseen(unseen))
+                raise InvalidValueError(_has_unseen(unseen))
         return text
 
 
@@ -161,10 +161,10 @@ class Texts(msgspec.Struct, frozen=True):
 
     def read(self, raw: object) -> list[str]:
         if not isinstance(raw, list):
-            raise Unfit(_NOT_LIST)
+            raise InvalidValueError(_NOT_LIST)
         if not 1 <= len(raw) <= self.most:
             size = len(raw)
-            raise Unfit(Phrase(f"it has {size} items", f"有 {size} 项"))
+            raise InvalidValueError(Phrase(f"it has {size} items", f"有 {size} 项"))
         return list(dict.fromkeys(map(self.each.read, raw)))
 
     def schema(self) -> dict[str, object]:
@@ -218,7 +218,7 @@ class Phone(Text, frozen=True):
         extended = _EXTENSION.fullmatch(text)
         numbers = (text, extended[1]) if extended is not None else (text,)
         if not any(map(is_phone, numbers)):
-            raise Unfit(_NOT_PHONE)
+            raise InvalidValueError(_NOT_PHONE)
         return text
 
 
@@ -239,11 +239,11 @@ def whole_number(raw: object) -> int:
     if isinstance(raw, float) and raw.is_integer():
         # Rounding would turn an id with this many digits into another id.
         if abs(raw) >= _ROUNDED_FROM:
-            raise Unfit(_ROUNDED)
+            raise InvalidValueError(_ROUNDED)
         return int(raw)
     if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(digits := bare(raw)):
         return int(digits)
-    raise Unfit(_NOT_NUMBER)
+    raise InvalidValueError(_NOT_NUMBER)
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -260,9 +260,9 @@ class Whole(msgspec.Struct, frozen=True):
     def read(self, raw: object) -> int:
         number = whole_number(raw)
         if number < self.least:
-            raise Unfit(Phrase(f"it is less than {self.least}", f"小于 {self.least}"))
+            raise InvalidValueError(Phrase(f"it is less than {self.least}", f"小于 {self.least}"))
         if number > self.most:
-            raise Unfit(Phrase(f"it is more than {self.most}", f"大于 {self.most}"))
+            raise InvalidValueError(Phrase(f"it is more than {self.most}", f"大于 {self.most}"))
         return number
 
     def schema(self) -> dict[str, object]:
@@ -291,7 +291,7 @@ class Choice(msgspec.Struct, frozen=True):
         for value, _ in self.meanings:
             if value == number:
                 return value
-        raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
+        raise InvalidValueError(Phrase("it is not one of the known values", "不是已知取值"))
 
     def schema(self) -> dict[str, object]:
         return {"type": "integer", "enum": [value for value, _ in self.meanings]}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tollway.contract.decoding import declared_fields
-from tollway.contract.fields import Field, Unfit
+from tollway.contract.fields import Field, InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OWNER_KINDS, Operation
 from tollway.contract.reasons import Reason, Refusal
@@ -30,7 +30,7 @@ def _problem(field: Field) -> Phrase:
     """The problem with a value of the wrong type."""
     try:
         field.kind.read({})
-    except Unfit as unfit:
+    except InvalidValueError as unfit:
         return unfit.problem
     # A field of an installed operation may accept an object.
     return Phrase("it is in another form", "格式不符")

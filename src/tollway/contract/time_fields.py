@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Unfit, bare, whole_number
+from tollway.contract.fields import InvalidValueError, bare, whole_number
 from tollway.contract.language import Phrase
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -26,11 +26,11 @@ class Day(msgspec.Struct, frozen=True):
         # (20260101, 2026-W01-1), and the digits of other scripts.
         text = bare(raw) if isinstance(raw, str) else ""
         if not _DAY.fullmatch(text):
-            raise Unfit(_NOT_LIKE_A_DAY)
+            raise InvalidValueError(_NOT_LIKE_A_DAY)
         try:
             return date.fromisoformat(text)
         except ValueError:
-            raise Unfit(_NOT_DAY) from None
+            raise InvalidValueError(_NOT_DAY) from None
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "format": "date"}
@@ -72,27 +72,27 @@ def _written_time(raw: object) -> datetime:
     # Matched first because fromisoformat accepts many more formats.
     found = _TIME.fullmatch(bare(raw)) if isinstance(raw, str) else None
     if found is None:
-        raise Unfit(_NOT_MOMENT)
+        raise InvalidValueError(_NOT_MOMENT)
     day, minute, second, offset = found.group("day", "minute", "second", "offset")
     offset = (offset or "").replace(" ", "+")
     try:
         return datetime.fromisoformat(f"{day}T{minute or '00:00'}{second or ''}{offset}")
     except ValueError:
-        raise Unfit(_NOT_MOMENT) from None
+        raise InvalidValueError(_NOT_MOMENT) from None
 
 
 def _number_or_written(raw: object) -> int | datetime:
     """A time as it was sent: a number, whose unit is not known yet, or a written time."""
     try:
         number = whole_number(raw)
-    except Unfit:
+    except InvalidValueError:
         return _written_time(raw)
     if number < 0:
-        raise Unfit(_NEGATIVE)
+        raise InvalidValueError(_NEGATIVE)
     if _RUN_TOGETHER.fullmatch(str(number)):
-        raise Unfit(_IS_RUN_TOGETHER)
+        raise InvalidValueError(_IS_RUN_TOGETHER)
     if number > _MILLISECONDS_MAX:
-        raise Unfit(_TOO_LATE)
+        raise InvalidValueError(_TOO_LATE)
     return number
 
 
@@ -112,7 +112,7 @@ class Seconds(msgspec.Struct, frozen=True):
     def read(self, raw: object) -> int | datetime:
         read = _number_or_written(raw)
         if isinstance(read, int) and read >= _MILLISECONDS_FROM:
-            raise Unfit(_IN_MILLISECONDS)
+            raise InvalidValueError(_IN_MILLISECONDS)
         return read
 
     def schema(self) -> dict[str, object]:

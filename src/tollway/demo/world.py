@@ -22,10 +22,10 @@ from tollway.demo.owners import (
     add_demo_owners,
     new_password,
 )
-from tollway.demo.saved import DemoWorld, demo_file, save_world
+from tollway.demo.world_file import DemoWorld, demo_file, save_world
 from tollway.identity.people import Person, Role, set_person_password
 from tollway.identity.sign_in_links import invite
-from tollway.intake.sources import ALL, SpeaksFor, add_source
+from tollway.intake.sources import ALL, SourceScope, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, add_permission
@@ -60,7 +60,7 @@ async def make_world(
     gc.disable()
     await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
     gc.enable()
-    pusher = await add_source(database, sealer, PUSH_SOURCE, SpeaksFor((ALL,), (ALL,)), runtime)
+    pusher = await add_source(database, sealer, PUSH_SOURCE, SourceScope((ALL,), (ALL,)), runtime)
     merchant, newcomer, spent = await _open_accounts(database, runtime)
     revoked = await issue_token(database, runtime, merchant, label="revoked")
     await revoke_token(database, runtime, revoked.token.id)

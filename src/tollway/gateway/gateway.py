@@ -13,7 +13,7 @@ from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.connections import Connections
 from tollway.gateway.pages import PUSH_PATH, LazyPages, Pages, is_push, wants_page
 from tollway.gateway.probes import Readiness, probe_routes
-from tollway.gateway.resources import Resources, live_side, sandbox_side
+from tollway.gateway.resources import Resources, live_environment, sandbox_environment
 from tollway.gateway.upkeep import Upkeep
 from tollway.gateway.worker_group import Worker, WorkerGroup
 from tollway.ledger.call_timings import CallTimings
@@ -26,7 +26,7 @@ from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
-from tollway.pipeline.pipeline import Parts, Pipeline
+from tollway.pipeline.pipeline import Pipeline, PipelineDependencies
 from tollway.settings import Settings, SettingsError
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import StoreError
@@ -68,8 +68,8 @@ class Gateway:
             is_crowded=self._resources.is_crowded,
             is_full=self._resources.is_full,
         )
-        metrics.levels.unready = self.readiness.by_reason
-        metrics.levels.schema = newest_revision()
+        metrics.gauges.unready = self.readiness.by_reason
+        metrics.gauges.schema = newest_revision()
         name, node_id = node_name(settings.port), Runtime().new_id("node_")
         self._presence = Presence(
             database, node_id, name, newest_revision(), self._resources.vault.sealer, self._load
@@ -124,7 +124,7 @@ class Gateway:
             settings.charge_wait_ms / 1000,
         )
         return Pipeline(
-            Parts(
+            PipelineDependencies(
                 settings=settings,
                 metrics=self._metrics,
                 database=self._database,
@@ -133,8 +133,8 @@ class Gateway:
                 links=self._links,
                 vault=resources.vault,
                 remotes=resources.remotes,
-                live=live_side(settings, resources, batcher),
-                sandbox=sandbox_side(settings, resources),
+                live=live_environment(settings, resources, batcher),
+                sandbox=sandbox_environment(settings, resources),
                 recorder=self._recorder,
                 refused_calls=self._refused_calls,
                 timings=self._timings,
@@ -143,10 +143,10 @@ class Gateway:
 
     def _load_site(self) -> Pages:
         # Takes as long to import as everything else, and calls do not need it.
-        from tollway.gateway.site import SiteParts, site_routes  # noqa: PLC0415
+        from tollway.gateway.site import site_routes  # noqa: PLC0415
         from tollway.web.front import MISSING_PATH  # noqa: PLC0415
 
-        parts = SiteParts(
+        routes = site_routes(
             self._settings,
             self._resources,
             self._metrics,
@@ -156,7 +156,7 @@ class Gateway:
             self.edge,
             self.worker.metrics,
         )
-        return Pages(site_routes(parts), self._settings, self._budget, MISSING_PATH)
+        return Pages(routes, self._settings, self._budget, MISSING_PATH)
 
     async def _is_ready(self) -> bool:
         return await self.readiness.problem() is None

@@ -32,7 +32,7 @@ from tollway.ledger.agent_sessions import Reservation, give_back, reserve
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send

@@ -21,8 +21,8 @@ from tollway.gateway.token_request import (
     TOKEN_PATH,
     Credentials,
     TokenAnswer,
-    Unobtained,
-    UnobtainedError,
+    TokenRefusal,
+    TokenRefusedError,
     read_request,
 )
 from tollway.ledger.clients import TooManyTokensError, is_client_id, obtain_token, recognise
@@ -59,9 +59,9 @@ class Issuing:
             async with asyncio.timeout(self._timeout_s):
                 return await self._issue(credentials, address)
         except TooManyTokensError as error:
-            raise UnobtainedError(Unobtained.TOO_MANY_TOKENS, error.retry_after_s) from None
+            raise TokenRefusedError(TokenRefusal.TOO_MANY_TOKENS, error.retry_after_s) from None
         except (StoreError, TimeoutError):
-            raise UnobtainedError(Unobtained.STORE_AWAY) from None
+            raise TokenRefusedError(TokenRefusal.STORE_AWAY) from None
 
     async def _issue(self, credentials: Credentials, address: str) -> TokenAnswer:
         async with AsyncExitStack() as held:
@@ -69,14 +69,14 @@ class Issuing:
             try:
                 await held.enter_async_context(slot)
             except StoreBusyError:
-                raise UnobtainedError(Unobtained.NOT_LOOKED_UP) from None
+                raise TokenRefusedError(TokenRefusal.NOT_LOOKED_UP) from None
             client = await recognise(self._database, *credentials)
         if client is None:
-            raise UnobtainedError(Unobtained.CLIENT_INVALID)
+            raise TokenRefusedError(TokenRefusal.CLIENT_INVALID)
         async with self._slots:
             issued = await obtain_token(self._database, self._runtime, client, self._lifetime_s)
         if issued is None:
-            raise UnobtainedError(Unobtained.CLIENT_INVALID)
+            raise TokenRefusedError(TokenRefusal.CLIENT_INVALID)
         return TokenAnswer(issued.text, "Bearer", self._lifetime_s)
 
 
@@ -84,7 +84,7 @@ class Issuing:
 _BODY_MAX = 4096
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 # After these the body was not read to its end, so no request can follow on the connection.
-_UNREAD = (Unobtained.METHOD_WRONG, Unobtained.BODY_TIMED_OUT, Unobtained.BODY_TOO_LARGE)
+_UNREAD = (TokenRefusal.METHOD_WRONG, TokenRefusal.BODY_TIMED_OUT, TokenRefusal.BODY_TOO_LARGE)
 
 logger = logging.getLogger("tollway.oauth")
 
@@ -101,7 +101,7 @@ class TokenEndpoint:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began_s, client_id, is_strange = perf_counter(), None, False
+        began_s, client_id, is_unauthenticated = perf_counter(), None, False
         context: RequestContext = scope[CONTEXT]
         try:
             credentials = await self._credentials(Request(scope, receive))
@@ -110,20 +110,23 @@ class TokenEndpoint:
             issued = await self._issuing.token_for(credentials, context.address)
             response: Response = JSONResponse(msgspec.to_builtins(issued), headers=_HEADERS)
             answer = "issued"
-        except UnobtainedError as error:
+        except TokenRefusedError as error:
             response, answer = _error_response(error), error.reason.value.error
-            is_strange = error.reason.is_of_strangers
+            is_unauthenticated = error.reason.is_unauthenticated
         except Exception as error:
             # The content of the request is not logged.
             extra = {"request_id": context.request_id}
             logger.error("a token request failed unexpectedly", exc_info=error, extra=extra)
-            response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
+            response, answer = (
+                _error_response(TokenRefusedError(TokenRefusal.FAILED)),
+                "server_error",
+            )
         self._metrics.token_asked(answer)
         self._log.write(
             "tollway.token",
             context,
             is_failure=answer != "issued",
-            is_strange=is_strange,
+            is_unauthenticated=is_unauthenticated,
             client=client_id,
             answer=answer,
             status=response.status_code,
@@ -133,7 +136,7 @@ class TokenEndpoint:
 
     async def _credentials(self, request: Request) -> Credentials:
         if request.method != "POST":
-            raise UnobtainedError(Unobtained.METHOD_WRONG)
+            raise TokenRefusedError(TokenRefusal.METHOD_WRONG)
         body = await self._body(request)
         # Two headers are joined, so that they match no valid value.
         sent = request.headers.getlist("authorization")
@@ -148,18 +151,18 @@ class TokenEndpoint:
                 async for piece in request.stream():
                     body += piece
                     if len(body) > _BODY_MAX:
-                        raise UnobtainedError(Unobtained.BODY_TOO_LARGE)
+                        raise TokenRefusedError(TokenRefusal.BODY_TOO_LARGE)
         except (TimeoutError, ClientDisconnect):
-            raise UnobtainedError(Unobtained.BODY_TIMED_OUT) from None
+            raise TokenRefusedError(TokenRefusal.BODY_TIMED_OUT) from None
         return bytes(body)
 
 
-def _error_response(error: UnobtainedError) -> Response:
+def _error_response(error: TokenRefusedError) -> Response:
     fault = error.reason.value
     headers = dict(_HEADERS)
-    if error.reason is Unobtained.CLIENT_INVALID:
+    if error.reason is TokenRefusal.CLIENT_INVALID:
         headers["WWW-Authenticate"] = 'Basic realm="tollway"'
-    if error.reason is Unobtained.METHOD_WRONG:
+    if error.reason is TokenRefusal.METHOD_WRONG:
         headers["Allow"] = "POST"
     if error.reason in _UNREAD:
         headers["Connection"] = "close"

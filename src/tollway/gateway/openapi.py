@@ -18,8 +18,8 @@ from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.openapi_responses import HEADERS, Json, Success, responses_of
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example
@@ -185,7 +185,7 @@ def describe_token(answer: Json) -> Json:
     responses: dict[str, Json] = {
         "200": {"description": "A token.", "content": {"application/json": media}}
     }
-    for reason in Unobtained:
+    for reason in TokenRefusal:
         fault = reason.value
         media = {"schema": error, "examples": {}}
         response = {"description": "No token.", "content": {"application/json": media}}

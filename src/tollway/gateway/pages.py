@@ -39,9 +39,9 @@ from tollway.telemetry.requests import (
     read_client_ids,
 )
 
-# Few larger answers start at once, and one per address, so that a stranger who asks for thousands
-# does not use up the processor. The connection is closed after one: so a stranger that pipelines a
-# hundred requests and reads nothing does not hold a connection with the other answers.
+# Few larger answers start at once, and one per address, so that an anonymous client that asks for
+# thousands does not use up the processor. The connection is closed after one: so a client that
+# pipelines a hundred requests and reads nothing does not hold a connection with the other answers.
 _LARGE_ANSWER_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _LARGE_ANSWER_S = 0.03

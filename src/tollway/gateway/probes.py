@@ -25,7 +25,7 @@ _REMEMBERED_S = 1.0
 _REST_TIMES, _REST_MAX_S = 9, 0.5
 
 
-class Unready(StrEnum):
+class NotReadyReason(StrEnum):
     """Why a gateway should get no calls."""
 
     DRAINING = "draining"
@@ -55,13 +55,13 @@ class Readiness:
         self._is_full = is_full
         self._attempt = SingleFlight(self._try)
         self._good_until_s = float("-inf")
-        self._last_problem: Unready | None = None
+        self._last_problem: NotReadyReason | None = None
 
-    async def problem(self) -> Unready | None:
+    async def problem(self) -> NotReadyReason | None:
         if self._is_draining():
-            return Unready.DRAINING
+            return NotReadyReason.DRAINING
         if self._is_full():
-            self._last_problem = Unready.UNAVAILABLE
+            self._last_problem = NotReadyReason.UNAVAILABLE
         elif self._last_problem is not None or monotonic() >= self._good_until_s:
             self._last_problem = await self._attempt()
         return self._last_problem
@@ -73,25 +73,29 @@ class Readiness:
 
     def by_reason(self) -> dict[str, bool]:
         """What the last attempt found; for the metrics, which must not wait."""
-        found = Unready.DRAINING if self._is_draining() else self._last_problem
-        return {reason.value: reason is found for reason in Unready}
+        found = NotReadyReason.DRAINING if self._is_draining() else self._last_problem
+        return {reason.value: reason is found for reason in NotReadyReason}
 
-    async def _try(self) -> Unready | None:
+    async def _try(self) -> NotReadyReason | None:
         try:
             await self._database.write(write_nothing_new)
         except StoreError as error:
             if isinstance(error, StoreCrowdedError) or self._is_crowded():
-                return Unready.NO_CONNECTIONS
-            return Unready.BUSY if isinstance(error, StoreBusyError) else Unready.UNAVAILABLE
+                return NotReadyReason.NO_CONNECTIONS
+            return (
+                NotReadyReason.BUSY
+                if isinstance(error, StoreBusyError)
+                else NotReadyReason.UNAVAILABLE
+            )
         self._good_until_s = monotonic() + _REMEMBERED_S
         return None
 
 
 _SENTENCES = {
-    Unready.DRAINING: "The gateway is about to stop: send calls elsewhere.",
-    Unready.UNAVAILABLE: "The database cannot be reached or takes no writes.",
-    Unready.BUSY: "The database does not take a write in time.",
-    Unready.NO_CONNECTIONS: "There is no free connection to the database.",
+    NotReadyReason.DRAINING: "The gateway is about to stop: send calls elsewhere.",
+    NotReadyReason.UNAVAILABLE: "The database cannot be reached or takes no writes.",
+    NotReadyReason.BUSY: "The database does not take a write in time.",
+    NotReadyReason.NO_CONNECTIONS: "There is no free connection to the database.",
 }
 _SHORT = "Connections to the database are short: calls may wait for one."
 
@@ -145,7 +149,7 @@ _PATHSEND = "http.response.pathsend"
 
 
 class DescriptionResponse(Response):
-    """The OpenAPI document, the largest answer that a stranger can ask for.
+    """The OpenAPI document, the largest answer that an anonymous client can ask for.
 
     It is a file in memory, which the server sends piece by piece as the client reads. As bytes,
     each client that does not read would hold a whole copy.

@@ -30,8 +30,8 @@ from tollway.store.key_check import files_of, key_file_of, use_files
 from tollway.store.keys import left_of
 from tollway.store.last_runs import last_runs, note_run
 from tollway.store.nodes import nodes_without_key
+from tollway.store.pieces import RowPieces, replace_rows
 from tollway.store.query import Query
-from tollway.store.row_pieces import RowPieces, replace_rows
 from tollway.store.schema import sealed_tables
 from tollway.store.schema.carriers import carrier_link, waybill
 from tollway.store.schema.identity import second_factor

@@ -1,6 +1,6 @@
 """What a gateway has open while it serves: databases, keys, connections to carriers.
 
-From these it makes the two sides that a call can work on, live data and the sandbox.
+From these it makes the two environments that a call can work on, live data and the sandbox.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tollway.ledger.runtime import Calendar, Runtime
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Services
 from tollway.operations.waybills.demo import sandbox_numbers
-from tollway.pipeline.call import AnswerStore, Side
+from tollway.pipeline.call import AnswerStore, Environment
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
@@ -23,7 +23,7 @@ from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
 from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.versions import Versions
-from tollway.telemetry.levels import Levels
+from tollway.telemetry.gauges import Gauges
 from tollway.telemetry.metrics import Metrics
 
 
@@ -58,22 +58,22 @@ class Resources:
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
         if is_shared(settings.database):
-            self._measure(metrics.levels)
+            self._measure(metrics.gauges)
 
-    def _measure(self, levels: Levels) -> None:
+    def _measure(self, gauges: Gauges) -> None:
         # Imported here, so that the driver is loaded only if there is a server.
         from tollway.store.postgresql.database import PostgresqlDatabase  # noqa: PLC0415
         from tollway.store.postgresql.replica import ReadingDatabase  # noqa: PLC0415
 
         if isinstance(self.database, PostgresqlDatabase):
             primary = self.database
-            levels.connections["primary"] = primary.connection_use
+            gauges.connections["primary"] = primary.connection_use
             self.is_crowded = lambda: primary.is_crowded
             self.is_full = lambda: primary.is_full
         if isinstance(self.reading, ReadingDatabase):
             reading = self.reading
-            levels.connections["replica"] = reading.connection_use
-            levels.replica_used = lambda: reading.is_used
+            gauges.connections["replica"] = reading.connection_use
+            gauges.replica_used = lambda: reading.is_used
             self.lag_ms = lambda: reading.lag_ms
 
     async def close(self) -> None:
@@ -84,20 +84,24 @@ class Resources:
         await self.sandbox.close()
 
 
-def live_side(settings: Settings, resources: Resources, batcher: ChargeBatcher) -> Side:
+def live_environment(
+    settings: Settings, resources: Resources, batcher: ChargeBatcher
+) -> Environment:
     database, reading = resources.database, resources.reading
     versions, vault = resources.versions, resources.vault
-    return _side(settings, resources, database, reading, versions, vault, batcher)
+    return _environment(settings, resources, database, reading, versions, vault, batcher)
 
 
-def sandbox_side(settings: Settings, resources: Resources) -> Side:
+def sandbox_environment(settings: Settings, resources: Resources) -> Environment:
     database, vault = resources.sandbox.database, resources.sandbox.vault
     batcher = resources.sandbox.batcher(settings.call_timeout_s)
     versions = Versions(database)
-    return _side(settings, resources, database, database, versions, vault, batcher, sandbox_numbers)
+    return _environment(
+        settings, resources, database, database, versions, vault, batcher, sandbox_numbers
+    )
 
 
-def _side(
+def _environment(
     settings: Settings,
     resources: Resources,
     database: Database,
@@ -106,7 +110,7 @@ def _side(
     vault: Vault,
     batcher: ChargeBatcher,
     take_numbers: TakeNumbers = take_numbers,
-) -> Side:
+) -> Environment:
     services = Services(
         database=database,
         reading=reading,
@@ -125,4 +129,4 @@ def _side(
             if each.make_handler is not None:
                 handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
-    return Side(handlers, GrantCache(database, versions), batcher, answers)
+    return Environment(handlers, GrantCache(database, versions), batcher, answers)

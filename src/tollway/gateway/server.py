@@ -25,8 +25,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.open_files import allow_open_files
 from tollway.gateway.systemd import Reporter
-from tollway.gateway.wakeup import Wakeup
-from tollway.gateway.worker_group import WorkerGroup
+from tollway.gateway.worker_group import Wakeup, WorkerGroup
 from tollway.gateway.worker_loop import new_worker_loop
 from tollway.settings import Settings, SettingsError
 from tollway.store.open import is_shared

@@ -4,19 +4,18 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from starlette.routing import Route
 
 from tollway.audit.report import CHECKS, audit
-from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.reconciling import cancel_at_carrier
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
-from tollway.demo.contents import sandbox_contents
-from tollway.demo.saved import curl_line, saved_world, world_path
+from tollway.demo.sandbox_contents import sandbox_contents
 from tollway.demo.site import demo_routes
+from tollway.demo.world_file import curl_line, saved_world, world_path
 from tollway.gateway.internal_calls import own_call
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
@@ -35,35 +34,40 @@ from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.area import GatewayWork
 from tollway.web.front import DemoHints
-from tollway.web.routes import Parts as WebParts
-from tollway.web.routes import template_routes, web_routes
+from tollway.web.routes import PageDependencies, template_routes, web_routes
 
 _NAME = "tollway"
 _REPORTED_EVERY_S = 1.0
 
 
-@dataclass(frozen=True)
-class SiteParts:
-    """What the site takes from the gateway."""
-
-    settings: Settings
-    resources: Resources
-    metrics: Metrics
-    links: ConsentLinks
-    log: RequestLog
-    is_ready: Callable[[], Awaitable[bool]]
-    edge: Edge
-    # Those of all workers.
-    rendered_metrics: Callable[[], Awaitable[bytes]]
-
-
-def site_routes(parts: SiteParts) -> list[Route]:
-    settings, metrics, log = parts.settings, parts.metrics, parts.log
-    database, sealer = parts.resources.database, parts.resources.vault.sealer
+def site_routes(
+    settings: Settings,
+    resources: Resources,
+    metrics: Metrics,
+    links: ConsentLinks,
+    log: RequestLog,
+    is_ready: Callable[[], Awaitable[bool]],
+    edge: Edge,
+    metrics_of_all_workers: Callable[[], Awaitable[bytes]],
+) -> list[Route]:
+    database, vault = resources.database, resources.vault
+    pages = PageDependencies(
+        database=database,
+        settings=settings,
+        secret=resources.secret,
+        vault=vault,
+        links=links,
+        is_ready=is_ready,
+        demo=_demo_hints(settings),
+        sandbox=sandbox_contents(),
+        calls=partial(own_call, edge),
+        metrics=metrics_of_all_workers,
+        work=_page_work(settings, resources),
+    )
     mapped = settings.http_status == "mapped"
     routes = [
-        *web_routes(_web_parts(parts)),
-        *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
+        *web_routes(pages),
+        *push_routes(database, vault.sealer, settings, RECORD_KINDS.values(), metrics, log),
         *oauth_routes(database, settings, metrics, log),
         *template_routes(),
         *demo_routes(),
@@ -71,22 +75,6 @@ def site_routes(parts: SiteParts) -> list[Route]:
     description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
     # Last, because it opens a file, which would stay open if a later step failed.
     return [*routes, description_route(description)]
-
-
-def _web_parts(parts: SiteParts) -> WebParts:
-    return WebParts(
-        database=parts.resources.database,
-        settings=parts.settings,
-        secret=parts.resources.secret,
-        vault=parts.resources.vault,
-        links=parts.links,
-        is_ready=parts.is_ready,
-        demo=_demo_hints(parts.settings),
-        sandbox=sandbox_contents(),
-        calls=partial(own_call, parts.edge),
-        metrics=parts.rendered_metrics,
-        work=_page_work(parts.settings, parts.resources),
-    )
 
 
 def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
@@ -115,7 +103,7 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
         back_up_file(sqlite_path(settings.database), str(destination), lambda *_: None)
 
     async def cancel(waybill: Waybill) -> None:
-        await tell_carrier(database, resources.remotes, resources.vault.sealer, waybill)
+        await cancel_at_carrier(database, resources.remotes, resources.vault.sealer, waybill)
 
     return GatewayWork(run_audit, None if is_shared(settings.database) else back_up, cancel)
 

@@ -39,7 +39,7 @@ class Fault(NamedTuple):
     sentence: str
 
 
-class Unobtained(Enum):
+class TokenRefusal(Enum):
     """Every reason why no token is given."""
 
     FORM_UNREADABLE = Fault(
@@ -77,16 +77,16 @@ class Unobtained(Enum):
     NOT_LOOKED_UP = Fault("temporarily_unavailable", 503, "Too many ask at once: try again soon.")
 
     @property
-    def is_of_strangers(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         """Whether any client can cause it without valid credentials, and it is no failure of the
         gateway."""
-        return self.value.status < 500 or self is Unobtained.NOT_LOOKED_UP
+        return self.value.status < 500 or self is TokenRefusal.NOT_LOOKED_UP
 
 
-class UnobtainedError(Exception):
+class TokenRefusedError(Exception):
     """No token is given; the reason says why."""
 
-    def __init__(self, reason: Unobtained, retry_after_s: int | None = None) -> None:
+    def __init__(self, reason: TokenRefusal, retry_after_s: int | None = None) -> None:
         super().__init__(reason.name)
         self.reason = reason
         self.retry_after_s = retry_after_s
@@ -100,19 +100,19 @@ class Credentials(NamedTuple):
 
 
 def read_request(authorization: str | None, content_type: str, body: bytes) -> Credentials:
-    """The credentials of a request; raises UnobtainedError if anything else in it is wrong."""
+    """The credentials of a request; raises TokenRefusedError if anything else in it is wrong."""
     try:
         form = read_form(content_type, body)
     except Refusal:
-        raise UnobtainedError(Unobtained.FORM_UNREADABLE) from None
+        raise TokenRefusedError(TokenRefusal.FORM_UNREADABLE) from None
     # A parameter without a value counts as left out.
     sent = {name: value for name, value in form.items() if value}
     if "grant_type" not in sent:
-        raise UnobtainedError(Unobtained.GRANT_TYPE_MISSING)
+        raise TokenRefusedError(TokenRefusal.GRANT_TYPE_MISSING)
     if sent["grant_type"] != GRANT_TYPE:
-        raise UnobtainedError(Unobtained.GRANT_TYPE_UNKNOWN)
+        raise TokenRefusedError(TokenRefusal.GRANT_TYPE_UNKNOWN)
     if "scope" in sent:
-        raise UnobtainedError(Unobtained.SCOPE_UNKNOWN)
+        raise TokenRefusedError(TokenRefusal.SCOPE_UNKNOWN)
     return _credentials(authorization, sent)
 
 
@@ -121,11 +121,11 @@ def _credentials(authorization: str | None, sent: Mapping[str, str]) -> Credenti
     if authorization is None:
         return in_form
     if in_form.client_secret:
-        raise UnobtainedError(Unobtained.CREDENTIALS_TWICE)
+        raise TokenRefusedError(TokenRefusal.CREDENTIALS_TWICE)
     basic = _basic(authorization)
     # Libraries that use Basic may repeat the client's id in the form, which is no second secret.
     if in_form.client_id not in ("", basic.client_id):
-        raise UnobtainedError(Unobtained.CREDENTIALS_TWICE)
+        raise TokenRefusedError(TokenRefusal.CREDENTIALS_TWICE)
     return basic
 
 
@@ -137,6 +137,6 @@ def _basic(authorization: str) -> Credentials:
             raise ValueError
         text = base64.b64decode(encoded.strip(), validate=True).decode("ascii")
     except (ValueError, binascii.Error):
-        raise UnobtainedError(Unobtained.CLIENT_INVALID) from None
+        raise TokenRefusedError(TokenRefusal.CLIENT_INVALID) from None
     client_id, _, secret = text.partition(":")
     return Credentials(unquote_plus(client_id), unquote_plus(secret))

@@ -28,9 +28,9 @@ from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
 from tollway.webhooks.addresses import Addresses
-from tollway.webhooks.delivering import Deliverer
-from tollway.webhooks.log import sweep_deliveries
-from tollway.webhooks.watching import watch
+from tollway.webhooks.delivery import Deliverer
+from tollway.webhooks.delivery_log import sweep_deliveries
+from tollway.webhooks.polled_events import watch
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -62,7 +62,7 @@ class Upkeep:
         self._sandbox = resources.sandbox
         self._presence = presence
         self._authenticate = authenticate
-        self._levels = metrics.levels
+        self._gauges = metrics.gauges
         self._readiness = readiness
         self._is_first = is_first
         self._zone = settings.zone
@@ -162,7 +162,7 @@ class Upkeep:
         if self._is_first or self._database.is_shared:
             dropping = self._retention.apply(self._clock.at_ms())
             await self._try("retention", "dropping what is old", dropping)
-            self._levels.retention_unfinished.update(self._retention.unfinished)
+            self._gauges.retention_unfinished.update(self._retention.unfinished)
 
     async def erase_receivers(self) -> None:
         """Erases what the owners of shops want erased; only the first worker does."""
@@ -199,15 +199,15 @@ class Upkeep:
             await self._try("measuring", "measuring", self._measure())
 
     async def _measure(self) -> None:
-        self._levels.clock_offset_s = await clock_offset_s(self._database, time.time)
+        self._gauges.clock_offset_s = await clock_offset_s(self._database, time.time)
         now_ms = await common_ms(self._database, Runtime().at_ms())
-        levels = self._levels.database
-        levels.oldest_kept_answer_s = await oldest_kept_s(self._database, now_ms)
-        levels.numbers_left = await numbers_left(self._database)
+        gauges = self._gauges.database
+        gauges.oldest_kept_answer_s = await oldest_kept_s(self._database, now_ms)
+        gauges.numbers_left = await numbers_left(self._database)
         runs = await last_outcomes(self._database)
         if not self._database.is_shared:
-            levels.backup_at_s, _ = runs.get(BACKUP, (0, True))
-        levels.audit_at_s, levels.audit_passed = runs.get(AUDIT, (0, None))
+            gauges.backup_at_s, _ = runs.get(BACKUP, (0, True))
+        gauges.audit_at_s, gauges.audit_passed = runs.get(AUDIT, (0, None))
 
     async def reconcile(self) -> None:
         """Reconciles the waybills that wait for their carrier; logs those that wait too long."""
@@ -219,7 +219,7 @@ class Upkeep:
             await self._count_holds()
         # A copy: a new carrier is added from the writer's thread.
         for wp_code, breaker in list(self._remotes.breakers.items()):
-            self._levels.carriers_shut[wp_code] = breaker.state is not State.CLOSED
+            self._gauges.carriers_shut[wp_code] = breaker.state is not State.CLOSED
         for each in overdue:
             logger.error(
                 "waybill %s of carrier %s waits for %d s already: %s",
@@ -232,15 +232,15 @@ class Upkeep:
     async def _count_holds(self) -> None:
         now_ms = await common_ms(self._database, Runtime().at_ms())
         holds = await count_open_holds(self._database, now_ms)
-        self._levels.database.waybills_pending = holds.open
-        self._levels.database.waybills_overdue = holds.overdue
+        self._gauges.database.waybills_pending = holds.open
+        self._gauges.database.waybills_overdue = holds.overdue
 
     def _succeeded(self, step: str) -> None:
-        self._levels.upkeep_succeeded_s[step] = time.time()
+        self._gauges.upkeep_succeeded_s[step] = time.time()
 
     def _failed(self, step: str) -> None:
         # Without a time, no alert would fire for a step that has failed since the start.
-        self._levels.upkeep_succeeded_s.setdefault(step, self._began_s)
+        self._gauges.upkeep_succeeded_s.setdefault(step, self._began_s)
 
     async def _try(self, step: str, what: str, work: Awaitable[object]) -> None:
         if await self._is_done(what, work):

@@ -15,7 +15,7 @@ import msgspec
 from tollway.intake.raw_records import RawRecord
 from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
-from tollway.store.replication_barrier import wait_for_standby
+from tollway.store.postgresql.durability import wait_for_standby
 from tollway.store.sealing import Sealer
 
 CHUNK_RECORDS = 2000

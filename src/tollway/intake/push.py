@@ -18,7 +18,7 @@ from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
 from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
 from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import KnownSource, SpeaksFor, find_source
+from tollway.intake.sources import KnownSource, SourceScope, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots, TurnSlots
 from tollway.store.database import Database, StoreError
@@ -32,7 +32,7 @@ from tollway.webhooks.signature import SignatureError, read_claim, signing_key
 _CHUNK_RECORDS = 1000
 # One push is stored at a time; the queue is fair between sources.
 _STORED_AT_ONCE = 1
-# Until its signature is verified, a push may come from a stranger.
+# Until its signature is verified, a push may come from an anonymous client.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
 # A signature can be verified only when the whole body has arrived. So only a few large bodies are
@@ -190,7 +190,7 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(self, speaks_for: SpeaksFor, body: bytes, signed_s: int) -> Pushed:
+    def _read(self, speaks_for: SourceScope, body: bytes, signed_s: int) -> Pushed:
         check = partial(speaks_for.check, self.kind.spoken_for)
         return read_push(self.loader, body, signed_s, check)
 
@@ -269,7 +269,7 @@ async def _recorded(
         context,
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
         # Without a valid signature, the name of a source proves nothing.
-        is_strange=facts.source is None and not facts.has_failed,
+        is_unauthenticated=facts.source is None and not facts.has_failed,
         kind=kind,
         source=facts.source,
         outcome=outcome,

@@ -52,7 +52,7 @@ class Pushed(NamedTuple):
 
 
 def read_push(
-    loader: Loader, body: bytes, received_s: int, check_spoken_for: Callable[[Values], None]
+    loader: Loader, body: bytes, received_s: int, check_scope: Callable[[Values], None]
 ) -> Pushed:
     good: list[Good] = []
     rejected: list[Rejected] = []
@@ -62,7 +62,7 @@ def read_push(
             values = read_object(record)
             is_any_object = True
             checked = loader.check(values, received_s)
-            check_spoken_for(values)
+            check_scope(values)
             good.append(Good(number, record, checked))
         except ValueError as error:
             rejected.append(Rejected(number, record, str(error)))

@@ -20,8 +20,8 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.postgresql.durability import wait_for_standby
 from tollway.store.query import Query, insert_row
-from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer, SealError
 
@@ -77,11 +77,11 @@ _WHOLE = Query(
         rejected_record.c.id == bindparam("wanted")
     )
 )
-_MEND = Query(
+_CORRECT = Query(
     lambda: (
         rejected_record.update()
         .where(rejected_record.c.id == bindparam("wanted"))
-        .values(sealed=bindparam("mended"), reason=bindparam("why"))
+        .values(sealed=bindparam("corrected"), reason=bindparam("why"))
     )
 )
 _FORGET = Query(lambda: rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
@@ -134,7 +134,7 @@ async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedR
     return OpenedReject(rejected, record.decode(errors="backslashreplace"))
 
 
-async def mend_reject(
+async def correct_reject(
     database: Database,
     sealer: Sealer,
     kinds: Mapping[str, RecordKind],
@@ -160,7 +160,7 @@ async def mend_reject(
 
         async def keep(transaction: Transaction) -> None:
             sealed = sealer.seal(content, record_context(opened.source, record_id))
-            await transaction.execute(_MEND, wanted=record_id, mended=sealed, why=reason)
+            await transaction.execute(_CORRECT, wanted=record_id, corrected=sealed, why=reason)
             await note(transaction, stored=False)
 
         await database.write(keep)

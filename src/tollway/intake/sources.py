@@ -32,7 +32,7 @@ ALL = "*"
 _SPOKEN_FOR_MAX = 1000
 
 
-class SpeaksFor(msgspec.Struct, frozen=True):
+class SourceScope(msgspec.Struct, frozen=True):
     """The shops whose orders, and the channels (sid) whose claims, a source may push; * is all."""
 
     shop: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Source(msgspec.Struct, frozen=True):
     """A source, as it is shown."""
 
     name: str
-    speaks_for: SpeaksFor
+    speaks_for: SourceScope
     added_at_s: int
     rotated_at_s: int | None
 
@@ -90,7 +90,7 @@ _ROTATE = Query(
 
 
 async def add_source(
-    database: Database, sealer: Sealer, name: str, speaks_for: SpeaksFor, runtime: Runtime
+    database: Database, sealer: Sealer, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> SourceSecret:
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.", name=name)
@@ -119,8 +119,8 @@ async def add_source(
     return SourceSecret(added, secret)
 
 
-async def set_spoken_for(
-    database: Database, name: str, speaks_for: SpeaksFor, runtime: Runtime
+async def set_source_scope(
+    database: Database, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> Source:
     """Changes for whom a source speaks."""
     speaks_for = _checked(speaks_for)
@@ -178,11 +178,11 @@ class KnownSource(NamedTuple):
     speaks."""
 
     keys: list[bytes]
-    speaks_for: SpeaksFor
+    speaks_for: SourceScope
 
 
 # With a key that no sender has, so that refusing a push takes as long as with a known source.
-_UNKNOWN = KnownSource([token_bytes(32)], SpeaksFor())
+_UNKNOWN = KnownSource([token_bytes(32)], SourceScope())
 
 
 async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
@@ -206,14 +206,14 @@ async def _found(transaction: Transaction, name: str) -> Row:
 
 def _source(row: Row) -> Source:
     name, speaks_for, _, added_at_s, rotated_at_s = row
-    return Source(name, msgspec.json.decode(speaks_for, type=SpeaksFor), added_at_s, rotated_at_s)
+    return Source(name, msgspec.json.decode(speaks_for, type=SourceScope), added_at_s, rotated_at_s)
 
 
-def _encoded(speaks_for: SpeaksFor) -> str:
+def _encoded(speaks_for: SourceScope) -> str:
     return msgspec.json.encode(speaks_for).decode()
 
 
-def _checked(speaks_for: SpeaksFor) -> SpeaksFor:
+def _checked(speaks_for: SourceScope) -> SourceScope:
     """Checks and trims the names; those in records are trimmed too before they are compared."""
     shops, channels = (
         tuple(each.strip() for each in names) for names in (speaks_for.shop, speaks_for.channel)
@@ -229,7 +229,7 @@ def _checked(speaks_for: SpeaksFor) -> SpeaksFor:
             "with 1 to 64 characters; * is all of them.",
             most=_SPOKEN_FOR_MAX,
         )
-    return SpeaksFor(shops, channels)
+    return SourceScope(shops, channels)
 
 
 def _can_be_name(name: str) -> bool:

@@ -87,7 +87,7 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     shown = name or path.name
     try:
         _refuse_pipes(path, shown)
-        with Parts(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
+        with LimitedZipFile(path, shown) as parts, closing(_first_sheet(path, parts)) as rows:
             for row in rows:
                 parts.begin_row(len(row))
                 yield row
@@ -120,7 +120,7 @@ def _is_compound(path: Path) -> bool:
         return file.read(len(_COMPOUND)) == _COMPOUND
 
 
-class Parts(ZipFile):
+class LimitedZipFile(ZipFile):
     """An .xlsx file whose parts are read within limits."""
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -170,7 +170,7 @@ class Parts(ZipFile):
 class _Part(io.RawIOBase):
     """A part, unpacked in small pieces: otherwise all of it would be in memory before it counts."""
 
-    def __init__(self, packed: IO[bytes], parts: Parts) -> None:
+    def __init__(self, packed: IO[bytes], parts: LimitedZipFile) -> None:
         super().__init__()
         self._packed = packed
         self._parts = parts
@@ -207,7 +207,7 @@ class _Part(io.RawIOBase):
         super().__exit__(kind, error, trace)
 
 
-def _first_sheet(path: Path, parts: Parts) -> Generator[list[object]]:
+def _first_sheet(path: Path, parts: LimitedZipFile) -> Generator[list[object]]:
     """Reads the rows of the first visible sheet, and nothing else but what they need: the library
     refuses filters and styles that some programs write. The size that a sheet states may be
     wrong."""
@@ -284,7 +284,7 @@ class _DateStyles(NamedTuple):
     durations: set[int]
 
 
-def _date_styles(parts: Parts) -> _DateStyles:
+def _date_styles(parts: LimitedZipFile) -> _DateStyles:
     found = _DateStyles(set(), set())
     if ARC_STYLE not in parts.namelist():
         return found

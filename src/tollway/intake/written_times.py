@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Unfit
+from tollway.contract.fields import InvalidValueError
 from tollway.contract.time_fields import Moment, milliseconds_of
 from tollway.intake.raw_records import RawRecord
 from tollway.intake.record_fields import UNIT_MS
@@ -51,5 +51,5 @@ def _milliseconds(text: str, zone: ZoneInfo) -> int | None:
     clock = f" {hour:0>2}{rest}" if hour else ""
     try:
         return milliseconds_of(_MOMENT.read(f"{year}-{month:0>2}-{day:0>2}{clock}"), zone)
-    except Unfit:
+    except InvalidValueError:
         return None

@@ -5,6 +5,8 @@ archived balance and the remaining entries.
 """
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from sqlalchemy import (
     BigInteger,
@@ -21,12 +23,13 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.ledger.old_rows import NO_END_MS, old_rows
 from tollway.ledger.usage import ON_ARCHIVE
-from tollway.store.database import StoreError, Transaction
+from tollway.store.database import Row, StoreError, Transaction
 from tollway.store.query import Insert, Query, insert, insert_row
 from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
 
+# With this as now, no date is in the future.
+NO_END_MS = 2**62
 _KINDS = ("top_up", "correction", "charge", "hold", "release")
 _SUMS = (*_KINDS, "waybills")
 _before_ms, _now_ms = (bindparam(name, type_=BigInteger) for name in ("before_ms", "now_ms"))
@@ -242,3 +245,28 @@ async def archive_entries(
         **sums,
     )
     return dropped
+
+
+def old_rows(
+    rows: Sequence[Row],
+    column: int,
+    before_ms: int,
+    now_ms: int,
+    is_kept: Callable[[Row], bool],
+) -> tuple[list[Row], list[Row]]:
+    """The rows that are old, from the first on, and those after them that are old if the next row
+    is. `column` has their dates.
+
+    Rows are dropped in the order of their numbers, so one that is dated in ten years, by a clock
+    that was ahead, would keep all later ones until then. But it is as old as the row after it. This
+    holds for dates in the future alone: a clock that was behind for a moment must not make all rows
+    before it old.
+    """
+
+    def may_go(row: Row) -> bool:
+        return not before_ms <= row[column] <= now_ms and not is_kept(row)
+
+    old, ahead = list(takewhile(may_go, rows)), list[Row]()
+    while old and old[-1][column] > now_ms:
+        ahead.insert(0, old.pop())
+    return old, ahead

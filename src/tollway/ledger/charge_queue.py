@@ -21,10 +21,10 @@ from time import monotonic
 
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
-from tollway.ledger.core_shortage import CoreShortage
+from tollway.ledger.cpu_contention import CpuContention
 from tollway.ledger.joint_acts import alone, is_joint
 from tollway.ledger.pending_charge import PendingCharge
-from tollway.store.database import StoreBusyError, StoreDoubtError
+from tollway.store.database import CommitUnknownError, StoreBusyError
 from tollway.telemetry.metrics import Metrics
 
 # From this many calls on, the commit is a small part of a batch's work.
@@ -73,7 +73,7 @@ class _Batch:
                 return
         for waiting in self.calls:
             if waiting.since_s < oldest_s - _LAST_WAIT_S:
-                waiting.end(StoreDoubtError("the charge takes too long"))
+                waiting.end(CommitUnknownError("the charge takes too long"))
 
 
 def _in_time(calls: list[PendingCharge], oldest_s: float) -> list[PendingCharge]:
@@ -116,7 +116,7 @@ class ChargeQueue:
         self._taking = threading.Lock()
         self._posting = _Batch([])
         self._wait_s = wait_s
-        self._cores = CoreShortage()
+        self._cores = CpuContention()
         # Until when a batch may wait for more calls, how many it wants, and whether it has them.
         self._waits_until_s = 0.0
         self._wanted = 0

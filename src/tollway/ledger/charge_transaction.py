@@ -16,7 +16,7 @@ from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.ledger.joint_acts import post_joint
 from tollway.ledger.token_limits import spend
-from tollway.store.database import KnownRowError, StoreError, Transaction
+from tollway.store.database import DuplicateKeyError, StoreError, Transaction
 from tollway.store.sealing import SealError
 
 
@@ -124,10 +124,10 @@ async def _post_alone(
                     result = await _act(transaction, found, added)
             except _KeptMeanwhileError:
                 pass  # The next round finds the other transaction's answer.
-            except KnownRowError as error:
+            except DuplicateKeyError as error:
                 # Another transaction may have stored the row meanwhile: the act finds it on retry.
                 if is_second:
-                    raise KnownRowError(str(error)) from error
+                    raise DuplicateKeyError(str(error)) from error
                 is_second = True
             else:
                 entries.extend(added)

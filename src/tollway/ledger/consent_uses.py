@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import BigInteger, Integer, bindparam, exists, func, or_, select
 
+from tollway.ledger.archiving import NO_END_MS, old_rows
 from tollway.ledger.charges import GrantKey
-from tollway.ledger.old_rows import NO_END_MS, old_rows
 from tollway.store.database import Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tollway.contract.reasons import Refusal
 from tollway.ledger.charges import ActResult, Charge, JointAct, Together
-from tollway.store.database import KnownRowError, StoreError, Transaction
+from tollway.store.database import DuplicateKeyError, StoreError, Transaction
 from tollway.store.sealing import SealError
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ async def _post_group(
         except _RefusedError as error:
             results |= {left[nth]: why for nth, why in error.refused.items()}
             left = [nth for nth in left if nth not in results]
-        except (Refusal, KnownRowError, SealError):
+        except (Refusal, DuplicateKeyError, SealError):
             # Each act is then done alone, so that only the faulty one fails.
             return results
         except StoreError:

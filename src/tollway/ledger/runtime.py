@@ -58,7 +58,7 @@ class CautiousClock:
     def __init__(self) -> None:
         # The event loop and the writing thread both use it.
         self._lock = Lock()
-        self._ran_s = ran_s()
+        self._ran_s = uptime_s()
         self._believed_s = Runtime().now_s()
         # How far it is behind the machine's clock: far, if it started before that was set.
         self.behind_s = 0.0
@@ -82,7 +82,7 @@ class CautiousClock:
             return self._ran_s - self._behind_at_s
 
     def _follow(self) -> float:
-        now_s, running_s = Runtime().now_s(), ran_s()
+        now_s, running_s = Runtime().now_s(), uptime_s()
         passed_s, self._ran_s = running_s - self._ran_s, running_s
         least_s = self._believed_s + passed_s
         # Runs on while the machine's clock is behind, so that setting that right is no jump.
@@ -93,7 +93,7 @@ class CautiousClock:
         return now_s
 
 
-def ran_s() -> float:
+def uptime_s() -> float:
     """The time since boot, including sleep; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 

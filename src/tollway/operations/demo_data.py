@@ -219,7 +219,9 @@ async def store_all(
         await storing
 
 
-def made_aside(row_type: type[_Row], make: Callable[[], Iterable[_Row]]) -> Iterator[_Row]:
+def made_in_second_process(
+    row_type: type[_Row], make: Callable[[], Iterable[_Row]]
+) -> Iterator[_Row]:
     """Rows that a second process makes, starting now."""
     decoder = msgspec.msgpack.Decoder(list[row_type])  # type: ignore[valid-type]
     return _received(SecondProcess(_packed_chunks, make), decoder)

@@ -11,8 +11,8 @@ import msgspec
 from sqlalchemy import Table, bindparam, select
 
 from tollway.store.database import Database, Row, Transaction
+from tollway.store.pieces import RowPieces
 from tollway.store.query import Query
-from tollway.store.row_pieces import RowPieces
 from tollway.store.sealing import Sealer
 
 

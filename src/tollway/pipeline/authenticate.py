@@ -6,7 +6,7 @@ from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_format import is_well_formed, token_hash
-from tollway.pipeline.call import Call, Side
+from tollway.pipeline.call import Call, Environment
 from tollway.store.concurrency import TurnSlots
 from tollway.store.versions import Versions
 
@@ -28,8 +28,8 @@ class Authenticate:
         self,
         directory: Directory,
         versions: Versions,
-        live: Side,
-        sandbox: Side,
+        live: Environment,
+        sandbox: Environment,
         proxies: tuple[Network, ...],
     ) -> None:
         self._directory = directory
@@ -96,7 +96,7 @@ class Authenticate:
         if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:
             raise Refusal(_INVALID)
         call.caller = caller
-        call.side = self._sandbox if caller.is_test else self._live
+        call.environment = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:
             address = self._address(call)

@@ -81,7 +81,7 @@ def _item(call: Call, operation: Operation, key: str | None, number: int) -> Cal
         new_request_id(call.at_s), call.method, call.path, b"", headers, call.body, call.at_s
     )
     item.operation, item.operation_name = operation, call.operation_name
-    item.caller, item.side, item.price = call.caller, call.side, call.price
+    item.caller, item.environment, item.price = call.caller, call.environment, call.price
     item.account_id, item.language, item.client_ids = (
         call.account_id,
         call.language,

@@ -37,7 +37,7 @@ class AnswerStore(msgspec.Struct, frozen=True):
     fingerprinter: KeyedSigner
 
 
-class Side(msgspec.Struct, frozen=True):
+class Environment(msgspec.Struct, frozen=True):
     """What a call works on: live data, or the sandbox. Authenticate chooses it, by the token."""
 
     handlers: Mapping[str, Handler]
@@ -62,6 +62,7 @@ class Call:
         "client",
         "client_ids",
         "data",
+        "environment",
         "grant",
         "headers",
         "idempotency_key",
@@ -84,14 +85,13 @@ class Call:
         "request",
         "request_id",
         "sandbox_outcome",
-        "side",
         "stream",
     )
 
     # Filled in by the stages, in their order.
     operation: Operation
     caller: Caller
-    side: Side
+    environment: Environment
     price: int
     request: Any
     data: bytes

@@ -37,7 +37,7 @@ class Consent:
     def _look(self, call: Call) -> Awaitable[None] | None:
         need = call.operation.consent
         assert need is not None
-        grant_cache = call.side.grant_cache
+        grant_cache = call.environment.grant_cache
         account_id = SANDBOX_ACCOUNT if call.caller.is_test else call.caller.account_id
         owner_id = str(getattr(call.request, need.field))
         known = grant_cache.known(account_id, need.whose, owner_id)

@@ -12,7 +12,7 @@ from tollway.ledger.token_limits import DayCapError
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.permit import cannot_pay
 from tollway.pipeline.throttle import Throttle
-from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
+from tollway.store.database import CommitUnknownError, StoreBusyError, StoreError
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER, NO_IDS
 
@@ -150,7 +150,7 @@ def _refusal(call: Call, error: Exception) -> Refusal:
     if isinstance(error, StoreBusyError):
         return Refusal(Reason.TIMED_OUT)
     extra = {"request_id": call.request_id}
-    if isinstance(error, StoreDoubtError):
+    if isinstance(error, CommitUnknownError):
         logger.error("a commit is in doubt: %s", error, extra=extra)
         return Refusal(Reason.COMMIT_IN_DOUBT)
     if isinstance(error, StoreError):

@@ -26,7 +26,7 @@ class Perform:
             call.data = encode_data(call.sandbox_outcome(call.request, call.language))
             return None
         info = CallInfo(call.caller.account_id, call.price, call.language)
-        found = call.side.handlers[call.operation.name](call.request, info)
+        found = call.environment.handlers[call.operation.name](call.request, info)
         if isinstance(found, bytes):
             call.data = found
             return None

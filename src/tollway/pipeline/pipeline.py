@@ -26,15 +26,15 @@ from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS, make_handlers
+from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
-from tollway.operations.account_api.operation import AccountParts
+from tollway.operations.account_api.operation import AccountDependencies
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.batch import Batch
 from tollway.pipeline.bodies import FirstPiece
-from tollway.pipeline.call import Answer, Call, Side
+from tollway.pipeline.call import Answer, Call, Environment
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
 from tollway.pipeline.dry_run import DryRun, DryRunDone, Simulate
@@ -62,7 +62,7 @@ _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
 _PENDING = (PendingCharge, FirstPiece)
 
 
-class Parts(msgspec.Struct, frozen=True):
+class PipelineDependencies(msgspec.Struct, frozen=True):
     """What the stages use."""
 
     settings: Settings
@@ -73,17 +73,20 @@ class Parts(msgspec.Struct, frozen=True):
     links: ConsentLinks
     vault: Vault
     remotes: Remotes
-    live: Side
-    sandbox: Side
+    live: Environment
+    sandbox: Environment
     recorder: CallRecorder
     refused_calls: RefusedCallLog
     timings: CallTimings
 
 
 def _account_steps(
-    parts: Parts, authenticate: Authenticate, throttle: Throttle, enveloper: Enveloper
+    parts: PipelineDependencies,
+    authenticate: Authenticate,
+    throttle: Throttle,
+    enveloper: Enveloper,
 ) -> Steps:
-    account = AccountParts(
+    account = AccountDependencies(
         parts.database,
         parts.links,
         Runtime(),
@@ -111,7 +114,7 @@ class Pipeline:
     The envelope comes after the last of them, and after any refusal.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PipelineDependencies) -> None:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)

@@ -34,7 +34,7 @@ class Replay:
         return self._look_up(call, key)
 
     async def _look_up(self, call: Call, key: str) -> None:
-        answers, account_id = call.side.answers, call.caller.account_id
+        answers, account_id = call.environment.answers, call.caller.account_id
         signer, asked = answers.fingerprinter, _asked(call)
         idempotency_key = IdempotencyKey(
             key,
@@ -57,18 +57,22 @@ class Replay:
 
     @staticmethod
     async def _find(call: Call, key: str) -> KeptAnswer | None:
-        database, account_id, grant = call.side.answers.database, call.caller.account_id, call.grant
+        database, account_id, grant = (
+            call.environment.answers.database,
+            call.caller.account_id,
+            call.grant,
+        )
         shop_id = grant.owner_id if grant and grant.owner_kind == OwnerKind.SHOP else None
         return await find_kept(database, account_id, key, int(call.at_s * 1000), shop_id)
 
     def check_same(self, call: Call, kept: KeptAnswer) -> None:
         """Refuses a call that is not the same request as the one that was answered."""
-        if not _is_same(_asked(call), call.side.answers.fingerprinter, kept.fingerprint):
+        if not _is_same(_asked(call), call.environment.answers.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
 
     def opened(self, call: Call, kept: KeptAnswer) -> bytes:
         """The stored answer; a call whose answer was erased is refused."""
-        answers = call.side.answers
+        answers = call.environment.answers
         key = call.headers[KEY_HEADER].decode("ascii")
         context = answer_context(call.caller.account_id, key)
         answer = answers.sealer.open(kept.sealed, context)

@@ -37,7 +37,7 @@ class Settle:
     def __call__(self, call: Call) -> PendingCharge | None:
         if call.act is not None:
             return self._act(call)
-        batcher = call.side.batcher
+        batcher = call.environment.batcher
         is_recorded = call.grant is not None and not call.caller.is_test
         is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
         cap = None if call.caller.limits is None else day_cap(call, self._zone)
@@ -49,18 +49,22 @@ class Settle:
     def counts(self, call: Call) -> bool:
         """Whether a call that was not charged must be counted: it was admitted here, and the nodes
         share a limit."""
-        return call.admission is not None and not call.is_settled and call.side.batcher.counts_calls
+        return (
+            call.admission is not None
+            and not call.is_settled
+            and call.environment.batcher.counts_calls
+        )
 
     def count(self, call: Call) -> Awaitable[object] | None:
         """Counts a call that was not charged, if it must be counted."""
         if not self.counts(call):
             return None
-        batcher = call.side.batcher
+        batcher = call.environment.batcher
         return batcher.settle(_charge(call, batcher, is_counted_only=True))
 
     def replay(self, call: Call, replay_of: str, answer: bytes) -> Awaitable[object] | None:
         """Counts a call that gets the stored answer of another, and records it for the owner."""
-        batcher = call.side.batcher
+        batcher = call.environment.batcher
         grant = None if call.caller.is_test else call.grant
         counted = _charge(call, batcher, is_counted_only=True)
         limit = None if call.is_settled else counted.limit
@@ -72,8 +76,8 @@ class Settle:
         )
 
     def _act(self, call: Call) -> PendingCharge:
-        charge = _charge(call, call.side.batcher, day_cap(call, self._zone))
-        pending = call.side.batcher.settle(charge)
+        charge = _charge(call, call.environment.batcher, day_cap(call, self._zone))
+        pending = call.environment.batcher.settle(charge)
         pending.then = partial(self._acted, call, charge)
         return pending
 
@@ -91,7 +95,7 @@ class Settle:
         """Continues after the first commit: asks a carrier, or waits for another call."""
         while result.then is not None:
             try:
-                charge, result = await self._go_on(call.side.batcher, charge, result)
+                charge, result = await self._go_on(call.environment.batcher, charge, result)
             except Refusal:
                 raise
             except Exception as error:

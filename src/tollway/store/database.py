@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 class StoreError(Exception):
     """The store could not do what was asked; nothing was committed, except perhaps after
-    StoreDoubtError."""
+    CommitUnknownError."""
 
 
-class KnownRowError(Exception):
+class DuplicateKeyError(Exception):
     """A new row has the key of one that is stored already."""
 
 
@@ -46,7 +46,7 @@ class StoreUnavailableError(StoreError):
     """The database cannot be reached or written: disk full, input/output error, shut down."""
 
 
-class StoreDoubtError(StoreUnavailableError):
+class CommitUnknownError(StoreUnavailableError):
     """The database failed during a commit: it may have been made or not."""
 
 
@@ -95,7 +95,7 @@ class Transaction(Reader, Protocol):
 
     async def insert_rows(self, table: Table, rows: Rows) -> None:
         """Stores new rows, given in the order of the table's columns. If a row exists already, an
-        embedded database raises KnownRowError, and a savepoint must undo the rows before it; a
+        embedded database raises DuplicateKeyError, and a savepoint must undo the rows before it; a
         shared one treats it as a conflict with another writer."""
 
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:

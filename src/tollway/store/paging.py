@@ -46,7 +46,7 @@ PageSteps = Callable[[Mapping[str, Any]], Steps]
 Key = tuple[str, ...]
 
 
-class Parts(NamedTuple):
+class SplitWindow(NamedTuple):
     """A window split into whole buckets, and a part of one at either end, which may be empty."""
 
     newest: tuple[int, int]
@@ -54,12 +54,12 @@ class Parts(NamedTuple):
     oldest: tuple[int, int]
 
 
-def split_window(start: int, end: int, width: int) -> Parts:
+def split_window(start: int, end: int, width: int) -> SplitWindow:
     """The parts of a window from start up to, not including, end."""
     first, last = -(-start // width), end // width
     if first >= last:
-        return Parts((start, end), (first, first), (start, start))
-    return Parts((last * width, end), (first, last), (start, first * width))
+        return SplitWindow((start, end), (first, first), (start, start))
+    return SplitWindow((last * width, end), (first, last), (start, first * width))
 
 
 def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select[Any]:

@@ -22,7 +22,7 @@ _CODE = 4
 # The reasons that arise before or during the lookup of a token, including its timeout: any client
 # can cause thousands. All other calls without an account are failures of the gateway, which known
 # callers meet too.
-_OF_STRANGERS = frozenset(
+_UNAUTHENTICATED = frozenset(
     each.name
     for each in (
         Reason.CREDENTIAL_INVALID,
@@ -84,7 +84,11 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     began_s, beginning = -1.0, ""
     origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
-        if account_id is None and reason in _OF_STRANGERS and not log.takes_strange(reason):
+        if (
+            account_id is None
+            and reason in _UNAUTHENTICATED
+            and not log.logs_unauthenticated(reason)
+        ):
             continue
         # Calls that arrive together have the same time.
         if at_s != began_s:

@@ -23,10 +23,10 @@ import msgspec
 
 _QUEUE_MAX_CHARACTERS = 1_048_576
 _FLUSH_MAX_S = 2.0
-# Per kind of request. A stranger needs no token to be refused thousands of times a second: with a
+# Per kind of request. A client needs no token to be refused thousands of times a second: with a
 # line for each, the log would grow by 300 GB a day.
-_STRANGE_A_SECOND = 20
-_STRANGE_INTERVAL_S = 1.0
+_LINES_A_SECOND = 20
+_COUNT_INTERVAL_S = 1.0
 _encoder = msgspec.json.Encoder()
 
 
@@ -44,9 +44,9 @@ class LogWriter:
         self._size = 0
         self._unreported = 0
         self.dropped = 0
-        # The requests of strangers by kind, in the second that began at `_strange_since_s`.
-        self._strange: Counter[str] = Counter()
-        self._strange_since_s = monotonic()
+        # Unauthenticated requests by kind, in the second that began at `_counted_since_s`.
+        self._unauthenticated: Counter[str] = Counter()
+        self._counted_since_s = monotonic()
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def write(self, lines: str) -> None:
@@ -64,36 +64,40 @@ class LogWriter:
         """Queues one line."""
         self.write(self._line(event, **fields))
 
-    def takes_strange(self, kind: str) -> bool:
+    def logs_unauthenticated(self, kind: str) -> bool:
         """Counts a refused request from an unknown sender; returns whether it gets a line."""
-        if monotonic() - self._strange_since_s >= _STRANGE_INTERVAL_S:
-            self.report_strange()
-        self._strange[kind] += 1
-        return self._strange[kind] <= _STRANGE_A_SECOND
+        if monotonic() - self._counted_since_s >= _COUNT_INTERVAL_S:
+            self.report_unauthenticated()
+        self._unauthenticated[kind] += 1
+        return self._unauthenticated[kind] <= _LINES_A_SECOND
 
-    def report_strange(self, after_s: float = _STRANGE_INTERVAL_S) -> None:
+    def report_unauthenticated(self, after_s: float = _COUNT_INTERVAL_S) -> None:
         """Writes how many requests got no line in the last second, once it is over. Call it from
-        the thread that counts, and regularly: after a flood no other stranger may come."""
+        the thread that counts, and regularly: after a flood no other may come."""
         now_s = monotonic()
-        if now_s - self._strange_since_s < after_s:
+        if now_s - self._counted_since_s < after_s:
             return
-        strange, self._strange, self._strange_since_s = self._strange, Counter(), now_s
+        counted, self._unauthenticated, self._counted_since_s = (
+            self._unauthenticated,
+            Counter(),
+            now_s,
+        )
         left_out = {
-            kind: number - _STRANGE_A_SECOND
-            for kind, number in strange.items()
-            if number > _STRANGE_A_SECOND
+            kind: number - _LINES_A_SECOND
+            for kind, number in counted.items()
+            if number > _LINES_A_SECOND
         }
         if left_out:
             kinds = ", ".join(f"{kind} {number}" for kind, number in left_out.items())
             message = (
-                f"{sum(left_out.values())} more refused requests of strangers have no line of "
+                f"{sum(left_out.values())} more unauthenticated requests have no line of "
                 f"their own ({kinds})"
             )
             self.write_entry("tollway.log", level="warning", message=message)
 
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
         """Waits until everything is written, for a bounded time."""
-        self.report_strange(after_s=0)
+        self.report_unauthenticated(after_s=0)
         with self._changed:
             self._changed.wait_for(lambda: self._size == 0, timeout_s)
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from tollway.telemetry.levels import Levels
+from tollway.telemetry.gauges import Gauges
 from tollway.telemetry.requests import CallRecord
 
 _LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0)
@@ -74,8 +74,8 @@ class Metrics(Collector):
         self.calls_under_way = Gauge(
             "tollway_calls_under_way", "Calls being worked on now.", registry=self.registry
         )
-        self.levels = Levels()
-        self.registry.register(self.levels)
+        self.gauges = Gauges()
+        self.registry.register(self.gauges)
 
     def answered(self, records: Iterable[CallRecord]) -> None:
         calls, latencies = self._calls, self._latencies

@@ -112,10 +112,10 @@ class RequestLog:
         context: RequestContext,
         *,
         is_failure: bool,
-        is_strange: bool,
+        is_unauthenticated: bool,
         **fields: object,
     ) -> None:
-        """A request is strange if its sender is unknown."""
+        """A request is unauthenticated if its sender is unknown."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
-        if is_logged and not (is_strange and not self._log.takes_strange(event)):
+        if is_logged and not (is_unauthenticated and not self._log.logs_unauthenticated(event)):
             self._log.write_entry(event, **context.fields, **fields)

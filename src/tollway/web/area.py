@@ -383,7 +383,7 @@ def _asked(request: Request) -> dict[str, str]:
 
 
 async def _uploaded(web: Web[Person], request: Request, visit: Visit[Person]) -> Upload:
-    async with web.aside():
+    async with web.without_slot():
         upload = await read_upload(request)
     try:
         web.check_form(visit, upload.fields)

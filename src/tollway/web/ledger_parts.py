@@ -120,7 +120,7 @@ async def statement_page(
     except ValueError:
         raise PageError(400, "That is no month", "Choose one of the list.") from None
     # Reading it may take long, so it gives its page slot to others meanwhile.
-    async with context.web.aside():
+    async with context.web.without_slot():
         made = await statement_of(context.database, account.id, span_ms, f"statement {account.id}")
     choices = [(each, each) for each in sorted({month, *months}, reverse=True)]
     chosen = Field("month", say("Month"), "select", month, choices)

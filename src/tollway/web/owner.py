@@ -303,7 +303,7 @@ class PasswordPages:
             wrong = await self.factor.problem_with(request, owner, form.get("code", ""))
             if wrong is not None:
                 return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
-        async with self.web.aside():
+        async with self.web.without_slot():
             hashed = await self.passwords.hashed(password, f"{owner.kind} {owner.id}")
         runtime = Runtime(now_s=self.web.now_s)
         # The link is valid for the old password only, and may have been used meanwhile.

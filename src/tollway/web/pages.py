@@ -39,7 +39,7 @@ from tollway.web.wording import (
 )
 
 _BODY_MAX = 16_384
-# For people who are signed in: in a mended record, each Chinese character takes nine bytes.
+# For people who are signed in: in a corrected record, each Chinese character takes nine bytes.
 _KNOWN_BODY_MAX = 131_072
 _BODY_TIMEOUT_S = 10
 # Rendering a page blocks the event loop as long as a few calls do. With few slots, a crowd of
@@ -282,7 +282,7 @@ class Web(Generic[P]):
         return answer
 
     @asynccontextmanager
-    async def aside(self) -> AsyncIterator[None]:
+    async def without_slot(self) -> AsyncIterator[None]:
         """Gives the slot to other pages while this one waits for something else."""
         self._slots.leave()
         try:
@@ -295,14 +295,14 @@ class Web(Generic[P]):
         self, passwords: PasswordChecker, attempt: Attempt, password: str
     ) -> StoredPassword | None:
         """The person with this login and password, checked outside the page slots."""
-        async with self.aside():
+        async with self.without_slot():
             return await passwords.admit(self._sessions.area, attempt, password, self.now_s())
 
     @asynccontextmanager
     async def making_file(self) -> AsyncIterator[None]:
         """Gives the slot to other pages while this one makes a file: one at a time, and addresses
         take turns."""
-        async with self.aside(), self._files.taken(_FILE_WAIT_S, _reader.get()):
+        async with self.without_slot(), self._files.taken(_FILE_WAIT_S, _reader.get()):
             yield
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
@@ -343,7 +343,7 @@ class Web(Generic[P]):
 
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form, which must come from one of our own pages."""
-        async with self.aside():
+        async with self.without_slot():
             body = await _body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
         fields = read_form(request.headers.get("content-type", ""), body)
         self.check_form(visit, fields)
@@ -352,7 +352,7 @@ class Web(Generic[P]):
     async def came_from(self, request: Request, otherwise: str) -> str:
         """The page of a form whose sender is no longer signed in; ignores all other fields."""
         try:
-            async with self.aside():
+            async with self.without_slot():
                 body = await _body(request, _BODY_MAX)
             page = read_form(request.headers.get("content-type", ""), body).get(CAME_FROM, "")
         except (PageError, Refusal):

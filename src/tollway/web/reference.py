@@ -12,7 +12,7 @@ from starlette.responses import Response
 from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.demo_data import SandboxItem

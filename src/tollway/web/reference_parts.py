@@ -17,7 +17,7 @@ from tollway.operations.catalogue import BY_NAME
 from tollway.web.blocks import Block, Cell, Code, Empty, Facts, Table
 from tollway.web.code_samples import SIGNATURE_SAMPLES
 from tollway.web.wording import View, amount, grouped, sentence, titles
-from tollway.webhooks.delivering import RETRY_AFTER_S
+from tollway.webhooks.delivery import RETRY_AFTER_S
 from tollway.webhooks.events import EVENT_TYPES
 
 DOCS_PATH = "/docs"

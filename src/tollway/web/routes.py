@@ -54,7 +54,7 @@ ASSETS = {
 
 
 @dataclass(frozen=True)
-class Parts:
+class PageDependencies:
     """What the pages take from the gateway."""
 
     database: Database
@@ -73,7 +73,7 @@ class Parts:
     work: GatewayWork
 
 
-def web_routes(parts: Parts) -> list[Route]:
+def web_routes(parts: PageDependencies) -> list[Route]:
     database, settings = parts.database, parts.settings
     sessions = _sessions(parts, OWNERS)
     passwords = PasswordChecker(database)
@@ -114,7 +114,7 @@ def web_routes(parts: Parts) -> list[Route]:
     ]
 
 
-def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
+def _services(parts: PageDependencies, now_s: Callable[[], float]) -> Services:
     return Services(
         parts.database,
         parts.settings,
@@ -130,7 +130,7 @@ def _services(parts: Parts, now_s: Callable[[], float]) -> Services:
     )
 
 
-def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
+def _sessions(parts: PageDependencies, area: Area[P]) -> Sessions[P]:
     return Sessions(
         parts.database,
         area,
@@ -141,7 +141,7 @@ def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
 
 
 def _second_factor(
-    parts: Parts, web: Web[F], sessions: Sessions[F], home: str, more: Link | None = None
+    parts: PageDependencies, web: Web[F], sessions: Sessions[F], home: str, more: Link | None = None
 ) -> SecondFactorPages[F]:
     sealer = parts.vault.sealer
     return SecondFactorPages(web, parts.database, sessions, sealer, parts.secret, home, more)
@@ -188,7 +188,7 @@ _PEOPLE = (
 
 
 def _people_routes(
-    parts: Parts,
+    parts: PageDependencies,
     front: Web[Owner],
     passwords: PasswordChecker,
     services: Services,

@@ -267,7 +267,7 @@ class PasswordChecker:
         self._database = database
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
         # Waiting checks: by address, and for known browsers by login.
-        self._strangers: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
         self._known: Counter[str] = Counter()
         self._hashing = BoundedSlots(_HASHED_AT_ONCE, "too many passwords at once")
 
@@ -278,8 +278,8 @@ class PasswordChecker:
         TooManyChecksError."""
         if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
-        # Known browsers have their own share, because strangers can fill up the common one.
-        waiting, name, most = self._strangers, attempt.address, _CHECKS_OF_ADDRESS_MAX
+        # Known browsers have their own share, because others can fill up the common one.
+        waiting, name, most = self._others, attempt.address, _CHECKS_OF_ADDRESS_MAX
         if attempt.device:
             waiting, name, most = self._known, f"{area.name} {attempt.login}", _CHECKS_OF_LOGIN_MAX
         elif waiting.total() >= _CHECKS_WAITING_MAX:

@@ -151,7 +151,7 @@ class SignInPages:
                 )
                 if wrong is not None:
                     return await self._link_page(visit, text, wrong[0], visit.view.say(wrong[1]))
-            async with self.web.aside():
+            async with self.web.without_slot():
                 password_hash = await self.passwords.hashed(password, opened.person.id)
         found = await use_link(
             self.database, text, password_hash, self.web.now_s(), has_shown_code=needs_code

@@ -23,8 +23,7 @@ from tollway.demo.owners import SHOP
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import roll_up
-from tollway.operations.account_api import waybills
-from tollway.operations.account_api.endpoints import ACCOUNT_OPERATIONS
+from tollway.operations.account_api import ACCOUNT_OPERATIONS, waybills
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway_client import Client, errors
@@ -280,11 +279,11 @@ def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(
         label = account.waybills_label(object_id=issued.objectId, format=kind)
         assert b64decode(label.content).startswith(start)
     other = all_operations_caller(world.store)
-    with Client(other.token, world.base_url) as stranger:
+    with Client(other.token, world.base_url) as outsider:
         for ask_for in (
-            stranger.account.waybills,
-            stranger.account.waybills_label,
-            stranger.account.waybills_cancel,
+            outsider.account.waybills,
+            outsider.account.waybills_label,
+            outsider.account.waybills_cancel,
         ):
             with pytest.raises(errors.UnknownPathError):
                 ask_for(object_id=issued.objectId)

@@ -19,7 +19,7 @@ from tollway.ledger.tokens import issue_token, replace_token, revoke_token
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks.endpoints import add_endpoint, end_endpoint, list_endpoints, rotate_secret
-from tollway.webhooks.watching import set_alert
+from tollway.webhooks.polled_events import set_alert
 
 DAY_S = 86_400
 TODAY_S = 20_000 * DAY_S

@@ -14,7 +14,7 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.clients import add_client, obtain_token, revoke_client
 from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
 from tollway.operations.account_api import tokens as account_tokens
-from tollway.operations.account_api.operation import AccountCall, AccountParts, Handler
+from tollway.operations.account_api.operation import AccountCall, AccountDependencies, Handler
 from tollway.operations.account_api.tokens import ENDPOINTS, MakeTokenRequest, RevokeTokenRequest
 from tollway.operations.account_api.tokens import RotateTokenRequest as Rotate
 from tollway.store.database import Database
@@ -32,7 +32,7 @@ class _Parts:
 
 def _handler(database: Database, path: str) -> Handler:
     (endpoint,) = (each for each in ENDPOINTS if each.operation.path.endswith(path))
-    return partial(endpoint.handle, cast(AccountParts, _Parts(database)))
+    return partial(endpoint.handle, cast(AccountDependencies, _Parts(database)))
 
 
 def _call(token: Token) -> AccountCall:

@@ -18,7 +18,7 @@ from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
 from tollway.operations.account_api.operation import (
     AccountCall,
-    AccountParts,
+    AccountDependencies,
     Nothing,
     RateLimit,
     endpoint,
@@ -69,7 +69,7 @@ class AccountState(msgspec.Struct, frozen=True):
 
 
 @endpoint("balance", "Balances, prices and permissions")
-async def _balance(parts: AccountParts, _: Nothing, call: AccountCall) -> AccountState:
+async def _balance(parts: AccountDependencies, _: Nothing, call: AccountCall) -> AccountState:
     found = await find_account(parts.database, call.account_id)
     states = await operation_states(parts.database)
     permitted = []
@@ -97,7 +97,7 @@ class LimitsLeft(msgspec.Struct, frozen=True):
 
 
 @endpoint("limits", "What is left of the limits now")
-async def _limits(_: AccountParts, __: Nothing, call: AccountCall) -> LimitsLeft:
+async def _limits(_: AccountDependencies, __: Nothing, call: AccountCall) -> LimitsLeft:
     return LimitsLeft(list(call.rate_limits()))
 
 
@@ -146,7 +146,7 @@ _CHARGED = Query(lambda: _summed(_noted.join(entry, CHARGED_AFTER_ALL)))
 
 
 async def _others_by_day(
-    parts: AccountParts, account_id: str, first: date, last: date
+    parts: AccountDependencies, account_id: str, first: date, last: date
 ) -> Counter[tuple[date, str]]:
     span = {
         "of_account": account_id,
@@ -163,7 +163,7 @@ async def _others_by_day(
 
 
 @endpoint("usage", "Use by day and operation", Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG)
-async def _usage(parts: AccountParts, request: UsageRequest, call: AccountCall) -> Usage:
+async def _usage(parts: AccountDependencies, request: UsageRequest, call: AccountCall) -> Usage:
     first, last, account_id = request.from_date, request.to_date, call.account_id
     days = (last - first).days + 1
     if days < 1:

@@ -9,7 +9,12 @@ from tollway.consent.grants import Grant, GrantRequest
 from tollway.consent.owners import credential_of
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.account_api.operation import AccountCall, AccountParts, OneOf, endpoint
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountDependencies,
+    OneOf,
+    endpoint,
+)
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.query import Query
 from tollway.store.schema.consent import consent
@@ -59,7 +64,9 @@ _PAGE = Query(
 
 
 @endpoint("consents", "The consents of shops and users")
-async def _list(parts: AccountParts, request: ConsentsRequest, call: AccountCall) -> Consents:
+async def _list(
+    parts: AccountDependencies, request: ConsentsRequest, call: AccountCall
+) -> Consents:
     # A long read: an account may have the grants of very many shops.
     rows = await parts.database.fetch_long(
         _PAGE,
@@ -93,7 +100,7 @@ class Link(msgspec.Struct, frozen=True):
 @endpoint(
     "consents/link", "A link that asks an owner for consent", Reason.OWNER_UNKNOWN, changes=True
 )
-async def _link(parts: AccountParts, request: LinkRequest, call: AccountCall) -> Link:
+async def _link(parts: AccountDependencies, request: LinkRequest, call: AccountCall) -> Link:
     kind = _SCOPES[request.scope]
     if await credential_of(parts.database, kind, request.owner_id) is None:
         raise Refusal(Reason.OWNER_UNKNOWN, field="owner_id")

@@ -37,8 +37,8 @@ from tollway.operations.account_api.webhooks import (
 from tollway.operations.demo_data import SHOPS
 from tollway.operations.examples import EXAMPLES, Example
 from tollway.operations.waybills.demo import WP_CODE
+from tollway.webhooks.delivery_log import Delivery
 from tollway.webhooks.endpoints import EndpointSecret, WebhookEndpoint
-from tollway.webhooks.log import Delivery
 
 ACCOUNT_ID, TOKEN_ID, WEBHOOK_ID = "acc_7f3k9d2m5q8r", "tok_5m2p8r4t7w3x", "whk_9c4f2h6k8n3q"
 EVENT_ID, OBJECT_ID = "evt_3d6g9j2m5p8s", "wb_7f3k9d2m5q8r"

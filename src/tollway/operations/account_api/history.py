@@ -16,7 +16,7 @@ from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL, MAY_BE_CHARGED, RefusedCall
 from tollway.operations.account_api.balance import UNITS, unknown_unit
-from tollway.operations.account_api.operation import AccountCall, AccountParts, endpoint
+from tollway.operations.account_api.operation import AccountCall, AccountDependencies, endpoint
 from tollway.store.database import Reader
 from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
@@ -70,7 +70,9 @@ async def _check_unit(reader: Reader, account_id: str, unit: str) -> None:
 
 
 @endpoint("entries", "The ledger of one balance")
-async def _entries(parts: AccountParts, request: EntriesRequest, call: AccountCall) -> Entries:
+async def _entries(
+    parts: AccountDependencies, request: EntriesRequest, call: AccountCall
+) -> Entries:
     await _check_unit(parts.database, call.account_id, request.unit)
     # Reads one more than it shows, to know whether another page follows.
     found = await newest_entries(
@@ -173,7 +175,7 @@ def _read_cursor(text: str | None) -> _Cursor:
 
 
 @endpoint("requests", "The calls of the account")
-async def _calls(parts: AccountParts, request: CallsRequest, call: AccountCall) -> Calls:
+async def _calls(parts: AccountDependencies, request: CallsRequest, call: AccountCall) -> Calls:
     database, account_id, count = parts.database, call.account_id, request.limit
     cursor = _read_cursor(request.cursor)
     span = {"of_account": account_id, "before": cursor.before, "count": count + 1}
@@ -235,7 +237,9 @@ class ReceiptRequest(msgspec.Struct, frozen=True):
 
 
 @endpoint("receipt", "The receipt of a call", Reason.RECEIPT_UNKNOWN)
-async def _receipt(parts: AccountParts, request: ReceiptRequest, call: AccountCall) -> Receipt:
+async def _receipt(
+    parts: AccountDependencies, request: ReceiptRequest, call: AccountCall
+) -> Receipt:
     found = await find_receipt(parts.database, call.account_id, request.request_id, call.language)
     if found is None or not call.sees(found.operation):
         raise Refusal(Reason.RECEIPT_UNKNOWN)

@@ -13,7 +13,7 @@ from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
-from tollway.contract.fields import Unfit
+from tollway.contract.fields import InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OF_A_BODY, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
@@ -72,7 +72,7 @@ def check_unlimited(call: AccountCall) -> None:
         raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 
 
-class AccountParts(msgspec.Struct, frozen=True):
+class AccountDependencies(msgspec.Struct, frozen=True):
     """What the handlers use."""
 
     database: Database
@@ -106,7 +106,7 @@ class AccountOperation(Operation):
         return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
 
 
-Work = Callable[[AccountParts, Any, AccountCall], Awaitable[msgspec.Struct]]
+Work = Callable[[AccountDependencies, Any, AccountCall], Awaitable[msgspec.Struct]]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class OneOf(msgspec.Struct, frozen=True):
     def read(self, raw: object) -> str:
         text = raw.strip() if isinstance(raw, str) else ""
         if text not in self.values:
-            raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
+            raise InvalidValueError(Phrase("it is not one of the known values", "不是已知取值"))
         return text
 
     def schema(self) -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from tollway.contract.addresses import NotNetworkError, networks
-from tollway.contract.fields import Field, Text, Unfit, Whole
+from tollway.contract.fields import Field, InvalidValueError, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
@@ -24,7 +24,7 @@ from tollway.ledger.tokens import (
 from tollway.ledger.usage import midnight_s
 from tollway.operations.account_api.operation import (
     AccountCall,
-    AccountParts,
+    AccountDependencies,
     Nothing,
     OneOf,
     check_unlimited,
@@ -53,7 +53,7 @@ class _Operations(Text, frozen=True):
     def read(self, raw: object) -> str:
         text = super().read(raw)
         if not {each.strip() for each in text.split(",")} <= {*BY_NAME, ACCOUNT_API}:
-            raise Unfit(Phrase("it names an unknown operation", "包含未知的接口名称"))
+            raise InvalidValueError(Phrase("it names an unknown operation", "包含未知的接口名称"))
         return text
 
 
@@ -74,10 +74,16 @@ class _Networks(Text, frozen=True):
         except NotNetworkError as error:
             meant = error.network
             if meant is not None:
-                raise Unfit(Phrase(f"one should be {meant}", f"其中一个应写作 {meant}")) from None
-            raise Unfit(Phrase("one is not an address or network", "包含无效的地址")) from None
+                raise InvalidValueError(
+                    Phrase(f"one should be {meant}", f"其中一个应写作 {meant}")
+                ) from None
+            raise InvalidValueError(
+                Phrase("one is not an address or network", "包含无效的地址")
+            ) from None
         if not 1 <= len(found) <= NETWORKS_MAX:
-            raise Unfit(Phrase(f"it has {len(found)} addresses", f"包含 {len(found)} 个地址"))
+            raise InvalidValueError(
+                Phrase(f"it has {len(found)} addresses", f"包含 {len(found)} 个地址")
+            )
         return text
 
 
@@ -140,7 +146,7 @@ class RevokeTokenRequest(msgspec.Struct, frozen=True):
 
 
 @endpoint("tokens", "The tokens of the account")
-async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Tokens:
+async def _list(parts: AccountDependencies, _: Nothing, call: AccountCall) -> Tokens:
     return Tokens(await list_own_tokens(parts.database, call.account_id, call.at_s))
 
 
@@ -151,7 +157,9 @@ async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Tokens:
     Reason.ACCOUNT_LIMIT_REACHED,
     changes=True,
 )
-async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
+async def _make(
+    parts: AccountDependencies, request: MakeTokenRequest, call: AccountCall
+) -> IssuedToken:
     check_unlimited(call)
     limits = request.limits()
     if request.kind == "test" and limits.is_capped:
@@ -184,7 +192,7 @@ async def _make(parts: AccountParts, request: MakeTokenRequest, call: AccountCal
         raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
 
-async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
+async def _own(parts: AccountDependencies, call: AccountCall, token_id: str) -> Token:
     found = await find_own_token(parts.database, call.account_id, token_id)
     if found is None:
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
@@ -200,7 +208,7 @@ async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
     changes=True,
 )
 async def _rotate(
-    parts: AccountParts, request: RotateTokenRequest, call: AccountCall
+    parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
     check_unlimited(call)
     old = await _own(parts, call, request.token_id)
@@ -223,7 +231,9 @@ async def _rotate(
 @endpoint(
     "tokens/revoke", "Revoke a token", Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, changes=True
 )
-async def _revoke(parts: AccountParts, request: RevokeTokenRequest, call: AccountCall) -> Token:
+async def _revoke(
+    parts: AccountDependencies, request: RevokeTokenRequest, call: AccountCall
+) -> Token:
     if request.token_id != call.token_id:
         check_unlimited(call)
     found = await _own(parts, call, request.token_id)

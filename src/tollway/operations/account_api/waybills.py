@@ -14,8 +14,8 @@ import msgspec
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Address, Label, Party, label_of
-from tollway.carriers.receivers import Receiver, ReceiverChanges
-from tollway.carriers.reconciling import CancelDeclinedError, tell_carrier
+from tollway.carriers.receiver_changes import Receiver, ReceiverChanges
+from tollway.carriers.reconciling import CancelDeclinedError, cancel_at_carrier
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -28,7 +28,12 @@ from tollway.contract.fields import Field, Text, Texts
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.account_api.operation import AccountCall, AccountParts, OneOf, endpoint
+from tollway.operations.account_api.operation import (
+    AccountCall,
+    AccountDependencies,
+    OneOf,
+    endpoint,
+)
 from tollway.operations.waybills.operation import ReceiverRequest, check_place, doubtful_fields
 
 _SCOPE = "waybills"
@@ -99,14 +104,16 @@ class WaybillLabels(msgspec.Struct, frozen=True):
     content: str
 
 
-async def _find(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
+async def _find(parts: AccountDependencies, call: AccountCall, object_id: str) -> StoredWaybill:
     found = await find_own(parts.database, call.account_id, object_id)
     if found is None:
         raise Refusal(Reason.WAYBILL_UNKNOWN)
     return found
 
 
-async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
+async def _find_issued(
+    parts: AccountDependencies, call: AccountCall, object_id: str
+) -> StoredWaybill:
     """An issued waybill of a shop whose consent is valid."""
     found = await _find(parts, call, object_id)
     if found.waybill.state != "issued" or found.waybill.number is None:
@@ -115,7 +122,7 @@ async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -
     return found
 
 
-async def _check_consent(parts: AccountParts, call: AccountCall, of: Waybill) -> None:
+async def _check_consent(parts: AccountDependencies, call: AccountCall, of: Waybill) -> None:
     asked = GrantRequest(call.account_id, OwnerKind.SHOP, of.owner_id, _SCOPE)
     if await held_grant(parts.database, asked, call.at_s) is None:
         link = parts.links.make(asked, call.at_s, is_sandbox=False)
@@ -128,7 +135,7 @@ async def _check_consent(parts: AccountParts, call: AccountCall, of: Waybill) ->
 
 
 async def _find_printed(
-    parts: AccountParts, call: AccountCall, object_ids: Sequence[str]
+    parts: AccountDependencies, call: AccountCall, object_ids: Sequence[str]
 ) -> Sequence[StoredWaybill]:
     """Issued waybills, marked as printed: from now on their receivers cannot change."""
     found = [await _find_issued(parts, call, each) for each in object_ids]
@@ -164,12 +171,16 @@ def _shown(of: Waybill) -> WaybillState:
 
 
 @endpoint("waybills", "The state of a waybill", Reason.WAYBILL_UNKNOWN, needs=_SCOPE)
-async def _state(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
+async def _state(
+    parts: AccountDependencies, request: WaybillRequest, call: AccountCall
+) -> WaybillState:
     return _shown((await _find(parts, call, request.object_id)).waybill)
 
 
 @endpoint("waybills/label", "The label of a waybill as a file", *_LABEL_REASONS, needs=_SCOPE)
-async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) -> WaybillLabel:
+async def _label(
+    parts: AccountDependencies, request: LabelRequest, call: AccountCall
+) -> WaybillLabel:
     (code,), content = await _content(parts, call, [request.object_id], request.format)
     return WaybillLabel(code, _CONTENT_TYPES[request.format], content)
 
@@ -181,13 +192,15 @@ async def _label(parts: AccountParts, request: LabelRequest, call: AccountCall) 
     changes=True,
     needs=_SCOPE,
 )
-async def _labels(parts: AccountParts, request: LabelsRequest, call: AccountCall) -> WaybillLabels:
+async def _labels(
+    parts: AccountDependencies, request: LabelsRequest, call: AccountCall
+) -> WaybillLabels:
     codes, content = await _content(parts, call, request.object_ids, "pdf")
     return WaybillLabels(codes, _CONTENT_TYPES["pdf"], content)
 
 
 async def _content(
-    parts: AccountParts, call: AccountCall, object_ids: Sequence[str], kind: str
+    parts: AccountDependencies, call: AccountCall, object_ids: Sequence[str], kind: str
 ) -> tuple[list[str], str]:
     """The numbers of waybills, and their labels as a file of this kind, in base64."""
     printed = await _find_printed(parts, call, object_ids)
@@ -225,10 +238,12 @@ def _drawn(document: bytes, label: Label, kind: str, style: LabelStyle) -> bytes
     changes=True,
     needs=_SCOPE,
 )
-async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCall) -> WaybillState:
+async def _cancel(
+    parts: AccountDependencies, request: WaybillRequest, call: AccountCall
+) -> WaybillState:
     of = (await _find_issued(parts, call, request.object_id)).waybill
     try:
-        await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
+        await cancel_at_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
     except CancelDeclinedError as error:
         raise Refusal(
             Reason.PARAMETER_INVALID, field="object_id", problem=error.why, expected=_CANCELLABLE
@@ -256,7 +271,7 @@ async def _cancel(parts: AccountParts, request: WaybillRequest, call: AccountCal
     needs=_SCOPE,
 )
 async def _change_receiver(
-    parts: AccountParts, request: ReceiverRequest, call: AccountCall
+    parts: AccountDependencies, request: ReceiverRequest, call: AccountCall
 ) -> WaybillState:
     changes = ReceiverChanges(parts.database, parts.remotes, parts.vault, parts.runtime)
     check_place(request, "receiver")

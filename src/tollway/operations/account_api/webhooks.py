@@ -11,12 +11,13 @@ from tollway.ledger.usage import midnight_s
 from tollway.operations.account_api.balance import UNITS, unknown_unit
 from tollway.operations.account_api.operation import (
     AccountCall,
-    AccountParts,
+    AccountDependencies,
     Nothing,
     check_unlimited,
     endpoint,
 )
 from tollway.webhooks.addresses import AddressError
+from tollway.webhooks.delivery_log import Delivery, deliver_again, list_deliveries
 from tollway.webhooks.endpoints import (
     EndpointSecret,
     WebhookEndpoint,
@@ -26,8 +27,7 @@ from tollway.webhooks.endpoints import (
     rotate_secret,
 )
 from tollway.webhooks.events import send_test_event
-from tollway.webhooks.log import Delivery, deliver_again, list_deliveries
-from tollway.webhooks.watching import list_alerts, set_alert
+from tollway.webhooks.polled_events import list_alerts, set_alert
 
 _MOST = 2**62
 _ENDPOINT_ID = Field(Text(max_length=64), "The id of the webhook.")
@@ -102,7 +102,7 @@ class AlertRequest(msgspec.Struct, frozen=True):
 
 
 @endpoint("webhooks", "The webhooks of the account")
-async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Webhooks:
+async def _list(parts: AccountDependencies, _: Nothing, call: AccountCall) -> Webhooks:
     return Webhooks(await list_endpoints(parts.database, call.account_id))
 
 
@@ -114,7 +114,7 @@ async def _list(parts: AccountParts, _: Nothing, call: AccountCall) -> Webhooks:
     changes=True,
 )
 async def _make(
-    parts: AccountParts, request: MakeWebhookRequest, call: AccountCall
+    parts: AccountDependencies, request: MakeWebhookRequest, call: AccountCall
 ) -> EndpointSecret:
     check_unlimited(call)
     try:
@@ -137,7 +137,7 @@ def _wrong_url(error: AddressError) -> Refusal:
     )
 
 
-def _day_start_s(parts: AccountParts, call: AccountCall) -> int:
+def _day_start_s(parts: AccountDependencies, call: AccountCall) -> int:
     return midnight_s(call.at_s, parts.zone)
 
 
@@ -153,7 +153,9 @@ def _unknown(field: str) -> Refusal:
     Reason.ACCOUNT_LIMIT_REACHED,
     changes=True,
 )
-async def _rotate(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> WebhookSecret:
+async def _rotate(
+    parts: AccountDependencies, request: WebhookRequest, call: AccountCall
+) -> WebhookSecret:
     check_unlimited(call)
     secret = await rotate_secret(
         parts.database,
@@ -171,7 +173,7 @@ async def _rotate(parts: AccountParts, request: WebhookRequest, call: AccountCal
 @endpoint(
     "webhooks/end", "End a webhook", Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, changes=True
 )
-async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) -> Done:
+async def _end(parts: AccountDependencies, request: WebhookRequest, call: AccountCall) -> Done:
     check_unlimited(call)
     if not await end_endpoint(parts.database, parts.runtime, call.account_id, request.webhook_id):
         raise _unknown("webhook_id")
@@ -185,7 +187,7 @@ async def _end(parts: AccountParts, request: WebhookRequest, call: AccountCall) 
     Reason.ACCOUNT_LIMIT_REACHED,
     changes=True,
 )
-async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
+async def _test(parts: AccountDependencies, _: Nothing, call: AccountCall) -> Done:
     check_unlimited(call)
     day_start_s = _day_start_s(parts, call)
     return Done(await send_test_event(parts.database, parts.runtime, call.account_id, day_start_s))
@@ -193,7 +195,7 @@ async def _test(parts: AccountParts, _: Nothing, call: AccountCall) -> Done:
 
 @endpoint("webhooks/deliveries", "The log of a webhook", Reason.ITEM_UNKNOWN)
 async def _deliveries(
-    parts: AccountParts, request: DeliveriesRequest, call: AccountCall
+    parts: AccountDependencies, request: DeliveriesRequest, call: AccountCall
 ) -> Deliveries:
     found = await list_deliveries(
         parts.database, call.account_id, request.webhook_id, request.before, request.limit + 1
@@ -213,7 +215,9 @@ async def _deliveries(
     Reason.TOKEN_CANNOT_MAKE,
     changes=True,
 )
-async def _redeliver(parts: AccountParts, request: RedeliverRequest, call: AccountCall) -> Done:
+async def _redeliver(
+    parts: AccountDependencies, request: RedeliverRequest, call: AccountCall
+) -> Done:
     check_unlimited(call)
     now_ms = parts.runtime.at_ms()
     key = (call.account_id, request.webhook_id, request.event_id)
@@ -222,13 +226,13 @@ async def _redeliver(parts: AccountParts, request: RedeliverRequest, call: Accou
     return Done(True)
 
 
-async def _alerts_of(parts: AccountParts, account_id: str) -> Alerts:
+async def _alerts_of(parts: AccountDependencies, account_id: str) -> Alerts:
     found = await list_alerts(parts.database, account_id)
     return Alerts([BalanceAlert(unit, below) for unit, below in found])
 
 
 @endpoint("alerts", "The alerts of low balances")
-async def _alerts(parts: AccountParts, _: Nothing, call: AccountCall) -> Alerts:
+async def _alerts(parts: AccountDependencies, _: Nothing, call: AccountCall) -> Alerts:
     return await _alerts_of(parts, call.account_id)
 
 
@@ -239,7 +243,9 @@ async def _alerts(parts: AccountParts, _: Nothing, call: AccountCall) -> Alerts:
     Reason.ACCOUNT_LIMIT_REACHED,
     changes=True,
 )
-async def _set_alert(parts: AccountParts, request: AlertRequest, call: AccountCall) -> Alerts:
+async def _set_alert(
+    parts: AccountDependencies, request: AlertRequest, call: AccountCall
+) -> Alerts:
     check_unlimited(call)
     if request.unit not in UNITS:
         raise unknown_unit()

@@ -23,7 +23,7 @@ from tollway.operations.coupon_claims.records import (
     ready_claim,
 )
 from tollway.operations.coupon_claims.schema import coupon_claim
-from tollway.store.database import KnownRowError, Transaction
+from tollway.store.database import DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import MonthsOf
 from tollway.store.query import Query
@@ -97,7 +97,7 @@ class ClaimLoader:
         # Most files are all new, or all loaded before. A wrong guess only costs time. If claims are
         # divided by month, no single index shows whether one exists, so there is no such attempt.
         if self._expects_new and not transaction.is_shared:
-            with suppress(KnownRowError):
+            with suppress(DuplicateKeyError):
                 return await _put_new(transaction, sorted(newest.values()))
         await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))

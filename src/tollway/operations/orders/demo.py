@@ -24,7 +24,7 @@ from tollway.operations.demo_data import (
     PRODUCTS,
     DemoTarget,
     Progress,
-    made_aside,
+    made_in_second_process,
     no_progress,
     store_all,
 )
@@ -57,7 +57,7 @@ from tollway.store.sealing import Sealer
 _NAME, _PHONE, _AMOUNT = '"receiver_name":"%s**"', '"receiver_phone":"%s****%s"', b'"pay_amount":'
 
 
-class _Parts(NamedTuple):
+class _OrderTemplate(NamedTuple):
     """What orders of one kind have in common: the parts of the ready order between the number and
     the times, and before and after the amount; and the remark and the tags of the row."""
 
@@ -97,7 +97,7 @@ class RowMaker:
         # What comes before the number of a ready order, by the buyer's place and by the buyer.
         self._place_heads: dict[str, str] = {}
         self._heads: dict[int, bytes] = {}
-        self._parts: dict[tuple[object, ...], _Parts] = {}
+        self._parts: dict[tuple[object, ...], _OrderTemplate] = {}
         self._columns: dict[tuple[object, ...], _Columns] = {}
 
     def rows(self, days: Iterable[MadeDay]) -> Iterator[OrderRow]:
@@ -192,7 +192,7 @@ class RowMaker:
         head = self._heads[buyer.number] = (form % shown).encode()
         return head
 
-    def _parts_of(self, order: MadeOrder) -> _Parts:
+    def _parts_of(self, order: MadeOrder) -> _OrderTemplate:
         draw = order.draw
         key = (draw.picture, draw.pieces, order.day.status, draw.ship_days, draw.tag, draw.note)
         parts = self._parts.get(key)
@@ -205,7 +205,7 @@ class RowMaker:
         before, _, rest = rest.partition(_AMOUNT)
         after = rest.removeprefix(str(draw.pay_fen / 100).encode())
         remarked = (row.remark, row.remark_tag, row.remark_tag_name)
-        parts = self._parts[key] = _Parts(middle, before + _AMOUNT, after, *remarked)
+        parts = self._parts[key] = _OrderTemplate(middle, before + _AMOUNT, after, *remarked)
         return parts
 
 
@@ -311,7 +311,7 @@ def fill_orders(
     """Stores the orders from a day until now, and updates those that are stored already. A second
     process, if asked for, starts making them now."""
     make = partial(_make_rows, sealer, per_year, first, now_s, zone, products, site)
-    rows = made_aside(OrderRow, make) if in_second_process else make()
+    rows = made_in_second_process(OrderRow, make) if in_second_process else make()
     return _store(database, sealer, rows, progress)
 
 

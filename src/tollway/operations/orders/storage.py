@@ -35,7 +35,7 @@ from tollway.operations.orders.records import (
     rows_of,
 )
 from tollway.operations.orders.schema import order_change, shop_order
-from tollway.store.database import KnownRowError, Row, Transaction
+from tollway.store.database import DuplicateKeyError, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import MonthsOf
 from tollway.store.query import Query
@@ -169,7 +169,7 @@ class OrderLoader:
         # Most files are all new, or all loaded before. A wrong guess only costs time. If orders are
         # divided by month, no single index shows whether one exists, so there is no such attempt.
         if self._expects_new and not transaction.is_shared:
-            with suppress(KnownRowError):
+            with suppress(DuplicateKeyError):
                 return await _put_new(transaction, batch)
         orders = {(row.owner_id, row.order_sn): row for row in batch}
         stored = await stored_among(transaction, orders)

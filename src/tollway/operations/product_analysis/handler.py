@@ -17,7 +17,7 @@ from tollway.operations.product_analysis.operation import (
     ProductAnalysis,
     ProductAnalysisRequest,
 )
-from tollway.operations.product_analysis.queries import Figures, KnownFigures, ProductFacts
+from tollway.operations.product_analysis.queries import FigureCache, Figures, ProductFacts
 from tollway.operations.product_analysis.series import DayFigures, series_of
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
@@ -112,7 +112,7 @@ class _Answers:
     def __init__(self, version: int, today: date) -> None:
         self.version = version
         self.today = today
-        self.figures = KnownFigures(version)
+        self.figures = FigureCache(version)
         self.answers: dict[ProductAnalysisRequest, bytes] = {}
         self._bytes = 0
 

@@ -117,7 +117,7 @@ class _Product(NamedTuple):
         return days.start <= wanted.start and wanted.stop <= days.stop
 
 
-class KnownFigures:
+class FigureCache:
     """A cache of the products that were read in one version of the figures."""
 
     def __init__(self, figures_version: int) -> None:

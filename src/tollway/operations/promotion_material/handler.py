@@ -61,7 +61,7 @@ class _Promotion:
         return self._on_display
 
 
-class KnownMaterial:
+class MaterialCache:
     """A cache of the promotion ids that were asked for in one version of the material."""
 
     def __init__(self, version: int) -> None:
@@ -103,7 +103,7 @@ class PromotionMaterialHandler:
     ) -> None:
         self._database = database
         self._versions = versions
-        self._known = KnownMaterial(-1)
+        self._known = MaterialCache(-1)
         self._now_s = now_s
 
     def __call__(
@@ -126,5 +126,5 @@ class PromotionMaterialHandler:
         if not self._versions.is_fresh():
             await self._versions.refresh()
         if self._known.version != self._versions.material:
-            self._known = KnownMaterial(self._versions.material)
+            self._known = MaterialCache(self._versions.material)
         return await self._known.page(database, wanted, now_ms, page=page, size=size)

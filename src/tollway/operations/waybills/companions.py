@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tollway.contract.decoding import declared_fields
-from tollway.contract.fields import Field, Unfit
+from tollway.contract.fields import Field, InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.operations.waybills.operation import WAYBILLS, WaybillRequest, WaybillResult
@@ -26,9 +26,9 @@ class Requests(msgspec.Struct, frozen=True):
 
     def read(self, raw: object) -> list[dict[str, Any]]:
         if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
-            raise Unfit(Phrase("it is not a list of objects", "不是对象的列表"))
+            raise InvalidValueError(Phrase("it is not a list of objects", "不是对象的列表"))
         if not 1 <= len(raw) <= self.most:
-            raise Unfit(Phrase(f"it has {len(raw)} items", f"有 {len(raw)} 项"))
+            raise InvalidValueError(Phrase(f"it has {len(raw)} items", f"有 {len(raw)} 项"))
         return raw
 
     def schema(self) -> dict[str, object]:

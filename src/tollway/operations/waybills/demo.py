@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier
+from tollway.carriers.divisions import listed_districts
 from tollway.carriers.number_formats import S10, SANDBOX_PREFIX, s10_check_digit
-from tollway.carriers.places import listed_districts
 from tollway.carriers.pools import SHARED, Taken, Wanted, add_numbers
-from tollway.carriers.routes import Route, put_routes
+from tollway.carriers.sorting_codes import Route, put_routes
 from tollway.operations.demo_data import DemoTarget
 from tollway.store.database import Database, Transaction
 

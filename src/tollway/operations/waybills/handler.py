@@ -15,9 +15,9 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
-from tollway.carriers.pending import label_in
+from tollway.carriers.pending_waybills import label_in
 from tollway.carriers.pools import TakeNumbers, TryAgain, are_held_elsewhere
-from tollway.carriers.routes import find_routing, find_routings
+from tollway.carriers.sorting_codes import find_routing, find_routings
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,

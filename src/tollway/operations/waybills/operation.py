@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.carriers.places import PlaceCheck, find_place
+from tollway.carriers.divisions import PlaceCheck, find_place
 from tollway.contract.fields import Choice, Code, Field, Line, Phone, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import (

@@ -24,7 +24,7 @@ from tollway.carriers.connectors.connector import (
     OutcomeUnknownError,
 )
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pending import begin, order_of
+from tollway.carriers.pending_waybills import begin, order_of
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, find_in_force

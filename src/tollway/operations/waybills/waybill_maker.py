@@ -16,7 +16,7 @@ from tollway.carriers.labels.print_data import (
     ShippingOption,
     print_data,
 )
-from tollway.carriers.pending import Draft, seal_draft
+from tollway.carriers.pending_waybills import Draft, seal_draft
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, WaybillKey
 from tollway.contract.envelope import encode_data

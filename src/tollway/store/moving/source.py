@@ -11,8 +11,8 @@ from tollway.store.database import Row, StoreError
 from tollway.store.schema import sealed_tables
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
-from tollway.store.sqlite.log_rewrite import rewrite_left_log
 from tollway.store.sqlite.schema_check import revision_of
+from tollway.store.sqlite.write_ahead_log import rewrite_left_log
 
 # Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")

@@ -15,7 +15,7 @@ from tollway.store.database import Row, StoreBusyError, StoreError, Transaction
 from tollway.store.months import make_months_for
 from tollway.store.moving.source import columns_of, key_of, key_positions, quoted
 from tollway.store.nodes import ALIVE_S
-from tollway.store.postgresql.changes import CHANNEL
+from tollway.store.postgresql.change_listener import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import (

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import (
+    CommitUnknownError,
     Row,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Timings,
     Transaction,
 )
-from tollway.store.postgresql.changes import ChangeListener
+from tollway.store.postgresql.change_listener import ChangeListener
 from tollway.store.postgresql.errors import (
-    RivalError,
+    ConflictError,
     ServerDiskFullError,
     StatementCancelledError,
     StatementUndoneError,
@@ -178,7 +178,7 @@ class PostgresqlDatabase:
         try:
             try:
                 return await commit()
-            except RivalError:
+            except ConflictError:
                 return await self._once_more(commit)
         except ServerDiskFullError:
             self._full_at_s = monotonic()
@@ -193,7 +193,7 @@ class PostgresqlDatabase:
             for attempt in range(1, _MORE_TRIES):
                 try:
                     return await commit()
-                except RivalError:
+                except ConflictError:
                     await asyncio.sleep(_TRY_AGAIN_AFTER_S * attempt)
             return await commit()
 
@@ -222,7 +222,7 @@ class PostgresqlDatabase:
             except StatementUndoneError:
                 raise
             except StoreUnavailableError as error:
-                raise StoreDoubtError(str(error)) from error
+                raise CommitUnknownError(str(error)) from error
             if worked_in.changes_versions:
                 self._changes.note_own()
             return result
@@ -237,7 +237,7 @@ class PostgresqlDatabase:
                 raise
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before the connection was lost.
-                raise StoreDoubtError(str(error)) from error
+                raise CommitUnknownError(str(error)) from error
 
     async def close(self) -> None:
         """Finishes the writes that have begun, then closes the connections."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import asyncpg
 
 from tollway.store.database import (
-    KnownRowError,
+    DuplicateKeyError,
     StoreBusyError,
     StoreError,
     StoreLockedError,
@@ -15,11 +15,11 @@ from tollway.store.database import (
 )
 
 
-class RivalError(StoreError):
+class ConflictError(StoreError):
     """A conflict with another transaction: retry."""
 
 
-class KnownRivalError(RivalError, KnownRowError):
+class DuplicateKeyConflictError(ConflictError, DuplicateKeyError):
     """The key of a new row exists already: another transaction stored it meanwhile, or long ago."""
 
 
@@ -75,15 +75,15 @@ def our_errors() -> Iterator[None]:
     try:
         yield
     except asyncpg.UniqueViolationError as error:
-        raise KnownRivalError(error_text(error)) from error
+        raise DuplicateKeyConflictError(error_text(error)) from error
     except _RIVAL as error:
-        raise RivalError(error_text(error)) from error
+        raise ConflictError(error_text(error)) from error
     except asyncpg.CheckViolationError as error:
         if error.constraint_name is not None:
             raise
         # Not a check constraint of ours, but the bounds of a partition: the month of the row was
         # created after the row had been routed to the rest.
-        raise RivalError(error_text(error)) from error
+        raise ConflictError(error_text(error)) from error
     except asyncpg.LockNotAvailableError as error:
         raise StoreLockedError(error_text(error)) from error
     except asyncpg.QueryCanceledError as error:

@@ -21,7 +21,7 @@ from sqlalchemy import select, text
 
 from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
 from tollway.store.postgresql.database import ConnectionUse, PostgresqlDatabase
-from tollway.store.postgresql.errors import RightsError, RivalError
+from tollway.store.postgresql.errors import ConflictError, RightsError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import fetch
 from tollway.store.query import Query
@@ -45,7 +45,7 @@ _PLACE = Query(
 _FIGURES = Query(lambda: select(version.c.figures))
 # The replica is unavailable, or cancelled the query in a conflict with replay, or its role has
 # fewer rights.
-_PASSED_OVER = (StoreUnavailableError, RivalError, RightsError)
+_PASSED_OVER = (StoreUnavailableError, ConflictError, RightsError)
 _BEHIND = "it is too far behind"
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import apsw
 
 from tollway.store.database import (
-    KnownRowError,
+    DuplicateKeyError,
     Row,
     RowValues,
     StoreBusyError,
@@ -153,7 +153,7 @@ class Connection:
         return after - before
 
     def put_rows(self, statements: ManyRows, rows: Rows) -> int:
-        """Stores many rows; raises KnownRowError if one that must be new exists already."""
+        """Stores many rows; raises DuplicateKeyError if one that must be new exists already."""
         before: int = self.raw.total_changes()
         try:
             with our_errors():
@@ -162,7 +162,7 @@ class Connection:
         except apsw.ConstraintError as error:
             if error.extendedresult not in _KNOWN:  # type: ignore[attr-defined]
                 raise
-            raise KnownRowError(str(error)) from error
+            raise DuplicateKeyError(str(error)) from error
         after: int = self.raw.total_changes()
         return after - before
 

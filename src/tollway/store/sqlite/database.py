@@ -22,7 +22,7 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.query import Query, RecordQuery, StepsQuery
-from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.record_reader import RecordReader
 from tollway.store.sqlite.schema_check import differences, revision_of

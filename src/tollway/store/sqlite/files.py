@@ -37,12 +37,12 @@ def problems_of(path: Path) -> list[str]:
     try:
         with our_errors(), closing(apsw.Connection(str(path))) as connection:
             found = connection.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})").fetchall()
-            strange = added_parts(connection)
+            added = added_parts(connection)
     except StoreUnavailableError as error:
         return [str(error)]
     texts = [str(text) for (text,) in found]
     damage = [text for text in texts if text != "ok" and not text.startswith(_RULE_BROKEN)]
-    return damage + strange
+    return damage + added
 
 
 def changes_of(path: Path) -> list[str]:

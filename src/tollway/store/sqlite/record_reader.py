@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from tollway.store.database import Row, StoreError
 from tollway.store.query import Query
-from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection
 
 # Shorter than a checkpoint waits for readers (connection.py).

@@ -7,11 +7,12 @@ table takes a number twice. SQLite keeps the SQL text of every part, so the text
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 
 import apsw
 
-_Parts = dict[tuple[str, str], tuple[str, str]]
+from tollway.store.migrations import baseline, changes
+
+_Schema = dict[tuple[str, str], tuple[str, str]]
 _READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _CAN_ACT = ("trigger", "view")
 
@@ -41,7 +42,7 @@ def changed_parts(connection: apsw.Connection) -> list[str]:
     return list(_changed(_parts(connection)))
 
 
-def _added(found: _Parts) -> Iterator[str]:
+def _added(found: _Schema) -> Iterator[str]:
     made = _made()
     tables = {name for kind, name in made if kind == "table"}
     for (kind, name), (table, _) in found.items():
@@ -50,7 +51,7 @@ def _added(found: _Parts) -> Iterator[str]:
             yield f"it has the {kind} {name!r}, which Tollway did not make"
 
 
-def _changed(found: _Parts) -> Iterator[str]:
+def _changed(found: _Schema) -> Iterator[str]:
     for (kind, name), made in _made().items():
         if (kind, name) not in found:
             yield f"the {kind} {name!r} is missing"
@@ -64,20 +65,18 @@ def schema_parts() -> int:
 
 
 @cache
-def _made() -> _Parts:
+def _made() -> _Schema:
     """Every part by its kind and name, from a database that is made for this and thrown away."""
     connection = apsw.Connection(":memory:")
-    migrations = files("tollway.store.migrations")
     # Not through Alembic, which takes longer to load than a start.
-    for folder in ("baseline/sqlite", "changes"):
-        for file in sorted(migrations.joinpath(folder).iterdir(), key=lambda file: file.name):
-            connection.execute(file.read_text(encoding="utf-8")).fetchall()
+    for text in (*baseline("sqlite"), *changes()):
+        connection.execute(text).fetchall()
     made = _parts(connection)
     connection.close()
     return made
 
 
-def _parts(connection: apsw.Connection) -> _Parts:
+def _parts(connection: apsw.Connection) -> _Schema:
     rows = [map(str, row) for row in connection.execute(_READ).fetchall()]
     return {
         (kind, name): (table, " ".join(text.split()).replace('"', ""))

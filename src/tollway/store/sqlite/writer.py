@@ -20,10 +20,10 @@ from sqlalchemy import Table
 
 from tollway.store.concurrency import run_at_once
 from tollway.store.database import (
+    CommitUnknownError,
     Row,
     RowValues,
     StoreBusyError,
-    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Timings,
@@ -31,10 +31,14 @@ from tollway.store.database import (
 )
 from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
-from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection
-from tollway.store.sqlite.log_rewrite import bytes_of_frames, frames_of_log, rewrite_log
-from tollway.store.sqlite.log_write_back import LogWriteBack
+from tollway.store.sqlite.write_ahead_log import (
+    LogWriteBack,
+    bytes_of_frames,
+    frames_of_log,
+    rewrite_log,
+)
 from tollway.store.sqlite.write_lock import WriteLock
 
 logger = logging.getLogger("tollway.store")
@@ -286,7 +290,7 @@ class Writer:
             self._undo(error)
             if isinstance(error, StoreError | apsw.Error) and self._discard_failed_commit():
                 raise
-            raise StoreDoubtError(str(error)) from error
+            raise CommitUnknownError(str(error)) from error
         if self._changes is not None and before is not None and transaction.keeps_records:
             self._changes.kept_records(before)
         return result

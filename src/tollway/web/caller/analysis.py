@@ -159,7 +159,7 @@ def _unpaid(wanted: Wanted, kept: Mapping[date, str]) -> list[date]:
 
 async def _ask(context: Context, wanted: Wanted, kept: Mapping[date, str]) -> list[PageAnswer]:
     today, answers = context.web.now().date(), []
-    async with context.web.aside():
+    async with context.web.without_slot():
         for day in wanted.days:
             answers.append(
                 await context.services.calls(

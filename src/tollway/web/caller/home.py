@@ -24,7 +24,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Empty, Field, Form, Link, Notice, Table
 from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence
-from tollway.webhooks.watching import list_alerts, set_alert
+from tollway.webhooks.polled_events import list_alerts, set_alert
 
 PATH = "/account"
 ALERT = f"{PATH}/alert"

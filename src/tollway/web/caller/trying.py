@@ -238,7 +238,7 @@ async def _send(
     if not outcome.isascii() or not outcome.isprintable():
         wrong = PageError(400, "There is no such outcome", "Enter a reason such as THROTTLED.")
         raise wrong.at(_OUTCOME)
-    async with context.web.aside():
+    async with context.web.without_slot():
         return await context.services.calls(
             context.runtime,
             account_id(context.person),

@@ -14,6 +14,7 @@ from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_p
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, titles
 from tollway.webhooks.addresses import AddressError
+from tollway.webhooks.delivery_log import Delivery, deliver_again, list_deliveries
 from tollway.webhooks.endpoints import (
     ENDPOINTS_MAX,
     WebhookEndpoint,
@@ -23,7 +24,6 @@ from tollway.webhooks.endpoints import (
     rotate_secret,
 )
 from tollway.webhooks.events import send_test_event
-from tollway.webhooks.log import Delivery, deliver_again, list_deliveries
 
 WEBHOOKS = f"{PATH}/webhooks"
 WEBHOOK = f"{PATH}/webhook"
@@ -217,7 +217,7 @@ async def add_act(context: Context) -> Response:
             "If its secret is lost, ask for a new one in the list.",
         ).at("url")
     try:
-        async with context.web.aside():
+        async with context.web.without_slot():
             made = await make_endpoint(
                 context.database,
                 context.services.vault.sealer,

@@ -22,7 +22,7 @@ from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
-from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
+from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
@@ -235,7 +235,7 @@ async def subscriptions_act(context: Context) -> Response:
     if opened is None or opened.link.protocol != CAINIAO_LINK:
         raise PageError(409, "That is not possible", "It is not connected with LINK.")
     try:
-        async with context.web.aside(), open_client() as client:
+        async with context.web.without_slot(), open_client() as client:
             found = await CainiaoConnector(client, carrier, opened).subscriptions()
     except ConnectorError as error:
         problem = say("The carrier did not say: {problem}", problem=context.said(error.sentence))
@@ -325,7 +325,7 @@ async def routes_act(context: Context) -> Response:
     assert upload is not None
     try:
         carrier = await _wanted(context)
-        async with context.web.aside():
+        async with context.web.without_slot():
             found, problems = await asyncio.to_thread(_read_routes, upload, context)
         if not found:
             raise PageError(400, "No row of the file can be used", "The table stays as it was.")

@@ -17,11 +17,11 @@ from tollway.intake.raw_records import IntakeError, RawRecord
 from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
 from tollway.intake.sources import (
     Source,
-    SpeaksFor,
+    SourceScope,
     add_source,
     list_sources,
     rotate_secret,
-    set_spoken_for,
+    set_source_scope,
 )
 from tollway.intake.written_times import with_plain_times
 from tollway.ledger.runtime import Runtime
@@ -198,8 +198,8 @@ async def _load(
         await note_act(database, runtime, "import", f"records {kind.name}", done)
         if total.rejected > _REJECTS_MAX:
             raise IntakeError(
-                "More than {most:,} records of {name} were rejected: reading stopped there. Mend "
-                "the file, and load it again.",
+                "More than {most:,} records of {name} were rejected: reading stopped there. "
+                "Correct the file, and load it again.",
                 most=_REJECTS_MAX,
                 name=upload.name,
             )
@@ -224,8 +224,8 @@ def _sealed(
 
 
 def _as_json(raw: RawRecord) -> str:
-    """A record as JSON for mending it on a page, whatever the format of its file. A lost cell is an
-    object, which no field accepts: otherwise it would be stored when the record is tried again."""
+    """A record as JSON, to correct it on a page, whatever the format of its file. A lost cell is
+    an object, which no field accepts: otherwise it would be stored with the corrected record."""
     if isinstance(raw.source, bytes) or raw.values is None:
         return raw.text()
     return json.dumps(raw.values, ensure_ascii=False, default=lambda cell: {"lost": str(cell)})
@@ -233,7 +233,7 @@ def _as_json(raw: RawRecord) -> str:
 
 def _source_form(context: Context, source: Source | None = None) -> Form:
     """The form that adds a source, or changes for whom a source speaks."""
-    say, spoken = context.say, source.speaks_for if source else SpeaksFor()
+    say, spoken = context.say, source.speaks_for if source else SourceScope()
     name = Field("name", say("Name"), is_required=True, length_max=64)
     most, everything = 4000, say("* is all")
     fields = [
@@ -269,14 +269,14 @@ async def show_source(context: Context) -> Response:
     return context.page(source.name, [form], crumbs=crumbs)
 
 
-def _spoken_for(context: Context) -> SpeaksFor:
+def _spoken_for(context: Context) -> SourceScope:
     shops, channels = (written_list(context.form.get(name, "")) for name in ("shops", "channels"))
-    return SpeaksFor(tuple(shops), tuple(channels))
+    return SourceScope(tuple(shops), tuple(channels))
 
 
 async def source_set_act(context: Context) -> Response:
     name, spoken_for = context.form.get("source", ""), _spoken_for(context)
-    await set_spoken_for(context.database, name, spoken_for, context.runtime)
+    await set_source_scope(context.database, name, spoken_for, context.runtime)
     return context.go(PATH)
 
 
@@ -327,7 +327,7 @@ async def replay_act(context: Context) -> Response:
         say("Try all again"),
     )
     await record(context, "record replay begin", "rejected records")
-    async with context.web.aside():
+    async with context.web.without_slot():
         done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
     await record(context, "record replay", "rejected records", msgspec.to_builtins(done))
     text = say(

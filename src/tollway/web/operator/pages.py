@@ -96,7 +96,7 @@ PAGES = (
     PageSpec(f"{data.SOURCE}/set", act=data.source_set_act),
     PageSpec(f"{rejected.PATH}/rotate", data.rotate_act, data.rotate_act),
     PageSpec(f"{rejected.PATH}/record", rejected.show_record),
-    PageSpec(f"{rejected.PATH}/mend", act=rejected.mend_act),
+    PageSpec(f"{rejected.PATH}/correct", act=rejected.correct_act),
     PageSpec(f"{rejected.PATH}/drop", act=rejected.drop_act),
     PageSpec(f"{rejected.PATH}/replay", data.replay_act, data.replay_act),
     PageSpec(f"{rejected.PATH}/rejected.jsonl", rejected.rejected_file),

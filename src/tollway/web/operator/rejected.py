@@ -1,4 +1,4 @@
-"""Rejected records: to view, mend and send again, drop, or download as a file; and why each was
+"""Rejected records: to view, correct and send again, drop, or download as a file; and why each was
 rejected, in the reader's language.
 
 A reason is stored as the English text that its sender gets, so that the reject file and the command
@@ -15,7 +15,13 @@ import msgspec
 from starlette.responses import Response
 
 from tollway.intake.json_records import JsonNumber, json_number
-from tollway.intake.rejects import Rejected, forget_reject, mend_reject, open_reject, rejects_page
+from tollway.intake.rejects import (
+    Rejected,
+    correct_reject,
+    forget_reject,
+    open_reject,
+    rejects_page,
+)
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
@@ -75,7 +81,7 @@ def _said_kind(context: Context, rejected: Rejected) -> str:
 
 
 async def show_record(context: Context) -> Response:
-    """One rejected record, to mend. The trail records the view: the record may be personal data."""
+    """One rejected record, to correct. The trail records the view: it may be personal data."""
     sealer, record_id = context.services.vault.sealer, context.query("id")
     opened = await open_reject(context.database, sealer, record_id)
     await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
@@ -85,12 +91,12 @@ async def show_record(context: Context) -> Response:
 
 def _record_page(context: Context, rejected: Rejected, text: str, problem: str) -> Response:
     say = context.say
-    mending = Form(
-        f"{PATH}/mend",
+    correcting = Form(
+        f"{PATH}/correct",
         say("Save and send again"),
         [Field("record", say("Record"), "textarea", _indented(text), length_max=_RECORD_MAX)],
         hidden={"id": rejected.id},
-        title=say("Mend it"),
+        title=say("Correct it"),
     )
     dropping = Form(
         f"{PATH}/drop",
@@ -102,7 +108,7 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
     )
     return context.page(
         say("Rejected record"),
-        [Notice(problem, "soon"), mending, dropping],
+        [Notice(problem, "soon"), correcting, dropping],
         lead=" · ".join(
             (_said_source(context, rejected), _said_kind(context, rejected), rejected.id)
         ),
@@ -128,11 +134,11 @@ def _exact(text: str) -> float:
     return float(text)
 
 
-async def mend_act(context: Context) -> Response:
+async def correct_act(context: Context) -> Response:
     sealer, record_id = context.services.vault.sealer, context.form.get("id", "")
     rejected = (await open_reject(context.database, sealer, record_id)).rejected
     text = context.form.get("record", "")
-    reason = await mend_reject(
+    reason = await correct_reject(
         context.database, sealer, RECORD_KINDS, record_id, text, context.runtime
     )
     if not reason:

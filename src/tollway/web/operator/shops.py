@@ -127,7 +127,7 @@ async def add_act(context: Context) -> Response:
         0,
     )
     # A random password that no one knows, until the owner chooses one with the link.
-    async with context.web.aside():
+    async with context.web.without_slot():
         added = await add_owner(
             context.database, context.runtime, wanted, secrets.token_urlsafe(32)
         )

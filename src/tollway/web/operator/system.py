@@ -190,7 +190,7 @@ async def backup_act(context: Context) -> Response:
     database = Path(sqlite_path(context.services.settings.database))
     folder = make_backup_folder(database)
     try:
-        async with context.web.aside():
+        async with context.web.without_slot():
             await asyncio.to_thread(back_up, folder / database.name)
         file = (folder / database.name).open("rb")
     finally:

@@ -146,7 +146,7 @@ async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response
         label = label_of(stored.own_print_data(vault), vault.label_signer)
         return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
 
-    async with context.web.aside():
+    async with context.web.without_slot():
         content = await asyncio.to_thread(drawn)
     return Response(content, media_type=_TYPES[kind])
 
@@ -163,7 +163,7 @@ async def cancel_act(context: Context) -> Response:
         ),
         say("Cancel the waybill"),
     )
-    async with context.web.aside():
+    async with context.web.without_slot():
         await context.services.work.cancel_at_carrier(found)
     await cancel_waybill(context.database, number, found.wp_code, context.runtime)
     return context.go(WAYBILL, number=number, carrier=found.wp_code)

@@ -1,22 +1,16 @@
-"""The first schema, in SQL of each engine's own, which stays as it is when the tables change."""
+"""The first schema, from the files of `baseline/`.
 
-from pathlib import Path
+Nothing was released before it, so no earlier schema is known.
+"""
 
 from alembic import op
+
+from tollway.store.migrations import baseline
 
 revision = "0001"
 down_revision = None
 
-_BASELINE = Path(__file__).parents[1] / "baseline"
-# In this order.
-_FILES = {
-    "sqlite": ("ledger.sql", "operations.sql", "webhooks.sql"),
-    "postgresql": ("ledger.sql", "operations.sql", "webhooks.sql", "months.sql", "charging.sql"),
-}
-
 
 def upgrade() -> None:
-    dialect = op.get_context().dialect.name
-    for name in _FILES[dialect]:
-        text = (_BASELINE / dialect / name).read_text(encoding="utf-8")
+    for text in baseline(op.get_context().dialect.name):
         op.execute(text.rstrip().removesuffix(";"))

@@ -1,4 +1,4 @@
--- PostgreSQL, fourth part: a batch of charges in one round trip.
+-- A batch of charges in one round trip.
 
 -- When calls were admitted in the last second, and how many at each of these moments: the rate
 -- limit of all nodes. Half of each page is left free, so that a row is updated in place.

@@ -1,5 +1,5 @@
--- PostgreSQL, third part: the tables that grow with traffic have one partition per month (UTC), so
--- that an old month is dropped as a whole. Rows without a month of their own go to `…_rest`.
+-- The tables that grow with traffic have one partition per month (UTC), so that an old month is
+-- dropped as a whole. Rows without a month of their own go to `…_rest`.
 
 -- Creates the partitions of the months that contain these moments, except those that exist or are
 -- more than ten years ago or one year ahead. Rows of such a month move there from the rest, unless

@@ -2,7 +2,7 @@
 carrier does not send them itself.
 
 A row is for a district, for all of a city or for all of a province; the narrowest one counts.
-Places are stored by the names of the list in `places.py`, so that every spelling finds its row.
+Places are stored by the names of the list in `divisions.py`, so that every spelling finds its row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, func, select
 
 from tollway.carriers.carriers import known_carrier
+from tollway.carriers.divisions import ListedPlace, find_place, listed_place
 from tollway.carriers.labels.print_data import (
     PLACE_NAME_MAX,
     SORTING_CODE_MAX,
@@ -20,7 +21,6 @@ from tollway.carriers.labels.print_data import (
     RoutingInfo,
     route,
 )
-from tollway.carriers.places import ListedPlace, find_place, listed_place
 from tollway.contract.language import Sentence, SentenceError
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act

@@ -11,9 +11,9 @@ from tests.support.forks import run
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
+from tollway.carriers.divisions import ListedPlace, listed_place
 from tollway.carriers.labels.print_data import Address, RoutingInfo
-from tollway.carriers.places import ListedPlace, listed_place
-from tollway.carriers.routes import RouteError, find_routing, put_routes, read_route
+from tollway.carriers.sorting_codes import RouteError, find_routing, put_routes, read_route
 
 SENDER = Address("浙江省", "杭州市", "余杭区", "文一西路 969 号")
 

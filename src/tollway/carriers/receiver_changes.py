@@ -18,8 +18,8 @@ from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, NotSentError, Updated
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, Party, label_of, with_recipient
-from tollway.carriers.pending import order_for
-from tollway.carriers.routes import find_routing
+from tollway.carriers.pending_waybills import order_for
+from tollway.carriers.sorting_codes import find_routing
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     CHANGING_S_MAX,

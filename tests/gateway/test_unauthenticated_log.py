@@ -30,7 +30,7 @@ from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
 
 MANY = 300
-# More than have a line if they are of strangers.
+# More than have a line if they are of outsiders.
 FAILURES = 200
 # A kind in the line that counts, and how many of it.
 KIND = re.compile(r"([\w.]+) (\d+)(?=[,)])")
@@ -52,7 +52,7 @@ def _lines(gateway: Gateway) -> list[dict[str, Any]]:
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("path", [ANALYSIS, "/nowhere", "/oauth/token", "/push/orders"])
-def test_of_many_strangers_some_are_logged_and_all_are_counted(served: Gateway, path: str) -> None:
+def test_of_many_outsiders_some_are_logged_and_all_are_counted(served: Gateway, path: str) -> None:
     began_s = time.monotonic()
     _flood(served, path)
     took_s = time.monotonic() - began_s
@@ -134,13 +134,13 @@ async def _ask_all(port: int, path: str, statuses: list[int]) -> None:
     ("path", "table"),
     [(ANALYSIS, "token"), (TOKEN_PATH, "client"), ("/push/orders", "push_source")],
 )
-def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
+def test_outsiders_who_are_not_looked_up_in_time_are_counted_too(
     served: Gateway, path: str, table: str
 ) -> None:
     statuses: list[int] = []
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(1) as executor:
         with locked(served.store.url, table, mode="ACCESS EXCLUSIVE"):
-            asked = aside.submit(asyncio.run, _ask_all(served.port, path, statuses))
+            asked = executor.submit(asyncio.run, _ask_all(served.port, path, statuses))
             # The others are being looked up.
             late = eventually(lambda: list(statuses), lambda found: len(found) >= FAILURES - 2)
         assert set(late) == {200 if path == ANALYSIS else 503}
@@ -150,7 +150,9 @@ def test_strangers_who_are_not_looked_up_in_time_are_counted_too(
     assert len([each for each in _lines(served) if each.get("request_id")]) < FAILURES - 2
 
 
-def test_who_names_a_source_without_its_signature_is_a_stranger(served: Gateway) -> None:
+def test_who_names_a_source_without_its_signature_counts_as_unauthenticated(
+    served: Gateway,
+) -> None:
     store, statuses = served.store, list[int]()
     store.do(lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME))
     signed = (f"webhook-source: {SOURCE}", "webhook-id: 1", "webhook-signature: v1,eA==")
@@ -180,7 +182,7 @@ def test_every_failure_of_a_known_account_is_logged(served: Gateway) -> None:
 
 
 @pytest.mark.postgresql
-def test_failures_of_the_gateway_are_none_of_strangers(own_store: Store) -> None:
+def test_failures_of_the_gateway_are_none_of_outsiders(own_store: Store) -> None:
     caller = new_caller(own_store, rate_limit=1000)
     wire, direct = Wire(own_store.url), own_store.url
     own_store.url = wire.url

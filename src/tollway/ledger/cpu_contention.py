@@ -13,7 +13,7 @@ _READ_S = 0.25
 _SHORT = 0.1
 
 
-class CoreShortage:
+class CpuContention:
     """Compares the last two counts of the thread that asks."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The state at this moment, as Prometheus gauges; a gauge is left out until its value is known.
 
-Only the first worker of a gateway sets the levels of the whole database: if every worker did, their
+Only the first worker of a gateway sets the gauges of the whole database: if every worker did, their
 sum would be wrong. Each of several gateways on one database sets them, so take the maximum.
 """
 
@@ -27,7 +27,7 @@ class ConnectionUse(Protocol):
     def refused(self) -> int: ...
 
 
-class DatabaseLevels:
+class DatabaseGauges:
     """What is the same for every worker of every gateway on one database."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class DatabaseLevels:
         )
 
 
-class Levels(Collector):
+class Gauges(Collector):
     """The gauges of one process."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Levels(Collector):
         self.upkeep_succeeded_s: dict[str, float] = {}
         # By kind: whether the last run of retention left rows for the next one.
         self.retention_unfinished: dict[str, bool] = {}
-        self.database = DatabaseLevels()
+        self.database = DatabaseGauges()
 
     def collect(self) -> Iterator[Metric]:
         build = GaugeMetricFamily(

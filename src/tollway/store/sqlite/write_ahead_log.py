@@ -1,19 +1,26 @@
-"""Makes the commits found in a write-ahead log durable before a process answers from them.
+"""The write-ahead log: makes the commits found in it durable, and checkpoints a long one.
 
 A killed process may have left commits in the log that never reached the disk; SQLite takes them for
 committed all the same. A sync alone does not help: after a failed one, the system marks as written
 what it could not write, and reports that only once. After a power loss those commits would be gone,
-and with them all that follow in the log. So the log is written again, then synced.
+and with them all that follow in the log. So before a process answers from them, the log is written
+again, then synced.
+
+SQLite checkpoints (writes the log back into the file) once the log is long, within a commit: all
+calls of that commit, and those that arrive meanwhile, wait for it. So a thread does most of it
+shortly before, and that commit has to write back only what was added since.
 """
 
+import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
 
-from tollway.store.database import StoreBusyError
+from tollway.store.database import StoreBusyError, StoreError
 from tollway.store.sqlite.connection import Connection, our_errors
 
 # The documented format of the write-ahead log.
@@ -23,6 +30,11 @@ _FRAME_HEADER_BYTES = 24
 _PIECE_BYTES = 2**16
 # Longer than another command takes to rewrite the log, on a slow disk too.
 _BUSY_TIMEOUT_MS = 10_000
+# Shortly before SQLite does it (wal_autocheckpoint), and once per log: a page that changes again
+# has to be written again.
+_BEGIN_FRAMES = 14_000
+
+logger = logging.getLogger("tollway.store")
 
 
 def bytes_of_frames(connection: Connection, frames: int) -> int:
@@ -89,3 +101,41 @@ def _opened(path: str) -> Iterator[apsw.VFSFile]:
         yield opened
     finally:
         opened.xClose()
+
+
+class LogWriteBack:
+    """Checkpoints a long log beside the commits. Used by the writer thread."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._thread: threading.Thread | None = None
+        self._is_begun = False
+
+    def after_commit(self, log_frames: int) -> None:
+        """Starts a checkpoint if the log has become long."""
+        if log_frames < _BEGIN_FRAMES:
+            # The log has started again from its beginning.
+            self._is_begun = False
+        elif not self._is_begun:
+            self._is_begun = True
+            thread = threading.Thread(target=self._run, name="tollway-log", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # Out of threads: a commit does it, as it would without this class.
+                logger.debug("no thread writes the log back: %s", error)
+            else:
+                self._thread = thread
+
+    def wait(self) -> None:
+        """Waits until no checkpoint is running."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with closing(self._connect()) as connection:
+                connection.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except StoreError as error:
+            # Another process may be doing it now; if not, one of the next commits will.
+            logger.debug("the write-ahead log is not written back yet: %s", error)

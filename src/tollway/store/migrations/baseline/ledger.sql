@@ -1,7 +1,12 @@
--- SQLite, first part: the database itself, accounts and their money, consent.
+-- The database itself, accounts and their money, consent.
 --
--- Times and amounts have their unit in the name; 1 credit is 1 fen. Tables that grow are stored in
--- the order of their key (WITHOUT ROWID), because a call reads a run of neighbours.
+-- For both engines, as SQLite takes it: migrations/__init__.py translates it for PostgreSQL. A line
+-- that begins with an engine's name is for that engine alone.
+--
+-- Times and amounts have their unit in the name; 1 credit is 1 fen. In SQLite, tables that grow are
+-- stored in the order of their key (WITHOUT ROWID), because a call reads a run of neighbours. In
+-- PostgreSQL, tables that grow with traffic are partitioned by month: a key without the partitioning
+-- column is unique within each partition only (postgresql/months.sql).
 
 
 -- The database itself ------------------------------------------------------------------------
@@ -101,7 +106,8 @@ CREATE TABLE token_day (
     credits BIGINT NOT NULL,
     calls BIGINT NOT NULL,
     PRIMARY KEY (token_id)
-) WITHOUT ROWID;
+/*sqlite*/) WITHOUT ROWID;
+/*postgresql*/) WITH (fillfactor = 50);
 
 -- What an account made free of charge in the day that began then.
 CREATE TABLE account_day (
@@ -110,7 +116,8 @@ CREATE TABLE account_day (
     day_start_s BIGINT NOT NULL,
     number BIGINT NOT NULL,
     PRIMARY KEY (account_id, counted)
-) WITHOUT ROWID;
+/*sqlite*/) WITHOUT ROWID;
+/*postgresql*/) WITH (fillfactor = 50);
 
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
 CREATE TABLE client (
@@ -178,11 +185,12 @@ CREATE TABLE entry (
     request_id VARCHAR,
     token_id VARCHAR,
     note VARCHAR,
-    PRIMARY KEY (account_id, unit, number),
+/*sqlite*/    PRIMARY KEY (account_id, unit, number),
     CONSTRAINT entry_kind CHECK (
         kind = 'charge' OR kind = 'hold' OR kind = 'release' OR kind = 'top_up' OR kind = 'correction'
     )
-) WITHOUT ROWID;
+/*sqlite*/) WITHOUT ROWID;
+/*postgresql*/) PARTITION BY RANGE (at_ms);
 CREATE INDEX entry_request ON entry (request_id);
 
 -- What the oldest entries of a balance added up to when they were dropped.
@@ -259,9 +267,11 @@ CREATE TABLE refused_call (
     is_test INTEGER NOT NULL,
     more BIGINT DEFAULT 0 NOT NULL,
     owner_kind VARCHAR,
-    owner_id VARCHAR,
-    PRIMARY KEY (account_id, request_id)
-) WITHOUT ROWID;
+/*sqlite*/    owner_id VARCHAR,
+/*sqlite*/    PRIMARY KEY (account_id, request_id)
+/*sqlite*/) WITHOUT ROWID;
+/*postgresql*/    owner_id VARCHAR
+/*postgresql*/) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 
 -- How long some calls were in each stage, as JSON; dropped after some days.
@@ -319,9 +329,11 @@ CREATE TABLE consent_use (
     at_ms BIGINT NOT NULL,
     operation VARCHAR NOT NULL,
     replay_of VARCHAR,
-    records BIGINT,
-    PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
-) WITHOUT ROWID;
+/*sqlite*/    records BIGINT,
+/*sqlite*/    PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
+/*sqlite*/) WITHOUT ROWID;
+/*postgresql*/    records BIGINT
+/*postgresql*/) PARTITION BY RANGE (at_ms);
 
 -- The last time that a shop had its receivers erased, and how many rows lost theirs so far.
 CREATE TABLE receiver_erasure (
@@ -434,10 +446,10 @@ CREATE TABLE operator_act (
     PRIMARY KEY (number)
 ) WITHOUT ROWID;
 CREATE INDEX operator_act_subject ON operator_act (subject, number);
-CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
-BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
-CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
-BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+/*sqlite*/CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
+/*sqlite*/BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+/*sqlite*/CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
+/*sqlite*/BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
 
 
 -- Usage ----------------------------------------------------------------------------------------

@@ -19,12 +19,12 @@ from tollway.ledger.accounts import close_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, StoreUnavailableError
 from tollway.store.open import open_sealer
-from tollway.webhooks import delivering
+from tollway.webhooks import delivery
 from tollway.webhooks.addresses import Addresses
-from tollway.webhooks.delivering import RETRY_AFTER_S, Deliverer
+from tollway.webhooks.delivery import RETRY_AFTER_S, Deliverer
+from tollway.webhooks.delivery_log import deliver_again
 from tollway.webhooks.endpoints import add_endpoint, rotate_secret
 from tollway.webhooks.events import Event, record_event
-from tollway.webhooks.log import deliver_again
 
 _TODAY_S = 20_000 * 86_400
 
@@ -43,7 +43,7 @@ def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     async def own_ms(_: Reader, own_ms: int) -> int:
         return own_ms
 
-    monkeypatch.setattr(delivering, "common_ms", own_ms)
+    monkeypatch.setattr(delivery, "common_ms", own_ms)
 
 
 class Worker:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.carriers.places import _divisions as divisions
-from tollway.carriers.places import find_place
+from tollway.carriers.divisions import _divisions as divisions
+from tollway.carriers.divisions import find_place
 
 
 @pytest.mark.parametrize(
