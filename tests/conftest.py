@@ -59,6 +59,7 @@ _ALONE = {
     "test_openapi.py",
     "test_divisions.py",
     "test_protocols.py",
+    "test_push_costs.py",
     "test_read_cache.py",
     "test_smuggling.py",
     "test_spreadsheet_limits.py",

@@ -38,6 +38,22 @@ def test_the_sender_learns_what_is_wrong_with_which_record(served: Gateway, secr
     assert wrapped["reason"].startswith("owner_id: it is missing")
 
 
+@pytest.mark.parametrize("shape", ["array", "lines"])
+def test_a_record_that_would_take_long_to_parse_is_rejected_alone(
+    served: Gateway, secret: str, shape: str
+) -> None:
+    lists = order("sn-bad", goods_spec="LISTS").items()
+    records = [order(f"{shape}-1"), dict(lists), order(f"{shape}-2")]
+    written = [msgspec.json.encode(each) for each in records]
+    written[1] = written[1].replace(b'"LISTS"', b"[" + b"[]," * 20_000 + b"0]")
+    body = b"\n".join(written) if shape == "lines" else b"[" + b",".join(written) + b"]"
+    answer = push(served, secret, body).json()
+    assert (answer["stored"], answer["rejected"]) == (2, 1)
+    (problem,) = answer["problems"]
+    assert problem["record"] == 2
+    assert problem["reason"].startswith("the record: it is over 1 MiB, or has over 16,384 values;")
+
+
 def test_of_many_wrong_records_the_first_ten_are_named(served: Gateway, secret: str) -> None:
     answer = push(served, secret, msgspec.json.encode([{"number": n} for n in range(30)])).json()
     assert answer["rejected"] == 30

@@ -35,6 +35,9 @@ def break_all() -> None:
     async def any_receipt(database: Any, _account_id: str, *others: Any) -> Any:
         return await find_receipt(database, None, *others)
 
+    async def any_form(*_: object) -> bool:
+        return True
+
     class Unescaped(jinja2.Environment):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **{**options, "autoescape": False})
@@ -42,7 +45,7 @@ def break_all() -> None:
     receipts.find_receipt = any_receipt  # type: ignore[assignment]
     push.signing_key = lambda _claimed, keys, _body: keys[0]  # type: ignore[assignment]
     SourceScope.check = lambda *_: None  # type: ignore[method-assign,assignment]
-    Sessions.is_form_token = lambda *_: True  # type: ignore[method-assign,assignment]
+    Sessions.is_own_form = any_form  # type: ignore[method-assign,assignment]
     template_environment.Environment = Unescaped  # type: ignore[misc]
 
 

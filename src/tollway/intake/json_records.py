@@ -1,18 +1,24 @@
 """Records as JSON: one object, or an array of them, with no digit lost.
 
 A decoder written in C reads valid records. A lenient one reads what the first refuses, so that a
-record is rejected for the field that is wrong, and its neighbours in an array are stored.
+record is rejected for the field that is wrong, and its neighbours in an array are stored. While
+either parses a value no other thread runs, so all calls wait: an array is read in pieces, and a
+record has a limit.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
-ITEM_MAX = 1_048_576
+from tollway.contract.json_limits import has_too_many_parts
+
+_ITEM_MAX = 1_048_576
+_PIECE_BYTES = 65_536
 
 
 class NotJsonError(ValueError):
@@ -82,6 +88,11 @@ def read_json(raw: bytes) -> object:
         raise NotJsonError from None
 
 
+def is_too_large(raw: bytes) -> bool:
+    """Whether this is larger than any record, so that parsing it may take seconds."""
+    return len(raw) > _ITEM_MAX or has_too_many_parts(raw)
+
+
 def as_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
@@ -96,6 +107,8 @@ _raw_item = msgspec.json.Decoder(msgspec.Raw)
 
 def is_one_value(raw: bytes) -> bool:
     """Whether this is a single JSON value, not one per line."""
+    if is_too_large(raw):
+        return False
     try:
         _raw_item.decode(raw)
     except (ValueError, RecursionError):
@@ -111,11 +124,32 @@ def is_one_value(raw: bytes) -> bool:
 
 def items_of(raw: bytes) -> Iterator[bytes]:
     """The items of an array; may raise ArrayError after some of them."""
+    start = at = raw.index(b"[") + 1
+    while True:
+        is_last = len(raw) - at <= _PIECE_BYTES
+        # If this is not between two items, what is before it is no whole array.
+        end = len(raw) if is_last else raw.rfind(b"},", at, at + _PIECE_BYTES) + 1
+        items = _whole_items(b"[%b%b" % (raw[at:end], b"" if is_last else b"]"))
+        if not items:
+            break
+        yield from items
+        if is_last:
+            return
+        at = end + 1
+    # After a comma there must be another item: the 0 stands for those before it.
+    head, known = ("[", 0) if at == start else ("[0,", 1)
+    text = head + as_text(raw[at:])
+    pieces = (text[each : each + _PIECE_BYTES] for each in range(0, len(text), _PIECE_BYTES))
+    for item in islice(split_array(pieces), known, None):
+        yield as_bytes(item.text)
+
+
+def _whole_items(raw: bytes) -> list[bytes]:
+    """The items of an array; none if the fast decoder cannot read it."""
     try:
-        items = _raw_items.decode(raw)
+        return list(map(bytes, _raw_items.decode(raw)))
     except (ValueError, RecursionError):
-        return (as_bytes(item.text) for item in split_array(iter([as_text(raw)])))
-    return map(bytes, items)
+        return []
 
 
 _space = re.compile(r"[ \t\n\r]*")
@@ -176,7 +210,7 @@ class _PieceReader:
                 self._go_to(end)
                 self._items += 1
                 return found
-            if len(self._text) - self._at > ITEM_MAX or not self._read_more():
+            if is_too_large(as_bytes(self._text[self._at :])) or not self._read_more():
                 raise self.error()
 
     def error(self) -> ArrayError:

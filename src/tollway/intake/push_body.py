@@ -80,7 +80,9 @@ def _whole(records: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from records
     except ArrayError:
-        raise MalformedError("The body is not a whole JSON array.") from None
+        raise MalformedError(
+            "The body is not a whole JSON array, or a record of it is too large."
+        ) from None
 
 
 def _records(body: bytes) -> Iterable[bytes]:

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import inspect
 
 from tollway.contract.fields import has_control
-from tollway.intake.json_records import JsonNumber, NotJsonError, read_json
+from tollway.contract.json_limits import PARTS_MAX
+from tollway.intake.json_records import JsonNumber, NotJsonError, is_too_large, read_json
 from tollway.intake.record_fields import ONE_LINE, has_exponent, is_amount
 
 _SHOWN_MAX = 24
@@ -68,7 +69,11 @@ class NotObjectError(RecordError):
 
 
 def read_object(raw: bytes) -> dict[str, object]:
-    """The values of a record that is written as JSON; raises NotObjectError."""
+    """The values of a record that is written as JSON; raises RecordError."""
+    if is_too_large(raw):
+        raise RecordError(
+            "the record", f"it is over 1 MiB, or has over {PARTS_MAX:,} values", "a smaller one"
+        )
     try:
         values = read_json(raw)
     except NotJsonError:

@@ -88,6 +88,13 @@ def read_limits(
                 operation=name,
                 known=listed,
             )
+    # Before they are read: a form may have thousands.
+    addresses = [each for each in addresses if each.strip()]
+    if len(addresses) > NETWORKS_MAX:
+        raise LedgerError(
+            "A token can have at most {most} addresses or networks.",
+            most=NETWORKS_MAX,
+        )
     try:
         found = networks(addresses)
     except NotNetworkError as error:
@@ -103,11 +110,6 @@ def read_limits(
         ) from None
     if min(credits_per_day or 0, calls_per_day or 0) < 0:
         raise LedgerError("A cap of a day is a whole number, 0 or more.")
-    if len(found) > NETWORKS_MAX:
-        raise LedgerError(
-            "A token can have at most {most} addresses or networks.",
-            most=NETWORKS_MAX,
-        )
     return TokenLimits(
         names or None, [str(each) for each in found] or None, credits_per_day, calls_per_day
     )

@@ -171,8 +171,9 @@ async def issue_token(
     limits: TokenLimits = NO_LIMITS,
     day_start_s: int | None = None,
 ) -> IssuedToken:
-    """A new token. A token made with a client's token ends with that client. If a caller makes it,
-    it counts against the limit of the day that began at `day_start_s`."""
+    """A new token. A token made with a client's token ends with that client, and none is made with
+    a revoked one. If a caller makes it, it counts against the limit of the day that began at
+    `day_start_s`."""
     client_id = client_id if made_with is None else made_with.client_id
     if lifetime_s is not None and not 0 < lifetime_s <= LIFETIME_MAX_S:
         raise LedgerError(
@@ -193,8 +194,9 @@ async def issue_token(
             await count_today(transaction, found.id, Counted.TOKENS, day_start_s)
             if client_id is None:
                 await _check_number(transaction, runtime, found.id)
-        if made_with is not None and client_id is not None:
-            await one_at_a_time(transaction, client_id)
+        if made_with is not None:
+            if client_id is not None:
+                await one_at_a_time(transaction, client_id)
             if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
                 raise LedgerError("Token {token_id} is revoked already.", token_id=made_with.id)
         issued = await put_token(

@@ -1,4 +1,4 @@
-"""Stage: whose token is it."""
+"""Stages: whose token is it, and whose is it still, once the body is there."""
 
 from collections.abc import Awaitable
 
@@ -6,6 +6,7 @@ from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_format import is_well_formed, token_hash
+from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call, Environment
 from tollway.store.concurrency import TurnSlots
 from tollway.store.versions import Versions
@@ -115,6 +116,21 @@ class Authenticate:
     def put_back_used(self, used_at_s: dict[str, int]) -> None:
         """Takes back what could not be stored; uses since then take precedence."""
         self._used_at_s = {**used_at_s, **self._used_at_s}
+
+
+class Recheck:
+    """Stage: whose token it still is. Its holder may have held the body back until it was revoked,
+    or the account closed."""
+
+    def __init__(self, authenticate: Authenticate) -> None:
+        self._authenticate = authenticate
+
+    def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
+        if call.body is NO_BODY:
+            return None
+        # What was seen when the call came.
+        call.is_fresh = False
+        return self._authenticate(call)
 
 
 def _hash_of(header: bytes) -> bytes | None:

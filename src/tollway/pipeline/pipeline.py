@@ -31,7 +31,7 @@ from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.account_api.operation import AccountDependencies
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
-from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.batch import Batch
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Answer, Call, Environment
@@ -103,6 +103,7 @@ def _account_steps(
         throttle,
         PermitAccount(),
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
+        Recheck(authenticate),
         PerformAccount(make_handlers(account), throttle),
     )
     return Steps(stages, enveloper)
@@ -141,6 +142,7 @@ class Pipeline:
             throttle,
             Simulate(parts.links),
             self._decode,
+            Recheck(self.authenticate),
         )
         after = (self._replay, perform, self._settle)
         self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)

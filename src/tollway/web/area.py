@@ -386,8 +386,8 @@ async def _uploaded(web: Web[Person], request: Request, visit: Visit[Person]) ->
     async with web.without_slot():
         upload = await read_upload(request)
     try:
-        web.check_form(visit, upload.fields)
-    except PageError:
+        await web.check_form(request, visit, upload.fields)
+    except BaseException:
         upload.drop()
         raise
     return upload

@@ -11,7 +11,7 @@ from time import time
 from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -25,6 +25,7 @@ from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.page_errors import PageError, page_error_of
 from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
+from tollway.web.uploads import read_body
 from tollway.web.wording import (
     CAME_FROM,
     LANGUAGE_COOKIE,
@@ -41,7 +42,6 @@ from tollway.web.wording import (
 _BODY_MAX = 16_384
 # For people who are signed in: in a corrected record, each Chinese character takes nine bytes.
 _KNOWN_BODY_MAX = 131_072
-_BODY_TIMEOUT_S = 10
 # Rendering a page blocks the event loop as long as a few calls do. With few slots, a crowd of
 # readers queues up and does not delay calls; addresses take turns, so none delays the others.
 _PAGES_AT_ONCE = 2
@@ -344,16 +344,16 @@ class Web(Generic[P]):
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form, which must come from one of our own pages."""
         async with self.without_slot():
-            body = await _body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
+            body = await read_body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
         fields = read_form(request.headers.get("content-type", ""), body)
-        self.check_form(visit, fields)
+        await self.check_form(request, visit, fields)
         return fields
 
     async def came_from(self, request: Request, otherwise: str) -> str:
         """The page of a form whose sender is no longer signed in; ignores all other fields."""
         try:
             async with self.without_slot():
-                body = await _body(request, _BODY_MAX)
+                body = await read_body(request, _BODY_MAX)
             page = read_form(request.headers.get("content-type", ""), body).get(CAME_FROM, "")
         except (PageError, Refusal):
             return otherwise
@@ -372,11 +372,14 @@ class Web(Generic[P]):
                 self._sessions.set_cookie(response, cookie, chosen, _YEAR_S)
         return response
 
-    def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
+    async def check_form(
+        self, request: Request, visit: Visit[P], fields: Mapping[str, str]
+    ) -> None:
         """Refuses a form that did not come from our own pages, or that no database can store."""
         if any(_NUL in text for text in fields.values()):
             raise PageError(400, "This form cannot be read", "Send it from the page.")
-        if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
+        token = fields.get("form_token", "")
+        if not await self._sessions.is_own_form(request, visit, token, self.now_s()):
             error = PageError(
                 403,
                 "This form is too old",
@@ -385,16 +388,3 @@ class Web(Generic[P]):
             )
             error.came_from = fields.get(CAME_FROM, "")
             raise error
-
-
-async def _body(request: Request, most: int) -> bytes:
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise PageError(413, "This form is too large", "Send less.")
-    except (TimeoutError, ClientDisconnect):
-        raise PageError(408, "This form did not arrive", "Please send it again.") from None
-    return bytes(body)

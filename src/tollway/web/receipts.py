@@ -27,7 +27,7 @@ _NAMES = (
     ("settle", sentence("charge")),
 )
 # Stages that a reader sees as part of another one.
-_PART_OF = {"simulate": "throttle", "dryrun": "consent"}
+_PART_OF = {"simulate": "throttle", "recheck": "decode", "dryrun": "consent"}
 _STOPPED_BY_REASON = {
     Reason.CREDENTIAL_INVALID: "authenticate",
     Reason.TOKEN_NOT_FROM_HERE: "authenticate",

@@ -235,8 +235,14 @@ class Sessions(Generic[P]):
     def form_token(self, visit: Visit[P]) -> str:
         return self._form_signer.mac(f"{self._cookie}={visit.cookie}".encode()).hex()
 
-    def is_form_token(self, visit: Visit[P], token: str) -> bool:
-        return hmac.compare_digest(self.form_token(visit).encode(), token.encode())
+    async def is_own_form(
+        self, request: Request, visit: Visit[P], token: str, now_s: float
+    ) -> bool:
+        """Whether a form came from our pages, and its sender is still who they were when it began
+        to come: they can hold its end back until they are signed out, or have another role."""
+        if not hmac.compare_digest(self.form_token(visit).encode(), token.encode()):
+            return False
+        return visit.person is None or (await self.visit(request, now_s)).person == visit.person
 
 
 _LOGIN_LENGTH_MAX = 100

@@ -1,4 +1,4 @@
-"""A form with a file, streamed: the file goes to disk, and not into memory."""
+"""What forms send: a short body, and a form with a file, which goes to disk and not into memory."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,21 @@ FILE_MAX_BYTES = 512 * 2**20
 _FIELD_MAX_BYTES = 4096
 _FIELDS_MAX = 20
 _TIMEOUT_S = 1800
+_SHORT_TIMEOUT_S = 10
 FILE_FIELD = "file"
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_SHORT_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise PageError(413, "This form is too large", "Send less.")
+    except (TimeoutError, ClientDisconnect):
+        raise PageError(408, "This form did not arrive", "Please send it again.") from None
+    return bytes(body)
 
 
 class Upload:

@@ -84,6 +84,22 @@ def test_a_token_that_is_revoked_while_it_is_rotated_is_refused(
     store.do(work)
 
 
+def test_a_token_that_is_revoked_while_it_makes_another_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        token = await _new_token(database)
+        await revoke_token(database, RUNTIME, token.id)
+        _read_early(monkeypatch, token)
+        make = _handler(database, "tokens/make")
+        with pytest.raises(Refusal) as caught:
+            await make(MakeTokenRequest("another"), _call(token))
+        assert caught.value.reason is Reason.CREDENTIAL_INVALID
+        assert len(await list_tokens(database, token.account_id)) == 1
+
+    store.do(work)
+
+
 def test_a_client_that_is_revoked_while_its_token_makes_another_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from tollway.web.code_samples import samples_of
 from tollway.web.page_calls import PageAnswer
 from tollway.web.page_errors import PageError
 from tollway.web.reference_parts import page_of, tried_fields
-from tollway.web.wording import CAME_FROM, amount, sentence
+from tollway.web.wording import CAME_FROM, amount, grouped, sentence
 
 TRY = f"{PATH}/try"
 # Operations that answer with an envelope; files are for programs to fetch.
@@ -155,6 +155,15 @@ def _typed(context: Context, operation: Operation) -> dict[str, Any]:
             continue
         values[name] = as_sent(field, text)
         if field.kind.schema().get("type") == "array":
+            # The page of the answer is many times as long.
+            if len(text) > _JSON_MAX:
+                raise PageError(
+                    400,
+                    "This is too long",
+                    "{field} can have {most} characters at most.",
+                    field=name,
+                    most=grouped(_JSON_MAX),
+                ).at(name)
             try:
                 values[name] = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError):
