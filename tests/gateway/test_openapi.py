@@ -180,6 +180,9 @@ def test_with_mapped_statuses_each_reason_stands_under_its_own() -> None:
 def test_where_clients_obtain_tokens_is_described_with_every_error() -> None:
     document = _document(mapped=False)
     described = document["paths"][TOKEN_PATH]["post"]
+    sent = {status: [*each["headers"]] for status, each in described["responses"].items()}
+    assert sent.pop("429") == ["X-Request-Id", "Retry-After"]
+    assert all(each == ["X-Request-Id"] for each in sent.values())
     for reason in TokenRefusal:
         media = described["responses"][str(reason.value.status)]["content"]["application/json"]
         assert media["examples"][reason.name]["value"]["error"] == reason.value.error

@@ -132,9 +132,18 @@ def test_100_a_parameter_in_the_query_of_a_post_is_never_ignored_silently(
         reply = asked(query, good)
         assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_UNKNOWN")
         assert query.split("=")[0] in reply.msg and known in reply.msg
+    # One that cannot be read, or has two values, hides none of the others.
+    for query, reason, named in (
+        ("remarkTag=1&utm=%zz", "BODY_UNREADABLE", "parameter utm of the query string"),
+        ("page=%ff", "BODY_UNREADABLE", "parameter page of the query string"),
+        ("pageSize=5&pageSize=6", "PARAMETER_REPEATED", "pageSize"),
+    ):
+        reply = asked(query, good)
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (100, reason)
+        assert named in reply.msg
     assert amount_left(world, caller, "credits") == before
     plain = asked("", good)
-    for query in ("page=0&pageSize=5", "remark=", "%zz"):
+    for query in ("page=0&pageSize=5", "remark="):
         assert asked(query, good).data == plain.data
     reply = asked("sign=1&pageSize=5", {**good, "v": "2"})
     assert reply.data == plain.data and reply.headers["x-ignored-parameters"] == "v, sign"

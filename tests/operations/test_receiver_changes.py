@@ -96,7 +96,9 @@ def test_a_waybill_of_a_pool_has_another_receiver_and_route_until_it_is_printed(
         headers={"Authorization": f"Bearer {customer.token}"},
     )
     late = change(served, customer, object_id)
-    assert reason(late) == "WAYBILL_FINAL" and "cancelled" in late.msg
+    assert reason(late) == "WAYBILL_FINAL" and "(it is cancelled)" in late.msg
+    # To cancel it again is answered with 404.
+    assert "cancel it," not in late.msg
 
 
 def test_what_is_no_receiver_or_not_the_callers_is_refused(

@@ -213,6 +213,13 @@ def test_0_a_dry_run_says_what_all_of_them_cost(served: Gateway) -> None:
     assert credits_left(served.store, customer) == 10_000
 
 
+def test_204_a_dry_run_of_more_than_can_be_paid_says_so(served: Gateway) -> None:
+    customer = new_customer(served.store, credits_=7 * PRICE - 1)
+    wanted = [waybill_request("ANY")] * 7
+    reply = issue(served, customer, wanted, **{"X-Tollway-Dry-Run": "1"})
+    assert reply.code == 204 and f"{7 * PRICE - 1} left, this call costs {7 * PRICE}" in reply.msg
+
+
 def test_the_labels_of_a_batch_are_one_pdf(served: Gateway) -> None:
     customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
     wanted = [{**waybill_request(wp_code), "order_sn": f"label-{n:04}"} for n in range(3)]

@@ -139,9 +139,9 @@ class Reason(Enum):
         "请传入相同内容，或更换 order_sn。",
     )
     WAYBILL_FINAL = _wrong(
-        "The receiver of this waybill can no longer be changed ({why}): cancel it, and have "
-        "another one issued.",
-        "该面单的收件人已不能更改（{why}）：请取消后重新取号。",
+        "The receiver of this waybill can no longer be changed ({why}): cancel it if it is "
+        "still valid, and have another one issued.",
+        "该面单的收件人已不能更改（{why}）：请重新取号，仍有效的请先取消。",
     )
     RECEIVER_ERASED = _wrong(
         "The shop had the receiver of this waybill erased: it has no print data and no label any "

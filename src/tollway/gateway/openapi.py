@@ -17,7 +17,7 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
-from tollway.gateway.openapi_responses import HEADERS, Json, Success, responses_of
+from tollway.gateway.openapi_responses import HEADERS, Json, Success, headers_of, responses_of
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
@@ -182,17 +182,27 @@ def describe_token(answer: Json) -> Json:
     error = {"type": "object", "properties": fields, "required": ["error"]}
     issued = msgspec.to_builtins(TokenAnswer("tw_live_4k7m…", "Bearer", 3600))
     media: Json = {"schema": answer, "example": issued}
+    headers = headers_of("X-Request-Id")
     responses: dict[str, Json] = {
-        "200": {"description": "A token.", "content": {"application/json": media}}
+        "200": {
+            "description": "A token.",
+            "headers": headers,
+            "content": {"application/json": media},
+        }
     }
     for reason in TokenRefusal:
         fault = reason.value
         media = {"schema": error, "examples": {}}
-        response = {"description": "No token.", "content": {"application/json": media}}
+        response = {
+            "description": "No token.",
+            "headers": headers,
+            "content": {"application/json": media},
+        }
         described = responses.setdefault(str(fault.status), response)
         described["content"]["application/json"]["examples"][reason.name] = {
             "value": {"error": fault.error, "error_description": fault.sentence}
         }
+    responses["429"]["headers"] = headers_of("X-Request-Id", "Retry-After")
     return {
         "operationId": "token",
         "summary": "A token for a client; free of charge",

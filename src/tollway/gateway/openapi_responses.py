@@ -15,7 +15,7 @@ _HEADERS = {
     "X-Request-Id": "Names this call; quote it to support.",
     "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
     "RateLimit": "What is left of it (r), and for how many seconds (t).",
-    "Retry-After": "After a 202: how many seconds to wait.",
+    "Retry-After": "After too many requests: how many seconds to wait.",
     "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
     "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
@@ -35,6 +35,11 @@ _LINK: Json = {
     },
     "required": ["authorize_url", "expires_at"],
 }
+
+
+def headers_of(*names: str) -> Json:
+    """Headers of a response, by reference; all of them if none is named."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names or _HEADERS}
 
 
 class Success(NamedTuple):
@@ -94,6 +99,5 @@ def _response(description: str) -> Json:
             "data": {"anyOf": []},
         },
     }
-    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _HEADERS}
     content: Json = {"application/json": {"schema": envelope, "examples": {}}}
-    return {"description": description, "headers": headers, "content": content}
+    return {"description": description, "headers": headers_of(), "content": content}

@@ -95,12 +95,9 @@ class Decode:
 
     def _check_query(self, call: Call) -> None:
         """Nothing is read from the query of a request with a body. Unknown names there are listed
-        with those of the body. A parameter that would change the answer is refused, and a
-        misspelled one as in the body."""
-        try:
-            sent = read_query(call.query)
-        except Refusal:
-            return
+        with those of the body. A parameter that would change the answer is refused, a misspelled
+        one as in the body, and a query that cannot be read: any of its parameters could be one."""
+        sent = read_query(call.query)
         decoder = self._decoders[call.operation.name]
         try:
             decoder.check_same(sent, call.request)
