@@ -142,7 +142,7 @@ def test_an_address_behind_the_end_of_a_list_says_so(
         "/operator/shops?after=~",
         "/operator/consents?after=x",
         "/operator/data?after=x",
-        "/operator/carriers?before=x",
+        "/operator/waybills?before=x",
         "/operator/requests?before=x",
         "/operator/trail?before=x",
     ],
