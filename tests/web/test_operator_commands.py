@@ -22,7 +22,7 @@ _PAGE_OF = {
     "account show": _ACCOUNT,
     "account close": f"{_ACCOUNT}/close",
     "token issue": f"{_ACCOUNT}/token",
-    "token list": _ACCOUNT,
+    "token list": f"{_ACCOUNT}/tokens",
     "token revoke": f"{_ACCOUNT}/token/revoke",
     "client add": f"{_ACCOUNT}/clients/add",
     "client list": f"{_ACCOUNT}/clients",

@@ -33,12 +33,12 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.blocks import Block, Cell, Notice
+from tollway.web.blocks import Block, Cell, MoreOfPage, Notice
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.page_errors import PageError, RefusedForm, fields_of
-from tollway.web.pages import MoreOfPage, Web
+from tollway.web.pages import Web
 from tollway.web.read_cache import ReadCache
 from tollway.web.sign_in import Visit
 from tollway.web.sign_in_pages import SignInPages

@@ -76,7 +76,8 @@ async def _waybill_page(context: Context, stored: StoredWaybill) -> Response:
         name = f"{waybill.wp_code} {waybill.number}"
         address_of_label = address(f"{WAYBILL}/label", **_named(waybill))
         label = Picture(say("Shipping label"), address_of_label, name)
-        beside.append(_print_form(context, waybill))
+        if waybill.changing_until_s is None:
+            beside.append(_print_form(context, waybill))
     if waybill.state == "issued":
         beside += [*kept_form(context, waybill), _cancel_form(context, waybill)]
     return context.page(

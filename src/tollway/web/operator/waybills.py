@@ -72,6 +72,7 @@ async def _waybills(context: Context, chosen: Mapping[str, str]) -> Table:
         note=note,
         older=address(PATH, **chosen, before=page.before) if page.before else "",
         newest=address(PATH, **chosen) if before else "",
+        is_log=True,
     )
 
 
@@ -161,7 +162,7 @@ async def _holds(context: Context) -> list[Block]:
         _hold_row(context, each, names.get(each.account_id, each.account_id), of_hold.get(each.id))
         for each in holds
     ]
-    columns = titles(say, "When", "Account", "Order", "Held", "Until", "State", "Request")
+    columns = titles(say, "Account", "Order", "Held", "Until", "State", "Request")
     table = Table([*columns, ""], rows, title=say("Held until a carrier answers"))
     # Those with the earliest deadline come first.
     is_late = holds[0].deadline_at_ms < now_ms
@@ -173,7 +174,6 @@ def _hold_row(context: Context, held: Hold, account: str, waybill: Waybill | Non
     order = "" if waybill is None else waybill.order_sn
     page = "" if waybill is None else page_of(waybill)
     return [
-        context.time(held.at_ms / 1000),
         Cell(account, href=address("/operator/account", id=held.account_id)),
         Cell(order, "mono", page),
         context.amount(held.unit, held.amount),
