@@ -219,6 +219,7 @@ def pages(client: httpx.Client, account: str) -> list[str]:
         *("/operator/requests?reason=PARAMETER_MISSING", html.unescape(older[1])),
         *(f"/operator/account?id={account}", f"/operator/account/ledger?id={account}&unit={UNIT}"),
         *(f"/operator/request?id={request[1]}", "/operator/shops", "/operator/carriers"),
+        "/operator/waybills",
         *("/operator/data", "/operator/prices", "/operator/nodes", "/operator/audit"),
         *("/operator/backup", "/operator/trail", "/operator/settings"),
         *("/account", "/account/requests", f"/account/request?id={request[1]}"),

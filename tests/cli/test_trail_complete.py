@@ -193,7 +193,9 @@ ACTS = {
     "/operator/carrier/subscriptions": "",  # It asks the carrier, and changes nothing.
     "/operator/carriers/numbers": "pool add",
     "/operator/waybill/cancel": "waybill cancel",
+    "/operator/waybill/decide": "waybill decide",
     "/operator/waybill/label": "waybill print",
+    "/operator/waybill/receiver-kept": "waybill decide",
     "/operator/data/import": "import",
     "/operator/data/source/add": "source add",
     "/operator/data/source/set": "source set",

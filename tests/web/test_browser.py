@@ -62,7 +62,9 @@ def test_from_the_printed_link_to_the_receipt(
     top_up.get_by_label("Reason").fill("first")
     top_up.get_by_role("button", name="Top up").click()
     page.get_by_role("button", name="Add 10 calls").click()
+    page.get_by_role("link", name="Operations").click()
     page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name="Tokens").click()
     page.get_by_role("button", name="Issue token").click()
     token = page.locator(".secret code").inner_text()
     headers = {"Authorization": f"Bearer {token}"}
@@ -104,6 +106,9 @@ def test_an_account_is_opened_with_the_keyboard_alone(
     page.keyboard.type(f"Keys {time.time_ns()}")
     page.keyboard.press("Enter")
     page.wait_for_url("**/operator/account?**")
+    _tab_to(page, "Tokens")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator/account/tokens?**")
     _tab_to(page, "Issue token")
     page.keyboard.press("Enter")
     page.locator(".secret code").wait_for()
@@ -119,7 +124,7 @@ def test_a_form_whose_button_is_pressed_twice_is_sent_once(
     # The answer takes until the button was pressed again.
     page.route("**/account/token", lambda route: sent.append(route))  # noqa: PLW0108
     for times in (1, 2):
-        page.goto(f"/operator/account?id={caller.account_id}")
+        page.goto(f"/operator/account/tokens?id={caller.account_id}")
         button = page.get_by_role("button", name="Issue token")
         button.scroll_into_view_if_needed()
         box = button.bounding_box()
@@ -148,7 +153,12 @@ def test_a_form_without_an_answer_and_a_download_can_be_sent_again(
     page.route("**/account/token", lambda route: route.fulfill(status=204))
     for path, name, target, release_ms in (
         ("/operator/backup", "Make and download a backup", "**/backup/download", 5_000),
-        (f"/operator/account?id={caller.account_id}", "Issue token", "**/account/token", 60_000),
+        (
+            f"/operator/account/tokens?id={caller.account_id}",
+            "Issue token",
+            "**/account/token",
+            60_000,
+        ),
     ):
         page.goto(path)
         button = page.get_by_role("button", name=name)
@@ -247,6 +257,7 @@ def test_pages_work_without_script(
     page.goto("/operator/accounts")
     page.get_by_label("Name", exact=True).fill(f"Plain {time.time_ns()}")
     page.get_by_role("button", name="Open account").click()
+    page.get_by_role("link", name="Tokens").click()
     page.get_by_role("button", name="Issue token").click()
     assert page.locator(".secret code").inner_text().startswith("tw_live_")
 

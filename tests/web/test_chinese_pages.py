@@ -33,7 +33,7 @@ def _western(text: str) -> list[str]:
 def test_what_operators_did_is_listed_with_chinese_punctuation(
     reader: Browser, caller: Caller
 ) -> None:
-    account = f"/operator/account?id={caller.account_id}"
+    account = f"/operator/account/tokens?id={caller.account_id}"
     reader.open(account)
     reader.send(
         "/operator/account/token",
@@ -64,7 +64,7 @@ def test_codes_say_of_what_they_are(reader: Browser) -> None:
         assert f"|{name}|" in text and "代码" not in text, path
 
 
-@pytest.mark.parametrize("path", ["/operator/account?id={}", "/operator/operators"])
+@pytest.mark.parametrize("path", ["/operator/account/members?id={}", "/operator/operators"])
 def test_the_name_of_a_person_is_called_that(reader: Browser, caller: Caller, path: str) -> None:
     """名称 is the name of a thing, 姓名 that of a person."""
     page = reader.open(path.format(caller.account_id)).text

@@ -66,9 +66,8 @@ def test_what_is_held_too_long_comes_first_with_what_to_do(
     operator: Browser, store: Store, payer: Caller
 ) -> None:
     request_id = _hold_for(store, payer)
-    page = operator.open("/operator/carriers").text
-    assert "<code>tollway reconcile --decide ORDER</code>" in page
-    assert page.index("tollway reconcile") < page.index("Add a carrier")
+    page = operator.open("/operator/waybills").text
+    assert page.index("decide on the page of its waybill") < page.index("<h2>Waybills</h2>")
     (row,) = (each for each in _shown_holds(page).split("<tr>") if request_id in each)
     assert "overdue" in row
     # Named as on every other page, and not by its id.
@@ -79,6 +78,6 @@ def test_what_is_held_in_time_is_not_called_overdue(
     operator: Browser, store: Store, payer: Caller
 ) -> None:
     request_id = _hold_for(store, payer, deadline_ms=4_000_000_000_000)
-    page = operator.open("/operator/carriers").text
+    page = operator.open("/operator/waybills").text
     (row,) = (each for each in _shown_holds(page).split("<tr>") if request_id in each)
     assert ">held<" in row and "overdue" not in row

@@ -71,7 +71,7 @@ def _people(store: Store, role: Role, account_id: str | None, count: int) -> str
 
 def _members(store: Store, caller: Caller, count: int) -> tuple[str, str]:
     prefix = _people(store, Role.READER, caller.account_id, count)
-    return f"/operator/account?id={caller.account_id}", rf"{prefix}\d\d"
+    return f"/operator/account/members?id={caller.account_id}", rf"{prefix}\d\d"
 
 
 def _operators(store: Store, _: Caller, count: int) -> tuple[str, str]:
@@ -137,12 +137,12 @@ def test_an_address_behind_the_end_of_a_list_says_so(
         "/operator/accounts?order=newest&after=x",
         "/operator/accounts?order=credits&after=x:y",
         "/operator/accounts?order=credits&after=9999999999999999999:y",
-        "/operator/account?id={account}&after=x",
+        "/operator/account/tokens?id={account}&after=x",
         "/operator/account/ledger?id={account}&before=x",
         "/operator/shops?after=~",
         "/operator/consents?after=x",
         "/operator/data?after=x",
-        "/operator/carriers?before=x",
+        "/operator/waybills?before=x",
         "/operator/requests?before=x",
         "/operator/trail?before=x",
     ],

@@ -222,10 +222,16 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
             "/operator/requests",
         ),
         *(f"/operator/account?id={caller.account_id}", f"/operator/request?id={request_id}"),
-        *("/operator/shops", "/operator/carriers", "/operator/data", "/operator/prices"),
+        *("/operator/shops", "/operator/carriers", "/operator/waybills"),
+        *("/operator/data", "/operator/prices"),
         *("/operator/nodes", "/operator/audit", "/operator/backup", "/operator/trail"),
         *("/operator/settings", "/operator/operators", "/operator/consents"),
-        f"/operator/account/clients?id={caller.account_id}",
+        *(
+            f"/operator/account/{tab}?id={caller.account_id}"
+            for tab in ("operations", "tokens", "clients", "members", "ledger")
+        ),
+        f"/operator/account/permission?account={caller.account_id}&operation=orders",
+        "/operator/prices/operation?operation=orders",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/statement", "/account/tokens", "/account/shops"),
         *("/account/webhooks", f"/account/webhook?webhook_id={webhook_id}"),
@@ -258,6 +264,41 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_its_window(
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(analysis)
     assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1
+
+
+def _overdue(store: Store) -> str:
+    """A hold of an account with a long name, and its waybill, of an order with a long number."""
+    account_id = new_caller(store, name="overdue" * 14).account_id
+    hold = f"'{account_id}', 'overdue', 'credits', 10, 'waybills', 'overdue', 'tok', 1, 1, 'held'"
+    waybill = f"'{account_id}', 'overdue', '88', '{'LONG' * 7}', 'X', 'pending', 10, 'overdue'"
+    store.run(
+        "INSERT INTO hold (account_id, id, unit, amount, operation, request_id, token_id, at_ms, "
+        f"deadline_at_ms, state) VALUES ({hold})"
+    )
+    store.run(
+        "INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, price, "
+        f"request_id, hold_id, asked_at_s, sealed) VALUES ({waybill}, 'overdue', 1, '')"
+    )
+    return account_id
+
+
+def test_what_waits_for_a_carrier_is_no_wider_than_its_window(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    account_id = aside(lambda: _overdue(store))
+    try:
+        page = sign_in(new_page(gateway.base_url), gateway)
+        for path in ("/operator/waybills", "/operator/waybill?id=overdue"):
+            page.goto(path)
+            assert page.get_by_text("LONG" * 7).count()
+            page.evaluate(_AXE)
+            assert page.evaluate(_VIOLATIONS) == []
+            assert _wrong_at_widths(page) == []
+    finally:
+        # Other tests look at all that is held.
+        for table in ("hold", "waybill"):
+            of = f"DELETE FROM {table} WHERE account_id = '{account_id}'"
+            aside(lambda of=of: store.run(of))
 
 
 def _on_paper(page: Page, selector: str) -> str:

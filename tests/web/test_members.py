@@ -164,7 +164,7 @@ def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
 ) -> None:
     who, account = _forgetful(store, caller.account_id), {"account": caller.account_id}
     other = Browser(gateway)
-    page = operator.open(f"/operator/account?id={caller.account_id}").text
+    page = operator.open(f"/operator/account/members?id={caller.account_id}").text
     for act in ("link", "remove"):
         assert f"/operator/account/member/{act}?account={caller.account_id}" in page
     path = "/operator/account/member"
@@ -173,7 +173,7 @@ def test_an_operator_makes_a_new_link_for_a_member_and_removes_them(
     outsider = new_member(store, new_caller(store).account_id).person
     named = {"member": outsider.id, "sure": "yes", **account}
     assert operator.send(f"{path}/remove", **named).status_code == 404
-    operator.open(f"/operator/account?id={caller.account_id}")
+    operator.open(f"/operator/account/members?id={caller.account_id}")
     gone = confirmed(operator, f"{path}/remove", member=who.id, **account)
     assert "The member was removed" in gone and who.login not in gone
     assert other.open(link).status_code == 410
@@ -240,7 +240,10 @@ def test_an_operator_changes_roles_but_not_that_of_the_last_owner(
 ) -> None:
     last = new_member(store, caller.account_id).person
     member = new_member(store, caller.account_id, Role.READER).person
-    page, path = f"/operator/account?id={caller.account_id}", "/operator/account/member/role"
+    page, path = (
+        f"/operator/account/members?id={caller.account_id}",
+        "/operator/account/member/role",
+    )
     named = f"{path}?account={caller.account_id}&amp;member={last.id}"
     assert f'href="{named}"' in operator.open(page).text
     for language, text in (
@@ -298,4 +301,4 @@ def test_who_invites_reads_what_a_role_may_do(
         for browser in (owner, operator):
             browser.client.headers["Accept-Language"] = language
         assert part in owner.open("/account/members").text
-        assert part in operator.open(f"/operator/account?id={caller.account_id}").text
+        assert part in operator.open(f"/operator/account/members?id={caller.account_id}").text

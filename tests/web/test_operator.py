@@ -184,11 +184,14 @@ def test_a_closed_account_says_so_of_its_tokens_and_has_no_pace(
     operator: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:
     gateway.get(token=caller.token, query=question)
-    path = f"/operator/account?id={caller.account_id}"
-    assert "active" in operator.open(path).text
+    of = f"?id={caller.account_id}"
+    assert "active" in operator.open(f"/operator/account/tokens{of}").text
     operator.send("/operator/account/close", account=caller.account_id, sure="yes")
-    page = operator.open(path).text
-    assert "active" not in page and "may call" not in page and "at this pace" not in page
+    for tab in ("", "/tokens", "/operations", "/members", "/clients", "/ledger"):
+        page = operator.open(f"/operator/account{tab}{of}").text
+        assert "active" not in page and "may call" not in page and "at this pace" not in page
+        # Nothing of it can be changed any more.
+        assert "/operator/account" not in re.findall(r'method="post" action="([^"]+)"', page), tab
 
 
 def test_an_id_without_a_receipt_is_not_taken_for_an_account(operator: Browser) -> None:
@@ -231,7 +234,7 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
         lambda page: "Top up the calls of this operation." in page,
     )
     own = new_caller(store, rate_limit=7)
-    page = operator.open(f"/operator/account?id={own.account_id}").text
+    page = operator.open(f"/operator/account/operations?id={own.account_id}").text
     assert "1 call (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
 
 
@@ -245,5 +248,5 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     assert "签发令牌" in page and "账户 caller " in page
     assert "备注名：a" in page and "类型：正式" in page
     assert f"账户：{caller.account_id}" not in page
-    page = operator.open(f"/operator/account?id={caller.account_id}").text
+    page = operator.open(f"/operator/account/operations?id={caller.account_id}").text
     assert "1 次（通用）" in page

@@ -22,7 +22,7 @@ _PAGE_OF = {
     "account show": _ACCOUNT,
     "account close": f"{_ACCOUNT}/close",
     "token issue": f"{_ACCOUNT}/token",
-    "token list": _ACCOUNT,
+    "token list": f"{_ACCOUNT}/tokens",
     "token revoke": f"{_ACCOUNT}/token/revoke",
     "client add": f"{_ACCOUNT}/clients/add",
     "client list": f"{_ACCOUNT}/clients",
@@ -59,11 +59,12 @@ _PAGE_OF = {
     "carrier disconnect": f"{_CARRIER}/disconnect",
     "pool add": "/operator/carriers/numbers",
     "pool list": "/operator/carriers",
-    "waybill list": "/operator/carriers",
+    "waybill list": "/operator/waybills",
     "waybill show": "/operator/waybill",
     "waybill label": "/operator/waybill/label",
     "waybill cancel": "/operator/waybill/cancel",
-    "hold list": "/operator/carriers",
+    "hold list": "/operator/waybills",
+    "reconcile": "/operator/waybill/decide",
     "source add": "/operator/data/source/add",
     "source set": "/operator/data/source/set",
     "source rotate": "/operator/data/rotate",
@@ -80,7 +81,7 @@ _PAGE_OF = {
 # About the machine, the database as a whole, or what the gateway does by itself.
 _TERMINAL_ONLY = {
     *("serve", "demo", "mcp", "migrate", "restore", "move"),
-    *("keys accept", "keys rotate", "retention apply", "reconcile", "records remake"),
+    *("keys accept", "keys rotate", "retention apply", "records remake"),
 }
 
 

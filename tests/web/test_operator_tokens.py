@@ -81,7 +81,7 @@ def test_many_tokens_are_listed_page_by_page_and_those_in_force_first(
     _, *in_force, first_expired, last_expired = store.do(work)
     expired = f"('{first_expired}', '{last_expired}')"
     store.run(f"UPDATE token SET expires_at_s = issued_at_s WHERE id IN {expired}")
-    first = operator.open(f"/operator/account?id={caller.account_id}").text
+    first = operator.open(f"/operator/account/tokens?id={caller.account_id}").text
     listed = re.findall(r"token=(tok_\w+)", first)
     assert len(set(listed)) == PAGE_ROWS
     assert ">revoked</span>" not in first and ">expired</span>" not in first
@@ -93,7 +93,7 @@ def test_many_tokens_are_listed_page_by_page_and_those_in_force_first(
     assert {*listed, *re.findall(r"token=(tok_\w+)", second)} == set(in_force)
     assert re.findall(">(expired|revoked)</span>", second) == ["expired"] * 2 + ["revoked"] * 3
     assert 'rel="next"' not in second
-    unknown = operator.open(f"/operator/account?id={caller.account_id}&after=tok_none").text
+    unknown = operator.open(f"/operator/account/tokens?id={caller.account_id}&after=tok_none").text
     assert len(set(re.findall(r"token=(tok_\w+)", unknown))) == PAGE_ROWS
 
 
@@ -167,7 +167,7 @@ def test_a_call_is_offered_of_the_first_operation_that_has_an_example(
 def test_a_token_is_valid_for_a_time_that_a_calendar_has(
     operator: Browser, caller: Caller, days: str
 ) -> None:
-    path = f"/operator/account?id={caller.account_id}"
+    path = f"/operator/account/tokens?id={caller.account_id}"
     operator.open(path)
     refused = operator.send("/operator/account/token", account=caller.account_id, days=days)
     assert refused.status_code == 409 and "1 to 36,500 days" in refused.text
@@ -178,12 +178,12 @@ def test_a_token_that_is_valid_beyond_all_calendars_is_listed(
     operator: Browser, store: Store, caller: Caller
 ) -> None:
     store.run(f"UPDATE token SET expires_at_s = 864000000000 WHERE id = '{caller.token_id}'")
-    page = operator.open(f"/operator/account?id={caller.account_id}")
+    page = operator.open(f"/operator/account/tokens?id={caller.account_id}")
     assert page.status_code == 200 and "9999-12-30" in page.text
 
 
 def test_a_cap_of_a_day_is_not_negative(operator: Browser, caller: Caller) -> None:
-    operator.open(f"/operator/account?id={caller.account_id}")
+    operator.open(f"/operator/account/tokens?id={caller.account_id}")
     of = {"account": caller.account_id}
     refused = operator.send("/operator/account/token", **of, calls_per_day="-1")
     assert refused.status_code == 409 and "A cap of a day" in refused.text

@@ -109,12 +109,12 @@ def test_all_waybills_are_listed_page_by_page(
     issued = [
         issue(gateway, token, request(wp_code)).data["waybillCode"] for _ in range(PAGE_ROWS + 1)
     ]
-    page = operator.open("/operator/carriers").text
+    page = operator.open("/operator/waybills").text
     found: list[str] = []
     while older := re.search(r'href="([^"]+)" rel="next"', page):
         found += re.findall(rf"number=(\w+)&amp;carrier={wp_code}\b", page)
         page = operator.open(html.unescape(older[1])).text
-        assert 'href="/operator/carriers">Newest' in page
+        assert 'href="/operator/waybills">Newest' in page
     found += re.findall(rf"number=(\w+)&amp;carrier={wp_code}\b", page)
     assert sorted(found) == sorted(issued)
-    assert operator.open("/operator/carriers?before=soon:1").status_code == 200
+    assert operator.open("/operator/waybills?before=soon:1").status_code == 200

@@ -101,14 +101,14 @@ def test_credits_that_a_carrier_keeps_waiting_for_are_listed(
 ) -> None:
     request_id = f"held-{time.time_ns()}"
     now_ms = int(time.time() * 1000)
-    assert request_id not in operator.open("/operator/carriers").text
+    assert request_id not in operator.open("/operator/waybills").text
     store.run(
         "INSERT INTO hold (account_id, id, unit, amount, operation, request_id, token_id, at_ms, "
         f"deadline_at_ms, state) VALUES ('acc_x', '{request_id}', 'credits', 10, 'waybills', "
         f"'{request_id}', 'tok_x', {now_ms}, {now_ms - 10**9}, 'held')"
     )
     try:
-        page = operator.open("/operator/carriers").text
+        page = operator.open("/operator/waybills").text
         assert "Held until a carrier answers" in page and f"?id={request_id}" in page
     finally:
         store.run(f"DELETE FROM hold WHERE id = '{request_id}'")

@@ -145,7 +145,10 @@ def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
     connection = f"/operator/carrier?carrier={code}"
     link = {"carrier": code, "url": "https://carrier.example/link", "protocol": "signed-form"}
     link |= {"secret": "sesame-123", "deadline_ms": "5000", "settle_after_s": "60"}
-    account = f"/operator/account?id={caller.account_id}"
+    tokens, operations = (
+        f"/operator/account/{tab}?id={caller.account_id}" for tab in ("tokens", "operations")
+    )
+    pricing = "/operator/prices/operation?operation=product_analysis"
     named, may = {"account": caller.account_id}, {"operation": "*", "state": "may", "price": ""}
     token = {"kind": "live", "label": "", "days": "", "addresses": "", "credits_per_day": ""}
     long, price = "long" * 26, {"operation": "product_analysis", "price": "-1"}
@@ -155,14 +158,14 @@ def test_what_is_wrong_with_a_name_a_number_or_an_address_is_said_at_its_field(
         ("/operator/accounts", "/operator/accounts/open", "name", {"name": long}),
         ("/operator/operators", "/operator/operators/invite", "login", {"name": "N", "login": "l"}),
         ("/operator/shops", "/operator/shop/add", "id", {"kind": "shop", "id": long}),
-        ("/operator/prices", "/operator/prices/price", "price", price),
+        (pricing, "/operator/prices/price", "price", price),
         ("/operator/carriers", "/operator/carrier/add", "code", {**carrier, "code": "+"}),
         ("/operator/carriers", "/operator/carrier/add", "format", {**carrier, "format": "("}),
         ("/operator/carriers", "/operator/carriers/numbers", "shop", {"shop": "none"}),
         ("/operator/data", "/operator/data/source/add", "name", {"name": "a b"}),
-        (account, "/operator/account/permission", "rate", {**named, **may, "rate": "0"}),
-        (account, "/operator/account/token", "addresses", {**named, **token, "addresses": "x"}),
-        (account, "/operator/account/token", "days", {**named, **token, "days": "-1"}),
+        (operations, "/operator/account/permission", "rate", {**named, **may, "rate": "0"}),
+        (tokens, "/operator/account/token", "addresses", {**named, **token, "addresses": "x"}),
+        (tokens, "/operator/account/token", "days", {**named, **token, "days": "-1"}),
         *(
             (connection, "/operator/carrier/connect", wrong, {**link, **names, wrong: "a b"})
             for wrong in names
@@ -261,7 +264,7 @@ def test_every_question_of_a_link_leads_back_to_its_list(
 ) -> None:
     person = new_person(store)
     pages = {
-        f"/operator/account?id={caller.account_id}": "/operator/account/token/revoke",
+        f"/operator/account/tokens?id={caller.account_id}": "/operator/account/token/revoke",
         f"/operator/shop?kind=user&shop={person.id}": "/operator/shop/sign-out",
     }
     for page, question in pages.items():
@@ -290,7 +293,7 @@ def test_a_refused_form_whose_page_is_gone_leads_back(operator: Browser) -> None
 
 def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: Caller) -> None:
     operator.client.cookies.set("tollway_language", "zh")
-    page = f"/operator/account?id={caller.account_id}"
+    page = f"/operator/account/tokens?id={caller.account_id}"
     operator.open(page)
     sent = {"account": caller.account_id, "days": "0"}
     refused = operator.send("/operator/account/token", came_from=page, **sent)
@@ -301,7 +304,7 @@ def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: C
     ("path", "said"),
     [
         ("/operator/carrier?carrier=NONE", "There is no carrier NONE: the page Carriers lists"),
-        ("/operator/waybill?number=NONE", "There is no waybill NONE: the page Carriers lists"),
+        ("/operator/waybill?number=NONE", "There is no waybill NONE: the page Waybills lists"),
         ("/operator/shop?kind=shop&shop=none", "There is no shop none: the page Shops lists"),
     ],
 )

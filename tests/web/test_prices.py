@@ -17,6 +17,7 @@ from tollway.ledger.permissions import (
     Permission,
     add_permission,
     revoke_permission,
+    set_closed,
     set_price,
 )
 
@@ -171,7 +172,7 @@ def test_a_common_price_that_stays_is_not_asked_about(operator: Browser, store: 
     store.do(lambda database: set_price(database, "coupon_claims", 1))
     operator.open("/operator/prices")
     done = operator.send(_PRICE, operation="coupon_claims", price="1").text
-    assert "Are you sure" not in done and "Set a common price" in done
+    assert "Are you sure" not in done and "The price holds from the next call on" in done
     assert _common_price(store, "coupon_claims") == 1
 
 
@@ -214,3 +215,27 @@ def test_line_breaks_are_kept_in_a_question_and_in_no_form(operator: Browser, st
     assert question is not None and kept & set(question[1].split())
     forms = re.findall(r'<form [^>]*class="([^"]*)"', asked)
     assert forms and not any(kept & set(each.split()) for each in forms)
+
+
+def test_an_operation_is_changed_from_its_row_with_what_it_is_now(
+    operator: Browser, store: Store
+) -> None:
+    store.do(lambda database: set_price(database, "coupon_claims", 1))
+    page = operator.open("/operator/prices").text
+    path = "/operator/prices/operation?operation=coupon_claims"
+    assert f'<a href="{path}" aria-label="Change Coupon-claim query">' in page
+    assert "<form" not in page.split("<main", 1)[1].split("</main>")[0]
+    form = operator.open(path).text
+    assert 'name="price" value="1"' in form and ">open</span>" in form
+    assert "costs 1 credit. After this it costs 7 credits" in operator.send(_PRICE, price="7").text
+    done = operator.send(_PRICE)
+    assert done.url.path == "/operator/prices" and "7 credits" in done.text
+    operator.open(path)
+    assert "Calls answer 203" in operator.send("/operator/prices/state").text
+    assert ">closed</span>" in operator.send("/operator/prices/state").text
+    try:
+        assert "Open the operation" in operator.open(path).text
+        assert ">closed</span>" not in operator.send("/operator/prices/state").text
+    finally:
+        store.do(lambda database: set_closed(database, "coupon_claims", is_closed=False))
+        store.do(lambda database: set_price(database, "coupon_claims", 1))

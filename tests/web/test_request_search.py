@@ -23,7 +23,7 @@ from tollway.ledger.request_search import search_page
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.call_log import _moment_ms
+from tollway.web.lists import moment_ms
 
 
 def _found(browser: Browser, path: str) -> list[str]:
@@ -193,4 +193,4 @@ def test_a_time_of_the_filter_is_in_the_zone_that_it_names_or_else_in_the_gatewa
     for text, hour in (("2026-01-31T20:00", 12), ("2026-01-31T20:00Z", 20)):
         context = SimpleNamespace(query=lambda _, text=text: text, web=zone)
         expected = datetime(2026, 1, 31, hour, tzinfo=UTC)
-        assert _moment_ms(cast(Context, context), "since") == expected.timestamp() * 1000
+        assert moment_ms(cast(Context, context), "since") == expected.timestamp() * 1000

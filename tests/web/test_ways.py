@@ -72,7 +72,7 @@ def test_the_search_finds_a_waybill(operator: Browser, gateway: Gateway, store: 
     found = operator.open(f"/operator/search?q={number}")
     assert found.url.path == "/operator/waybill" and number in found.text
     shop = html.unescape(re.findall(r'href="(/operator/shop[^"]+)"', found.text)[0])
-    assert shop in _links(operator, "/operator/carriers")
+    assert shop in _links(operator, f"/operator/waybills?carrier={carrier}")
     assert operator.open("/operator/search?q=no-such-number").url.path == "/operator/accounts"
 
 

@@ -16,6 +16,7 @@ from tollway.carriers.labels.print_data import Label, Party, label_of, print_dat
 from tollway.carriers.pools import take_given
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
+    WAYBILL_COLUMNS,
     WHOLE,
     PrintDataOfBoth,
     StoredWaybill,
@@ -26,7 +27,7 @@ from tollway.carriers.waybills import (
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, move_deadline, release, reserve
 from tollway.store.database import Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # A literal, not a parameter: otherwise the planner does not use the partial index.
@@ -50,6 +51,10 @@ _OF_ORDER = Query(
             waybill.c.object_id == bindparam("of_order"),
         ),
     )
+)
+_listed = listed(64)
+_OF_REQUESTS = Query(
+    lambda: select(*WAYBILL_COLUMNS).where(_is_pending, waybill.c.request_id.in_(_listed))
 )
 _GIVEN = Query(
     lambda: select(waybill.c.object_id).where(
@@ -198,6 +203,14 @@ async def pending_of_order(reader: Reader, order_sn: str) -> Sequence[StoredWayb
     """The waybills of an order that wait for their carriers, of any account and shop; or the one
     with this object id."""
     return [stored_waybill(row) for row in await reader.fetch_all(_OF_ORDER, of_order=order_sn)]
+
+
+async def pending_of_requests(reader: Reader, request_ids: Sequence[str]) -> list[Waybill]:
+    """The waybills that these calls asked for and that wait for their carriers."""
+    found: list[Waybill] = []
+    for values in pieces(request_ids, _listed):
+        found += [Waybill(*row) for row in await reader.fetch_all(_OF_REQUESTS, **values)]
+    return found
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:

@@ -174,6 +174,28 @@ class Reconciler:
         self, order_sn: str, wp_code: str | None, number: str | None, runtime: Runtime
     ) -> Finding:
         """Settles a waybill as the operator found out: with its number, or as not issued."""
+        stored = await self.decidable(order_sn, wp_code, number)
+        pending, age_s = stored.waybill, await self.age_s(stored)
+
+        async def work(transaction: Transaction) -> bool:
+            issued = None if number is None else Issued(number)
+            is_done = await self.end(transaction, stored, issued, _DECIDED)
+            if is_done:
+                subject, after = f"account {pending.account_id}", {"number": number}
+                await record_act(
+                    transaction, runtime, "waybill decide", subject, before=pending, after=after
+                )
+            return is_done
+
+        if not await self._database.write(work):
+            return _finding(stored, Outcome.SETTLED, age_s, 0)
+        outcome = Outcome.GIVEN_UP if number is None else Outcome.ISSUED
+        return _finding(stored, outcome, age_s, 0, number)
+
+    async def decidable(
+        self, order_sn: str, wp_code: str | None, number: str | None
+    ) -> StoredWaybill:
+        """The waybill that `decide` would settle; refuses what it would refuse."""
         stored = await self._undecided(order_sn, wp_code)
         pending, age_s = stored.waybill, await self.age_s(stored)
         carrier = await known_carrier(self._database, pending.wp_code)
@@ -195,21 +217,7 @@ class Reconciler:
                 wp_code=pending.wp_code,
                 problem=problem,
             )
-
-        async def work(transaction: Transaction) -> bool:
-            issued = None if number is None else Issued(number)
-            is_done = await self.end(transaction, stored, issued, _DECIDED)
-            if is_done:
-                subject, after = f"account {pending.account_id}", {"number": number}
-                await record_act(
-                    transaction, runtime, "waybill decide", subject, before=pending, after=after
-                )
-            return is_done
-
-        if not await self._database.write(work):
-            return _finding(stored, Outcome.SETTLED, age_s, after_s)
-        outcome = Outcome.GIVEN_UP if number is None else Outcome.ISSUED
-        return _finding(stored, outcome, age_s, after_s, number)
+        return stored
 
     async def _undecided(self, order_sn: str, wp_code: str | None) -> StoredWaybill:
         found = [

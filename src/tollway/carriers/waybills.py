@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, func, literal_column, or_, select
+from sqlalchemy import Integer, bindparam, func, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import SETTLE_AFTER_S_MAX
@@ -115,8 +115,8 @@ def _both(text: str) -> PrintDataOfBoth:
     return msgspec.json.decode(text, type=PrintDataOfBoth)
 
 
-_OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
-WHOLE = select(*_OPEN, waybill.c.sealed)
+WAYBILL_COLUMNS = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
+WHOLE = select(*WAYBILL_COLUMNS, waybill.c.sealed)
 _IN_FORCE = Query(
     lambda: WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
@@ -153,6 +153,7 @@ _PARENT = Query(
         waybill.c.parent_number.is_(None),
     )
 )
+_BY_ID = Query(lambda: WHOLE.where(waybill.c.object_id == bindparam("wanted")))
 _BY_NUMBER = Query(lambda: WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
     lambda: (
@@ -174,17 +175,8 @@ _PRINT = Query(
         .values(printed_at_s=bindparam("at_s"))
     )
 )
-# Later than any waybill.
-_NEWEST_FIRST = (2**53, "")
 _newest = (
-    select(*_OPEN)
-    .where(
-        waybill.c.asked_at_s <= bindparam("before_s", type_=BigInteger),
-        or_(
-            waybill.c.asked_at_s < bindparam("before_s", type_=BigInteger),
-            waybill.c.object_id > bindparam("before_id"),
-        ),
-    )
+    select(*WAYBILL_COLUMNS)
     .order_by(waybill.c.asked_at_s.desc(), waybill.c.object_id)
     .limit(bindparam("most", type_=Integer))
 )
@@ -230,6 +222,14 @@ async def store_waybills(transaction: Transaction, stored: Sequence[StoredWaybil
     )
 
 
+async def find_by_id(reader: Reader, object_id: str) -> StoredWaybill:
+    """The waybill with this object id, of any account and in any state."""
+    row = await reader.fetch_one(_BY_ID, wanted=object_id)
+    if row is None:
+        raise _no_waybill(object_id)
+    return stored_waybill(row)
+
+
 async def list_by_number(reader: Reader, number: str) -> list[StoredWaybill]:
     """The waybills with this number, by carrier: two carriers may have the same one."""
     rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
@@ -241,9 +241,7 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
     rows = await list_by_number(reader, number)
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
-        raise CarrierError(
-            "There is no waybill {number}: `tollway waybill list` shows them.", number=number
-        )
+        raise _no_waybill(number)
     if len(found) > 1:
         carriers = ", ".join(each.waybill.wp_code for each in found)
         raise CarrierError(
@@ -252,6 +250,12 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
             carriers=carriers,
         )
     return found[0]
+
+
+def _no_waybill(number: str) -> CarrierError:
+    return CarrierError(
+        "There is no waybill {number}: `tollway waybill list` shows them.", number=number
+    )
 
 
 def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
@@ -320,16 +324,12 @@ async def print_waybills(
     return await database.write(work)
 
 
-async def list_waybills(
-    reader: Reader, account_id: str | None, most: int, before: tuple[int, str] = _NEWEST_FIRST
-) -> Sequence[Waybill]:
-    """The newest waybills, of one account or of all; for older ones, `before` is the `asked_at_s`
-    and the `object_id` of the last one listed."""
-    place = {"most": most, "before_s": before[0], "before_id": before[1]}
+async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Sequence[Waybill]:
+    """The newest waybills, of one account or of all."""
     if account_id is None:
-        rows = await reader.fetch_all(_NEWEST, **place)
+        rows = await reader.fetch_all(_NEWEST, most=most)
     else:
-        rows = await reader.fetch_all(_NEWEST_OF_ACCOUNT, of_account=account_id, **place)
+        rows = await reader.fetch_all(_NEWEST_OF_ACCOUNT, of_account=account_id, most=most)
     return [Waybill(*row) for row in rows]
 
 

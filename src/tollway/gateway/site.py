@@ -10,7 +10,7 @@ from pathlib import Path
 from starlette.routing import Route
 
 from tollway.audit.report import CHECKS, audit
-from tollway.carriers.reconciling import cancel_at_carrier
+from tollway.carriers.reconciling import Reconciler, cancel_at_carrier
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
 from tollway.demo.sandbox_contents import sandbox_contents
@@ -105,7 +105,10 @@ def _page_work(settings: Settings, resources: Resources) -> GatewayWork:
     async def cancel(waybill: Waybill) -> None:
         await cancel_at_carrier(database, resources.remotes, resources.vault.sealer, waybill)
 
-    return GatewayWork(run_audit, None if is_shared(settings.database) else back_up, cancel)
+    reconciler = Reconciler(database, resources.remotes, resources.vault, Runtime())
+    # A server has its own tools for copies.
+    copying = None if is_shared(settings.database) else back_up
+    return GatewayWork(run_audit, copying, cancel, reconciler)
 
 
 def _demo_hints(settings: Settings) -> DemoHints | None:

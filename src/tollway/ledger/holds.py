@@ -242,6 +242,19 @@ _COUNT = Query(
 )
 
 
+_ONE = Query(
+    lambda: select(*HOLD_COLUMNS).where(
+        hold.c.account_id == bindparam("of_account"), hold.c.id == bindparam("of_hold")
+    )
+)
+
+
+async def find_hold(reader: Reader, account_id: str, hold_id: str) -> Hold | None:
+    """A hold of this account, open or not."""
+    row = await reader.fetch_one(_ONE, of_account=account_id, of_hold=hold_id)
+    return None if row is None else Hold(*row)
+
+
 class OpenHolds(msgspec.Struct, frozen=True):
     """How many holds are open, and how many of them are past their deadline."""
 

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from tollway.consent.grants import Grant, NamedGrant
 from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed
+from tollway.ledger.accounts import Account
 from tollway.ledger.balance_pace import SOON_DAYS, days_left, pace_start_s
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
@@ -16,7 +17,7 @@ from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Table
+from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Notice, Table
 from tollway.web.charts import Series, stacked_columns
 from tollway.web.lists import page_part
 from tollway.web.wording import amount, grouped, listed, plain_number, titles
@@ -69,6 +70,14 @@ def position_of_grant(last: NamedGrant) -> str:
 
 def headed(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def closed_notice(context: Context, account: Account) -> list[Notice]:
+    """A notice for the top of the pages of a closed account."""
+    if account.closed_at_s is None:
+        return []
+    text = context.say("This account is closed: its calls are refused, and it can only be read.")
+    return [Notice(text, "bad")]
 
 
 def balance_figures(

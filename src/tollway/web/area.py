@@ -8,7 +8,7 @@ signed in and has the right role, reads the form, checks its token, and turns er
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tollway.carriers import CarrierError
+from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks, PasswordLinks
@@ -32,12 +33,12 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.blocks import Block, Cell, Notice
+from tollway.web.blocks import Block, Cell, MoreOfPage, Notice
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
-from tollway.web.page_errors import PageError, RefusedForm
-from tollway.web.pages import MoreOfPage, Web
+from tollway.web.page_errors import PageError, RefusedForm, fields_of
+from tollway.web.pages import Web
 from tollway.web.read_cache import ReadCache
 from tollway.web.sign_in import Visit
 from tollway.web.sign_in_pages import SignInPages
@@ -70,6 +71,8 @@ class GatewayWork:
     back_up: Callable[[Path], None] | None
     # Asks a remote carrier to cancel its waybill.
     cancel_at_carrier: Callable[[Waybill], Awaitable[None]]
+    # Settles a waybill whose carrier does not say what became of it.
+    reconciler: Reconciler
 
 
 @dataclass(frozen=True)
@@ -331,19 +334,10 @@ async def _answered(handler: Handler, context: Context) -> Response:
         return error.question
     except (LedgerError, CarrierError, IntakeError) as error:
         refused = PageError(409, "That is not possible", context.said(error.sentence))
-        raise refused.at(*_fields_of(error.sentence)) from None
+        raise refused.at(*fields_of(error.sentence)) from None
     except Refusal as error:
         text = error.message(context.visit.view.language)
         raise PageError(409, "That is not possible", text) from None
-
-
-def _fields_of(sentence: Sentence) -> Iterator[str]:
-    """The form fields that a sentence may be about: its values carry the name of their field, or
-    are that name, as in "The login must have 3 to 100 printable characters."."""
-    for name, value in sentence.values.items():
-        yield name
-        if isinstance(value, Sentence):
-            yield value.template.replace(" ", "_")
 
 
 async def _shown_again(

@@ -6,7 +6,7 @@ of its own. Texts are already in the reader's language; the template escapes eve
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypedDict
 
 
 class Link(NamedTuple):
@@ -14,6 +14,36 @@ class Link(NamedTuple):
 
     text: str
     href: str
+
+
+class Tab(NamedTuple):
+    """One of several pages about the same thing, which lead to each other."""
+
+    text: str
+    href: str
+    is_current: bool
+
+
+class MoreOfPage(TypedDict, total=False):
+    """What a page may have besides its title and its blocks."""
+
+    status: int
+    lead: str
+    crumbs: Sequence[Link]
+    tabs: Sequence[Tab]
+    actions: Sequence[Link]
+    live_s: int
+    is_printable: bool
+
+
+NO_MORE: MoreOfPage = {
+    "lead": "",
+    "crumbs": (),
+    "tabs": (),
+    "actions": (),
+    "live_s": 0,
+    "is_printable": False,
+}
 
 
 class Cell(NamedTuple):

@@ -1,7 +1,6 @@
 """The log of calls as a table with filters, for operators and callers alike."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
@@ -18,13 +17,12 @@ from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Filters, Link, Table
-from tollway.web.lists import before_request
+from tollway.web.lists import TIMES, before_request, moment_ms, moment_problem, period_fields
 from tollway.web.wording import amount, grouped, named_reason, plain_number, sentence, titles
 
 _FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 # The numeric filters, and how many digits each can have.
 _NUMBERS = {"code": 5, "amount": 18}
-_TIMES = ("since", "until")
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
@@ -50,8 +48,8 @@ def wanted_calls(context: Context, account_id: str) -> CallFilter:
         operation,
         _number(context, "code"),
         reason.upper(),
-        _moment_ms(context, "since") or 0,
-        _moment_ms(context, "until"),
+        moment_ms(context, "since") or 0,
+        moment_ms(context, "until"),
         _number(context, "amount"),
         context.query("shop"),
         context.query("order"),
@@ -69,13 +67,12 @@ def _problem(context: Context, name: str) -> str:
     if name in _NUMBERS:
         wrong = context.say("This is no whole number: it filters nothing.")
         return wrong if _number(context, name) is None else ""
-    wrong = context.say("This is no time: it filters nothing.")
-    return wrong if _moment_ms(context, name) is None else ""
+    return moment_problem(context, name)
 
 
 def has_unread_filter(context: Context) -> bool:
     """Whether the address has a filter that cannot be read; the page says which."""
-    return any(_problem(context, name) for name in (*_NUMBERS, *_TIMES))
+    return any(_problem(context, name) for name in (*_NUMBERS, *TIMES))
 
 
 async def wanted_page(
@@ -89,19 +86,6 @@ async def wanted_page(
 def chosen_filters(context: Context) -> dict[str, str]:
     """The filters in the address, to keep in the addresses of other pages."""
     return {name: context.query(name) for name in _FILTERS}
-
-
-def _moment_ms(context: Context, name: str) -> int | None:
-    text = context.query(name)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    try:
-        zone = moment.tzinfo or context.web.zone
-        return int(moment.replace(tzinfo=zone).timestamp() * 1000)
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 async def call_log(
@@ -220,8 +204,7 @@ def _filters(
             read("amount", say("Charged"), "number"),
             Field("shop", say("Id of a shop or user"), value=chosen["shop"], length_max=64),
             Field("order", say("Order number"), value=chosen["order"], length_max=64),
-            read("since", say("Since"), "datetime-local"),
-            read("until", say("Before"), "datetime-local"),
+            *period_fields(context),
         ],
         hidden=kept,
     )

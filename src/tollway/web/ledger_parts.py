@@ -4,6 +4,7 @@ file, and the statement of a month, which says what the account had, was given a
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Unpack
 
 import msgspec
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from tollway.ledger.statements import Statement, month_span_ms, statement_of
 from tollway.operations.catalogue import title_of
 from tollway.web.account_parts import unit_name
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, Table
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Link, MoreOfPage, Table
 from tollway.web.lists import AFTER_ALL, CSV_ROWS_MAX, CSV_STEP, before_number, csv_file
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, titles
@@ -48,7 +49,7 @@ def _named(context: Context, account_id: str) -> dict[str, str]:
 
 
 async def ledger_page(
-    context: Context, account_id: str, base: str, crumbs: Sequence[Link] = ()
+    context: Context, account_id: str, base: str, title: str = "", **more: Unpack[MoreOfPage]
 ) -> Response:
     """The newest entries of one balance; `base` is the prefix of the account's addresses."""
     say, path, named = context.say, f"{base}/ledger", _named(context, account_id)
@@ -73,7 +74,7 @@ async def ledger_page(
         newest=address(path, **named, unit=unit) if before != AFTER_ALL else "",
         is_log=True,
     )
-    return context.page(say("Ledger"), [table], crumbs=crumbs)
+    return context.page(title or say("Ledger"), [table], **more)
 
 
 def _entry_row(context: Context, entry: Entry) -> list[Cell]:

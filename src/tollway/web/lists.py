@@ -4,6 +4,7 @@ import asyncio
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from tollway.ledger.csv_rows import CsvWriter
 from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Field
 from tollway.web.wording import exact_time, grouped, plain_number
 
 T = TypeVar("T")
@@ -19,6 +21,8 @@ T = TypeVar("T")
 BEGIN = "row"
 # More than the number of any entry or act: the list begins with the newest.
 AFTER_ALL = 2**62
+# The query parameters for the period of a filter.
+TIMES = ("since", "until")
 _REQUEST_ID = re.compile(r"[0-9a-f]{1,26}")
 # The rows of one file; the next file continues with older rows.
 CSV_ROWS_MAX = 10_000
@@ -71,6 +75,38 @@ def page_part(
         address(path, **kept) if begin not in ("", None) else "",
         address(path, **kept, **{name: position(rows[-1])}) if len(found) > PAGE_ROWS else "",
     )
+
+
+def moment_ms(context: Context, name: str) -> int | None:
+    """A time of the filter in the address; without a zone of its own, in that of the pages."""
+    try:
+        moment = datetime.fromisoformat(context.query(name))
+        zone = moment.tzinfo or context.web.zone
+        return int(moment.replace(tzinfo=zone).timestamp() * 1000)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def moment_problem(context: Context, name: str) -> str:
+    if not context.query(name) or moment_ms(context, name) is not None:
+        return ""
+    return context.say("This is no time: it filters nothing.")
+
+
+def period_fields(context: Context) -> list[Field]:
+    """The period of a filter."""
+    say = context.say
+    labels = (say("Since"), say("Before"))
+    return [
+        Field(
+            name,
+            label,
+            "datetime-local",
+            context.query(name),
+            problem=moment_problem(context, name),
+        )
+        for name, label in zip(TIMES, labels, strict=True)
+    ]
 
 
 def before_number(context: Context) -> int:

@@ -2,9 +2,10 @@
 again on its page, with what was typed and what was wrong."""
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tollway.contract.language import Sentence
 from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.database import StoreBusyError, StoreError
@@ -39,6 +40,15 @@ class PageError(Exception):
         """The same error, shown at one of these fields if the form has it."""
         self.fields = frozenset(fields)
         return self
+
+
+def fields_of(sentence: Sentence) -> Iterator[str]:
+    """The form fields that a sentence may be about: its values carry the name of their field, or
+    are that name, as in "The login must have 3 to 100 printable characters."."""
+    for name, value in sentence.values.items():
+        yield name
+        if isinstance(value, Sentence):
+            yield value.template.replace(" ", "_")
 
 
 def page_error_of(error: Exception, view: View) -> PageError:

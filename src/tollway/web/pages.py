@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import time
-from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+from typing import Generic, NamedTuple, Protocol, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from tollway.identity.passwords import StoredPassword
 from tollway.identity.sign_in_limits import Attempt
 from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
-from tollway.web.blocks import Block, Form, Link, Notice
+from tollway.web.blocks import NO_MORE, Block, Form, Link, MoreOfPage, Notice
 from tollway.web.page_errors import PageError, page_error_of
 from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
@@ -113,20 +113,6 @@ class Frame:
         return replace(self, title=title, links=links, search_hint=hint)
 
 
-class MoreOfPage(TypedDict, total=False):
-    """What a page may have besides its title and its blocks."""
-
-    status: int
-    lead: str
-    crumbs: Sequence[Link]
-    actions: Sequence[Link]
-    live_s: int
-    is_printable: bool
-
-
-_NO_MORE = {"lead": "", "crumbs": (), "actions": (), "live_s": 0, "is_printable": False}
-
-
 # The client address of the page that the current task answers.
 _reader = ContextVar("reader", default="")
 
@@ -200,7 +186,7 @@ class Web(Generic[P]):
         or what was typed, and its address is that of the act."""
         if visit.view.is_answer:
             more["live_s"] = 0
-        status, values = more.pop("status", 200), {**_NO_MORE, **more}
+        status, values = more.pop("status", 200), {**NO_MORE, **more}
         return self.render("page.html", visit, status, title=title, shown=blocks, **values)
 
     def ask_once(

@@ -243,9 +243,8 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
     is_operator = not context.person.account_id
     if (waybill := receipt.waybill) is not None:
         shown = f"{waybill.wp_code} {waybill.number or say(waybill.state)}"
-        page = address("/operator/waybill", number=waybill.number, carrier=waybill.wp_code)
-        has_page = is_operator and waybill.number
-        facts.append((say("Waybill"), Cell(shown, "mono", page if has_page else "")))
+        page = address("/operator/waybill", id=waybill.object_id)
+        facts.append((say("Waybill"), Cell(shown, "mono", page if is_operator else "")))
     if (consent := receipt.consent) is not None:
         owner = _owner_cell(context, consent.owner_kind, consent.owner_id, is_known=True)
         facts.append((say("Consent of"), owner))

@@ -18,7 +18,7 @@ from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
-from tollway.web.account_parts import prices_of
+from tollway.web.account_parts import closed_notice, prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
@@ -26,7 +26,6 @@ from tollway.web.caller.home import (
     PATH,
     PRICE_RAISED,
     account_id,
-    closed_notice,
     own_account,
     shown_cost,
 )

@@ -13,6 +13,7 @@ from tollway.ledger.tokens import has_own_token
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
+    closed_notice,
     headed,
     prices_of,
     recent_usage,
@@ -40,14 +41,6 @@ async def own_account(context: Context) -> Account:
 def account_id(person: Person) -> str:
     assert person.account_id is not None
     return person.account_id
-
-
-def closed_notice(context: Context, account: Account) -> list[Notice]:
-    """A notice for the top of the pages of a closed account."""
-    if account.closed_at_s is None:
-        return []
-    text = context.say("This account is closed: its calls are refused, and it can only be read.")
-    return [Notice(text, "bad")]
 
 
 async def show_home(context: Context) -> Response:

@@ -5,10 +5,16 @@ from starlette.responses import Response
 from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
-from tollway.web.account_parts import CONSENTED, grants_after, position_of_grant, scope_title
+from tollway.web.account_parts import (
+    CONSENTED,
+    closed_notice,
+    grants_after,
+    position_of_grant,
+    scope_title,
+)
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret, Table
-from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
+from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.lists import page_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, titles

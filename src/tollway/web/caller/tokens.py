@@ -4,10 +4,10 @@ from starlette.responses import Response
 
 from tollway.identity.people import Role
 from tollway.ledger.tokens import Token, find_own_token, replace_token
-from tollway.web.account_parts import token_form, tokens_table
+from tollway.web.account_parts import closed_notice, token_form, tokens_table
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
-from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
+from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.member_parts import (
     CHANGED,
     REMOVED,

@@ -16,13 +16,13 @@ from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.ledger.receipts import find_receipt
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.web.account_parts import closed_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
 from tollway.web.caller.home import (
     PATH,
     PRICE_RAISED,
     account_id,
-    closed_notice,
     own_account,
     shown_cost,
 )

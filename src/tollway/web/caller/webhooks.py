@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from tollway.ledger import LedgerError
+from tollway.web.account_parts import closed_notice
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Secret, Table
-from tollway.web.caller.home import PATH, account_id, closed_notice, own_account
+from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_part
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, titles

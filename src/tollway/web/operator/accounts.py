@@ -1,5 +1,5 @@
-"""The list of accounts, and opening one; one account with all that belongs to it, and the acts on
-it."""
+"""The list of accounts, and opening one; the overview of an account with its balances and usage,
+topping it up and closing it; and its ledger."""
 
 import secrets
 from dataclasses import replace
@@ -7,7 +7,6 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from tollway.contract.operation import Unit
-from tollway.identity.people import Role
 from tollway.ledger.account_pages import (
     BY_NAME,
     FEWEST_CREDITS,
@@ -23,43 +22,25 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
     recent_usage,
-    token_form,
-    tokens_table,
     units,
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Link, Table
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
-from tollway.web.member_parts import (
-    CHANGED,
-    REMOVED,
-    give_role,
-    given_link,
-    invite_form,
-    invited,
-    members_table,
-    remove,
-    role_page,
+from tollway.web.operator.account_tabs import (
+    ACCOUNTS,
+    LEDGER,
+    ONE,
+    account_crumbs,
+    account_frame,
+    find_wanted,
+    tab_page,
 )
-from tollway.web.operator.prices import ACCOUNT, permission_blocks
-from tollway.web.operator.tables import given_reason, known_account, reason_field
+from tollway.web.operator.tables import given_reason, reason_field
 from tollway.web.page_errors import PageError
-from tollway.web.wording import amount, listed, one_line, sentence, titles
-
-PATH = "/operator/accounts"
-ONE = ACCOUNT
-MEMBER = f"{ONE}/member"
-_SAID = {
-    "opened": sentence("The account is open. Top it up, enable operations, and issue a token."),
-    "topped-up": sentence("Done. The account's next call sees it."),
-    "permission": sentence("Done. It acts on the next call."),
-    "revoked": sentence("The token is revoked: it is refused from the next call on."),
-    "closed": sentence("The account is closed."),
-    "removed": REMOVED,
-    "role": CHANGED,
-}
+from tollway.web.wording import amount, listed, one_line, titles
 
 
 async def show_accounts(context: Context) -> Response:
@@ -68,7 +49,7 @@ async def show_accounts(context: Context) -> Response:
     wanted = AccountFilter(chosen["q"], chosen["state"], chosen["order"])
     after = position_in(wanted.order, context.query("after"))
     found = await accounts_page(context.database, wanted, after, PAGE_ROWS + 1)
-    part = page_part(found, after, PATH, lambda last: last.position(wanted.order), **chosen)
+    part = page_part(found, after, ACCOUNTS, lambda last: last.position(wanted.order), **chosen)
     is_filtered = bool(wanted.text or wanted.state)
     table = Table(
         titles(say, "Account", "State", "Credits", "Opened", "Id"),
@@ -85,7 +66,7 @@ async def show_accounts(context: Context) -> Response:
         is_by_name=True,
     )
     opening = Form(
-        f"{PATH}/open",
+        f"{ACCOUNTS}/open",
         say("Open account"),
         [Field("name", say("Name"), is_required=True, length_max=100)],
         title=say("Open an account"),
@@ -103,7 +84,7 @@ def _filters(context: Context, wanted: AccountFilter) -> Filters:
         (FEWEST_CREDITS, say("fewest credits first")),
     ]
     return Filters(
-        PATH,
+        ACCOUNTS,
         [
             Field("q", say("Name or id"), "search", wanted.text),
             Field("state", say("State"), "select", wanted.state, states),
@@ -136,60 +117,28 @@ def state_of(context: Context, account: Account) -> Cell:
     return Cell(context.say("closed"), tone="bad")
 
 
-async def find_wanted(context: Context) -> Account:
-    wanted = context.form.get("account") or context.query("id")
-    return await known_account(context, wanted)
-
-
 async def show_account(context: Context) -> Response:
-    return await account_page(context, await find_wanted(context))
+    account = await find_wanted(context)
+    return tab_page(context, account, ONE, await _overview(context, account))
 
 
-async def account_page(context: Context, account: Account, *first: Block) -> Response:
-    """One account; `first` are the blocks that an act shows."""
-    say, database = context.say, context.database
-    balances = await list_balances(database, account.id)
+async def _overview(context: Context, account: Account) -> list[Block]:
+    say = context.say
+    balances = await list_balances(context.database, account.id)
     used = await recent_usage(context, account.id)
-    blocks = context.reported(_SAID, *first)
-    is_closed = account.closed_at_s is not None
-    opened_at_s = account.opened_at_s
-    blocks.append(balance_figures(context, balances, used, opened_at_s, has_pace=not is_closed))
-    if not is_closed:
-        blocks += [_top_up_form(context, account), *await permission_blocks(context, account)]
-    blocks.append(
-        await tokens_table(
-            context,
-            account.id,
-            path=ONE,
-            kept={"id": account.id},
-            revoke=f"{ONE}/token/revoke",
-            is_closed=is_closed,
-        )
-    )
-    if not is_closed:
-        blocks.append(token_form(context, f"{ONE}/token", account.id))
-    blocks.append(usage_chart(context, used))
-    blocks += await _members(context, account)
+    is_open, opened_at_s = account.closed_at_s is None, account.opened_at_s
     details = [
         (say("Id"), Cell(account.id, "mono")),
-        (say("Opened"), context.time(account.opened_at_s)),
+        (say("Opened"), context.time(opened_at_s)),
         (say("State"), state_of(context, account)),
     ]
-    blocks.append(Facts(details, say("Details")))
-    if not is_closed:
-        blocks.append(_close_form(context, account))
-    return context.page(
-        account.name,
-        blocks,
-        crumbs=[Link(say("Accounts"), PATH)],
-        actions=[
-            Link(say("Requests"), address("/operator/requests", account=account.id)),
-            Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
-            Link(say("Clients"), address(f"{ONE}/clients", id=account.id)),
-            Link(say("Consents"), address("/operator/consents", q=account.id)),
-            Link(say("Trail"), address("/operator/trail", of=f"account {account.id}")),
-        ],
-    )
+    return [
+        balance_figures(context, balances, used, opened_at_s, has_pace=is_open),
+        *([_top_up_form(context, account)] if is_open else ()),
+        usage_chart(context, used),
+        Facts(details, say("Details")),
+        *([_close_form(context, account)] if is_open else ()),
+    ]
 
 
 def _close_form(context: Context, account: Account) -> Form:
@@ -274,62 +223,16 @@ async def close_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="closed")
 
 
-async def _members(context: Context, account: Account) -> list[Block]:
-    say, is_open = context.say, account.closed_at_s is None
-    none = say("No member can sign in yet: invite the owner of the account.")
-    table = await members_table(
-        context,
-        account.id,
-        path=ONE,
-        acts=MEMBER,
-        kept={"id": account.id},
-        empty=none if is_open else say("There is nothing here yet."),
-    )
-    if not is_open:
-        return [table]
-    return [table, invite_form(context, f"{ONE}/invite", Role.OWNER, {"account": account.id})]
-
-
-async def invite_act(context: Context) -> Response:
-    account = await find_wanted(context)
-    return await account_page(context, account, await invited(context, account.id))
-
-
-async def link_act(context: Context) -> Response:
-    account = await find_wanted(context)
-    return await account_page(context, account, await given_link(context, account.id))
-
-
-async def show_role(context: Context) -> Response:
-    account = await find_wanted(context)
-    named, crumbs = {"account": account.id}, _crumbs(context, account)
-    return await role_page(context, account.id, f"{MEMBER}/role", named, crumbs)
-
-
-async def role_act(context: Context) -> Response:
-    account = await find_wanted(context)
-    await give_role(context, account.id)
-    return context.go(ONE, id=account.id, said="role")
-
-
-async def remove_act(context: Context) -> Response:
-    account = await find_wanted(context)
-    await remove(context, account.id)
-    return context.go(ONE, id=account.id, said="removed")
-
-
-def _crumbs(context: Context, account: Account) -> list[Link]:
-    return [Link(context.say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-
-
 async def show_ledger(context: Context) -> Response:
     account = await find_wanted(context)
-    return await ledger_page(context, account.id, ONE, _crumbs(context, account))
+    frame = account_frame(context, account, LEDGER)
+    return await ledger_page(context, account.id, ONE, account.name, **frame)
 
 
 async def show_statement(context: Context) -> Response:
     account = await find_wanted(context)
-    return await statement_page(context, account, ONE, _crumbs(context, account))
+    crumbs = account_crumbs(context, account, LEDGER)
+    return await statement_page(context, account, ONE, crumbs)
 
 
 async def ledger_csv(context: Context) -> Response:

@@ -62,7 +62,7 @@ async def _overdue(context: Context) -> Alarms:
         sentence("{count} waybill waits too long for its carrier"),
         sentence("{count} waybills wait too long for their carrier"),
     )
-    return [alarm(text, "bad", say("Waybills"), "/operator/carriers")]
+    return [alarm(text, "bad", say("Waybills"), "/operator/waybills")]
 
 
 async def _pools(context: Context) -> Alarms:

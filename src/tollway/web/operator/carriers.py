@@ -1,8 +1,6 @@
-"""Carriers, their pools of numbers, and the list of waybills."""
+"""Carriers, and their pools of numbers."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from starlette.responses import Response
@@ -11,36 +9,18 @@ from tollway.carriers.carrier_links import list_links
 from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, list_carriers
 from tollway.carriers.pool_levels import numbers_a_day
 from tollway.carriers.pools import Pool, add_numbers, list_pools
-from tollway.carriers.waybills import Waybill, list_waybills
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
-from tollway.ledger.accounts import names_of
-from tollway.ledger.holds import open_holds
-from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice, Table
-from tollway.web.lists import page_part
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
 from tollway.web.operator.tables import plain_table
-from tollway.web.wording import grouped, listed, sentence, sentences
+from tollway.web.wording import grouped, listed, sentences
 
 PATH = "/operator/carriers"
 CARRIER = "/operator/carrier"
-WAYBILL = "/operator/waybill"
 _REJECTED_SHOWN = 20
 _YEARS_DAYS = 1000
-_SECONDS = re.compile(r"[0-9]{1,12}")
-_CURE = sentence(
-    "A carrier has not answered in time. The gateway asks it again, if its protocol allows that. "
-    "If this stays, find out from the carrier what became of the order, and run `tollway reconcile "
-    "--decide ORDER` with `--number NUMBER` if a waybill was issued, or with `--not-issued`. The "
-    "orders are those of the pending waybills below."
-)
-STATES = {
-    "issued": ("good", sentence("issued")),
-    "pending": ("soon", sentence("pending")),
-    "refused": ("bad", sentence("refused")),
-    "cancelled": ("", sentence("cancelled")),
-}
 
 
 async def show_carriers(context: Context, *first: Block) -> Response:
@@ -59,36 +39,7 @@ async def show_carriers(context: Context, *first: Block) -> Response:
     # Without a carrier there is nothing to load numbers for.
     loading = [_numbers_form(context, carriers)] if carriers else []
     forms = Columns([*loading, carrier_form(context, None)])
-    blocks = [*first, *await _holds(context), known, *(of_shops if own else ()), forms]
-    return context.page(say("Carriers"), [*blocks, await _waybills(context)])
-
-
-async def _waybills(context: Context) -> Block:
-    say = context.say
-    asked_at_s, _, object_id = context.query("before").partition(":")
-    place = {"before": (int(asked_at_s), object_id)} if _SECONDS.fullmatch(asked_at_s) else {}
-    found = await list_waybills(context.database, None, PAGE_ROWS + 1, **place)
-    none = say("No waybill is issued yet: a call of waybill issuing takes a number from a pool.")
-    part = page_part(
-        found,
-        place.get("before"),
-        PATH,
-        lambda last: f"{last.asked_at_s}:{last.object_id}",
-        "before",
-    )
-    table = waybills_table(context, part.rows, none)
-    return replace(table, older=part.next, newest=part.first)
-
-
-def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
-    """Waybills, each with a link to its page; `none` says why there are none."""
-    return plain_table(
-        context,
-        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in waybills],
-        context.say("Waybills"),
-        none,
-    )
+    return context.page(say("Carriers"), [*first, known, *(of_shops if own else ()), forms])
 
 
 async def _carriers_table(
@@ -192,39 +143,6 @@ def carrier_form(context: Context, carrier: Carrier | None) -> Form:
     )
 
 
-async def _holds(context: Context) -> list[Block]:
-    """Credits held until a carrier has answered, and what to do if it does not; no block if there
-    are none."""
-    say, holds = context.say, await open_holds(context.database, PAGE_ROWS)
-    if not holds:
-        return []
-    now_ms, names = (
-        context.now_s * 1000,
-        await names_of(context.database, {each.account_id for each in holds}),
-    )
-    rows = [
-        [
-            context.time(each.at_ms / 1000),
-            Cell(
-                names.get(each.account_id, each.account_id),
-                href=address("/operator/account", id=each.account_id),
-            ),
-            context.amount(each.unit, each.amount),
-            context.time(each.deadline_at_ms / 1000),
-            Cell(say("overdue"), tone="bad")
-            if each.deadline_at_ms < now_ms
-            else Cell(say("held"), tone="soon"),
-            context.receipt(each.request_id),
-        ]
-        for each in holds
-    ]
-    titles = sentences("When", "Account", "Held", "Until", "State", "Request")
-    table = plain_table(context, titles, rows, say("Held until a carrier answers"))
-    # Those with the earliest deadline come first.
-    is_late = holds[0].deadline_at_ms < now_ms
-    return [*([Notice(say(_CURE), "bad")] if is_late else ()), table]
-
-
 def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:
     """What a pool has left, and when it runs out; the pace of a shop's own pool is not known."""
     say, tone, lasts = context.say, "", Cell("")
@@ -261,21 +179,3 @@ async def numbers_act(context: Context) -> Response:
     )
     shown = say(" ").join([text, say("; ").join(rejected[:_REJECTED_SHOWN])]).strip()
     return await show_carriers(context, Notice(shown, "soon" if rejected else "good"))
-
-
-def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
-    href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
-    shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
-    return [
-        context.time(waybill.asked_at_s),
-        Cell(waybill.wp_code, "mono"),
-        Cell(waybill.number or "–", "mono", href if waybill.number else ""),
-        shown_state(context, waybill),
-        Cell(waybill.order_sn, "mono"),
-        Cell(waybill.owner_id, "mono", shop),
-    ]
-
-
-def shown_state(context: Context, waybill: Waybill) -> Cell:
-    tone, state = STATES[waybill.state]
-    return Cell(context.say(state), tone=tone)

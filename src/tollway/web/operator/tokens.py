@@ -7,17 +7,41 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
 from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import prices_of
+from tollway.web.account_parts import prices_of, token_form, tokens_table
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoke
-from tollway.web.operator.accounts import ONE, PATH, account_page, find_wanted
+from tollway.web.operator.account_tabs import (
+    CLIENTS,
+    ONE,
+    PERMISSIONS,
+    TOKENS,
+    find_wanted,
+    tab_page,
+)
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
 
-CLIENTS = f"{ONE}/clients"
 _CLIENT_TITLES = ("Label", sentence("Client"), "Kind", "State", "Added")
+
+
+async def show_tokens(context: Context) -> Response:
+    return await _tokens_page(context, await find_wanted(context))
+
+
+async def _tokens_page(context: Context, account: Account, *first: Block) -> Response:
+    is_closed = account.closed_at_s is not None
+    table = await tokens_table(
+        context,
+        account.id,
+        path=TOKENS,
+        kept={"id": account.id},
+        revoke=f"{ONE}/token/revoke",
+        is_closed=is_closed,
+    )
+    forms = [] if is_closed else [token_form(context, f"{ONE}/token", account.id)]
+    return tab_page(context, account, TOKENS, [table, *forms], *first)
 
 
 async def issue_act(context: Context) -> Response:
@@ -27,11 +51,13 @@ async def issue_act(context: Context) -> Response:
     wanted = [each.name for each in OPERATIONS if issued.token.limits.allows(each.name)]
     if wanted and not await payable_operations(context, issued.token):
         prices = await prices_of(context, account.id)
-        text = say("No operation that this token may call can be paid yet: top up below.")
+        text = say("No operation that this token may call can be paid yet.")
+        cure = Link(say("Top up"), address(ONE, id=account.id))
         if all(prices[each] is None for each in wanted):
-            text = say("This account may call no operation of this token yet: enable one below.")
-        shown.append(Notice(text, "soon"))
-    return await account_page(context, account, *shown)
+            text = say("This account may call no operation of this token yet.")
+            cure = Link(say("Enable operations"), address(PERMISSIONS, id=account.id))
+        shown.append(Notice(text, "soon", cure))
+    return await _tokens_page(context, account, *shown)
 
 
 async def revoke_act(context: Context) -> Response:
@@ -41,7 +67,7 @@ async def revoke_act(context: Context) -> Response:
     if token is None:
         raise PageError(404, "There is no such token", "It may be revoked already.")
     await revoke(context, token)
-    return context.go(ONE, id=account.id, said="revoked")
+    return context.go(TOKENS, id=account.id, said="revoked")
 
 
 async def show_clients(context: Context) -> Response:
@@ -59,7 +85,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
         older=part.next,
         newest=part.first,
     )
-    blocks: list[Block] = [*first, table]
+    blocks: list[Block] = [table]
     if account.closed_at_s is None:
         kinds = [("live", say("live")), ("test", say("sandbox"))]
         blocks.append(
@@ -76,8 +102,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
                 is_line=True,
             )
         )
-    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
-    return context.page(say("Clients"), blocks, crumbs=crumbs)
+    return tab_page(context, account, CLIENTS, blocks, *first)
 
 
 def _client_row(context: Context, account: Account, client: Client) -> list[Cell]:

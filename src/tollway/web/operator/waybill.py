@@ -1,4 +1,5 @@
-"""One waybill with its label on screen: printing it, printing it again, cancelling it."""
+"""One waybill with its label on screen: printing it, printing it again, cancelling it, and deciding
+what became of it if its carrier does not say."""
 
 import asyncio
 
@@ -13,6 +14,7 @@ from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
     cancel_waybill,
+    find_by_id,
     find_by_number,
     list_by_number,
     print_waybills,
@@ -22,8 +24,15 @@ from tollway.ledger.accounts import names_of
 from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
-from tollway.web.operator.carriers import PATH, WAYBILL, shown_state, waybills_table
+from tollway.web.operator.decisions import SAID, decision_blocks, kept_form
+from tollway.web.operator.waybills import PATH, WAYBILL, shown_state, waybills_table
+from tollway.web.wording import sentence
 
+# Why a waybill was given up; other reasons are the carrier's own words.
+_OWN_REASONS = {
+    sentence("The carrier did not know of it."),
+    sentence("The operator decided that it was not issued."),
+}
 _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 
 
@@ -36,18 +45,27 @@ async def _wanted(context: Context) -> StoredWaybill:
 async def show_waybill(context: Context) -> Response:
     """One waybill, or all with this number if the address names no carrier."""
     number = context.query("number")
+    if object_id := context.query("id"):
+        return await _waybill_page(context, await find_by_id(context.database, object_id))
     if not context.query("carrier"):
         found = await list_by_number(context.database, number)
         if len(found) > 1:
             table = waybills_table(context, [each.waybill for each in found])
-            crumbs = [Link(context.say("Carriers"), PATH)]
+            crumbs = [Link(context.say("Waybills"), PATH)]
             return context.page(number, [table], crumbs=crumbs)
     return await _waybill_page(context, await _wanted(context))
 
 
 async def _waybill_page(context: Context, stored: StoredWaybill) -> Response:
     say, waybill = context.say, stored.waybill
-    beside: list[Block] = [Facts(await _facts(context, waybill), say("Details"))]
+    crumbs = [Link(say("Waybills"), PATH)]
+    facts = Facts(await _facts(context, waybill), say("Details"))
+    said = context.reported(SAID)
+    if waybill.number is None:
+        title = f"{waybill.wp_code} · {waybill.order_sn}"
+        shown = [*said, *await decision_blocks(context, waybill), facts]
+        return context.page(title, shown, crumbs=crumbs)
+    beside: list[Block] = [facts]
     try:
         stored.own_print_data(context.services.vault)
     except CarrierError as error:
@@ -56,16 +74,17 @@ async def _waybill_page(context: Context, stored: StoredWaybill) -> Response:
         label = Notice(say("The label cannot be read: its key is missing."), "bad")
     else:
         name = f"{waybill.wp_code} {waybill.number}"
-        shown = address(f"{WAYBILL}/label", **_named(waybill))
-        label = Picture(say("Shipping label"), shown, name)
-        beside.append(_print_form(context, waybill))
+        address_of_label = address(f"{WAYBILL}/label", **_named(waybill))
+        label = Picture(say("Shipping label"), address_of_label, name)
+        if waybill.changing_until_s is None:
+            beside.append(_print_form(context, waybill))
     if waybill.state == "issued":
-        beside.append(_cancel_form(context, waybill))
+        beside += [*kept_form(context, waybill), _cancel_form(context, waybill)]
     return context.page(
         f"{waybill.wp_code} {waybill.number}",
         # The inner columns stack: half a page is too narrow for two.
-        [Columns([Columns(beside), label])],
-        crumbs=[Link(say("Carriers"), PATH)],
+        [*said, Columns([Columns(beside), label])],
+        crumbs=crumbs,
     )
 
 
@@ -83,7 +102,7 @@ async def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
         (say("Order"), Cell(waybill.order_sn, "mono")),
         (say("Shop or user"), Cell(waybill.owner_id, "mono", shop)),
         (say("Account"), Cell(names.get(waybill.account_id, waybill.account_id), "", account)),
-        (say("Charged"), context.amount("credits", waybill.price)),
+        *_price(context, waybill),
         (say("When"), context.time(waybill.asked_at_s)),
     ]
     if waybill.printed_at_s:
@@ -94,6 +113,15 @@ async def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
         href = address("/operator/request", id=waybill.request_id)
         facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
     return facts
+
+
+def _price(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
+    """What it cost; what is held is not charged yet, and what was refused cost nothing."""
+    say, price = context.say, context.amount("credits", waybill.price)
+    if waybill.state == "refused":
+        why = waybill.refusal or ""
+        return [(say("Reason"), Cell(say(why) if why in _OWN_REASONS else why))]
+    return [(say("Held") if waybill.state == "pending" else say("Charged"), price)]
 
 
 def _print_form(context: Context, waybill: Waybill) -> Form:
