@@ -27,7 +27,7 @@ _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do 
 _TYPES = {
     "text": "str",
     "texts": "list[str]",
-    "requests": "Sequence[Mapping[str, object]]",
+    "requests": "Sequence[WaybillsRequest]",
     "whole": "Union[int, str]",
     "day": "Union[date, str]",
     "moment": "Union[int, str, datetime]",
@@ -39,7 +39,8 @@ def files() -> dict[str, str]:
     return {
         "types.py": _types(
             WITH_COMPANIONS, "The answers of the operations, in the spellings of the wire."
-        ),
+        )
+        + _waybills_request(),
         "account_types.py": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
         "account.py": _account(is_async=False),
         "async_account.py": _account(is_async=True),
@@ -53,7 +54,7 @@ def _types(operations: Sequence[Operation], purpose: str) -> str:
     tops = {each.response_type for each in operations if not each.is_file}
     lines = [
         _HEAD.format(purpose=purpose),
-        "from dataclasses import dataclass\nfrom typing import Optional\n\n",
+        "from dataclasses import dataclass\nfrom typing import Optional, TypedDict, Union\n\n",
         "from tollway_client._json import Payload\n",
     ]
     for kind in payload_types(operations):
@@ -66,9 +67,31 @@ def _types(operations: Sequence[Operation], purpose: str) -> str:
         for field in msgspec.structs.fields(kind):
             default = "" if field.required else f" = {field.default!r}"
             lines.append(f"    {field.name}: {_python(hints[field.name])}{default}\n")
-            # Where editors look for it.
-            text = "\n    ".join(textwrap.wrap(meanings[field.name], 90))
-            lines.append(f'    """{text}"""\n')
+            lines.append(_meaning(meanings[field.name]))
+    return "".join(lines)
+
+
+def _meaning(text: str) -> str:
+    """Where editors look for it."""
+    wrapped = "\n    ".join(textwrap.wrap(text, 90))
+    return f'    """{wrapped}"""\n'
+
+
+def _waybills_request() -> str:
+    """One waybill of a batch. Python 3.9 has no word for a key that may be left out, so those that
+    may not are in a type of their own."""
+    (waybills,) = [each for each in described() if each.operation.name == "waybills"]
+    lines = ["\n\nclass _WaybillsNeeds(TypedDict):\n"]
+    for is_required in (True, False):
+        for each in waybills.parameters:
+            if each.required is is_required:
+                lines.append(f"    {each.name}: {_TYPES[each.kind]}\n")
+                lines.append(_meaning(f"{each.meaning.rstrip('.')}. Send {each.expected}."))
+        if is_required:
+            lines.append("\n\nclass WaybillsRequest(_WaybillsNeeds, total=False):\n")
+            lines.append(
+                '    """One waybill of issue_waybills, with what issue_waybill takes."""\n\n'
+            )
     return "".join(lines)
 
 
@@ -107,7 +130,7 @@ def _client(*, is_async: bool) -> str:
             "from tollway_client._paging import claim_pages, file_pages, material_pages, "
             "order_pages\n",
             "from tollway_client.errors import CarrierRefusedError\n",
-            f"from tollway_client.types import {', '.join(sorted(types))}\n\n",
+            f"from tollway_client.types import {', '.join(sorted(types))}, WaybillsRequest\n\n",
             *map(_constant, [*described(), *described_files()]),
             f'\n\nclass {name}({driver}):\n    """Calls the operations of a gateway."""\n\n',
             "    @property\n",

@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
-        _end(_sentence(error), 1)
+        # A command notes what it had done by then.
+        _end(" ".join([_sentence(error), *getattr(error, "__notes__", ())]), 1)
     # Typer turns Ctrl+C into this status, without a word.
     _end("Stopped." if status == _INTERRUPTED else "", status or 0)
 

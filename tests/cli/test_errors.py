@@ -56,7 +56,7 @@ WRONG_WISHES = (
     ("ledger export unknown --out new.csv", "There is no account unknown"),
     ("ledger export acme --out ledger.db", "ledger.db exists already"),
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
-    ("import product-figures .", "is neither .csv"),
+    ("import product-figures .", "cannot be read: Is a directory"),
     ("backup ledger.db", "ledger.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
     ("operator invite me", "The login must have 3 to 100 printable characters"),

@@ -17,8 +17,10 @@ from tests.docs.pages import ROOT, blocks_of
 from tests.support.ports import free_port
 
 TIMEOUT_S = 30
+# One process: the workers of a root's would have another user, who cannot write to the folder.
 _NGINX = """
 daemon off;
+master_process off;
 pid {folder}/nginx.pid;
 error_log stderr;
 events {{}}
@@ -29,25 +31,37 @@ http {{
     {text}
 }}
 """
+# The page that each configuration is on; `nginx_alone` is in front of one gateway.
+_PAGES = {
+    "nginx": "docs/scale.md",
+    "haproxy": "docs/scale.md",
+    "nginx_alone": "docs/operate/serving.md",
+}
 PROXIES = [
     pytest.param(
         name,
-        marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"),
+        marks=pytest.mark.skipif(
+            shutil.which(name.partition("_")[0]) is None, reason=f"{name} is not installed"
+        ),
     )
-    for name in ("nginx", "haproxy")
+    for name in _PAGES
 ]
 
 
 @contextmanager
-def proxy(name: str, ports: Sequence[int], folder: Path) -> Iterator[str]:
-    """The address of a proxy that is set up as docs/scale.md says, in front of two nodes."""
-    (block,) = [each for each in blocks_of(ROOT / "docs/scale.md") if each.language == name]
-    text = block.text
+def proxy(
+    name: str, ports: Sequence[int], folder: Path, office: str = "203.0.113.0/24"
+) -> Iterator[str]:
+    """The address of a proxy that is set up as its page says, in front of two nodes or one."""
+    program = name.partition("_")[0]
+    (block,) = [each for each in blocks_of(ROOT / _PAGES[name]) if each.language == program]
+    text = block.text.replace("203.0.113.0/24", office)
+    text = text.replace("127.0.0.1:8080", f"127.0.0.1:{ports[0]}")
     for node, port in zip(("11", "12"), ports, strict=True):
         text = text.replace(f"10.0.0.{node}:8080", f"127.0.0.1:{port}")
     assert "10.0.0." not in text
     port = free_port()
-    check, serve = {"nginx": _nginx, "haproxy": _haproxy}[name](text, port, folder)
+    check, serve = {"nginx": _nginx, "haproxy": _haproxy}[program](text, port, folder)
     subprocess.run(check, check=True)
     server = subprocess.Popen(serve)
     try:

@@ -11,16 +11,19 @@ from tests.deploy.proxies import PROXIES, TIMEOUT_S, FakeNode, proxy
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller
+from tests.support.pushes import push
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
+from tollway.settings import Settings
 from tollway.web.owner import OWNER_PATH
 from tollway.web.pages import VIEW_PATH
 from tollway.web.reference_parts import DOCS_PATH
 from tollway.web.routes import ASSETS, TEMPLATES_PATH
 from tollway.web.sign_in_pages import ACCOUNT_PATH
+from tollway.webhooks.signature import new_secret
 
 pytestmark = pytest.mark.sqlite
 PUBLIC = [
@@ -76,7 +79,32 @@ def test_calls_come_through_and_probes_do_not(
         answer = httpx.get(url, params=question, headers=sent, timeout=TIMEOUT_S)
         assert answer.json()["code"] == 0
         for path in PROBES:
-            assert httpx.get(f"{address}{path}", timeout=TIMEOUT_S).status_code == 404
+            assert httpx.get(f"{address}{path}", timeout=TIMEOUT_S).status_code in (403, 404)
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_a_push_as_large_as_the_gateway_takes_comes_through(
+    name: str, gateway: Gateway, tmp_path: Path
+) -> None:
+    """nginx takes 1 MiB unless its configuration says more."""
+    body = b" " * Settings().push_max_bytes
+    with (
+        proxy(name, [gateway.port, gateway.port], tmp_path) as address,
+        httpx.Client(base_url=address, timeout=TIMEOUT_S) as client,
+    ):
+        # The gateway reads a push of an unknown source as any other, and then refuses it.
+        answer = push(gateway, new_secret(), body, client=client)
+        assert answer.status_code == 401 and "error" in answer.json()
+
+
+@pytest.mark.parametrize("name", [each for each in PROXIES if each.values == ("nginx_alone",)])
+def test_operators_reach_their_pages_from_their_own_network(
+    name: str, gateway: Gateway, tmp_path: Path
+) -> None:
+    with proxy(name, [gateway.port, gateway.port], tmp_path, office="127.0.0.1") as address:
+        page = httpx.get(f"{address}/operator", timeout=TIMEOUT_S)
+        assert page.status_code == 200 and "text/html" in page.headers["content-type"]
+        assert httpx.get(f"{address}/metrics", timeout=TIMEOUT_S).status_code == 404
 
 
 @pytest.mark.parametrize("name", PROXIES)

@@ -1,4 +1,4 @@
-"""The pages for shop owners: what they quote is on the pages that owners see."""
+"""The pages for shop owners and for members: what they quote is on the pages that these see."""
 
 import re
 from pathlib import Path
@@ -37,3 +37,12 @@ def test_every_access_that_can_be_asked_for_is_explained(language: str, page: Pa
     for operation in OPERATIONS:
         if operation.consent is not None:
             assert _said(language, operation.consent.asks) in text
+
+
+def test_what_the_pages_for_members_name_is_on_their_pages_in_both_languages() -> None:
+    named = {
+        language: re.findall(r"\*\*([^*]+)\*\*", (DOCS / page).read_text(encoding="utf-8"))
+        for language, page in {"en": "member.md", "zh": "member.zh.md"}.items()
+    }
+    words = catalogue("zh")
+    assert [words[each] for each in named["en"]] == named["zh"]

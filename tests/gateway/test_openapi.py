@@ -17,6 +17,7 @@ from tollway.contract.operation import Operation
 from tollway.gateway.openapi import openapi
 from tollway.gateway.token_request import TOKEN_PATH, TokenRefusal
 from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.webhooks.events import EVENT_TYPES
 
 
 @cache
@@ -139,11 +140,35 @@ def test_generators_of_clients_find_a_type_for_every_value_that_is_sent() -> Non
 
 @pytest.mark.sqlite
 def test_generators_of_clients_take_an_empty_answer_for_the_last_kind() -> None:
-    described = _document(mapped=False)["paths"]["/papi/tool/erps/paging-orders"]["post"]
+    document = _document(mapped=False)
+    described = document["paths"]["/papi/tool/erps/paging-orders"]["post"]
     envelope = described["responses"]["200"]["content"]["application/json"]["schema"]
     *_, link, nothing = envelope["properties"]["data"]["anyOf"]
-    assert "authorize_url" in link["properties"]
-    assert nothing["maxProperties"] == 0
+    # Shared types: each operation had one of its own, which no program can ask for by name.
+    schemas = {
+        f"#/components/schemas/{n}": each for n, each in document["components"]["schemas"].items()
+    }
+    assert "authorize_url" in schemas[link["$ref"]]["properties"]
+    assert schemas[nothing["$ref"]]["maxProperties"] == 0
+
+
+@pytest.mark.sqlite
+def test_generators_of_clients_sort_the_operations_by_tags() -> None:
+    document = _document(mapped=False)
+    described = [*document["paths"].values(), *document["webhooks"].values()]
+    tags = [each["tags"] for methods in described for each in methods.values()]
+    assert all(len(each) == 1 for each in tags)
+    assert {tag for (tag,) in tags} == {each["name"] for each in document["tags"]}
+
+
+@pytest.mark.sqlite
+def test_every_webhook_is_described_with_an_example() -> None:
+    webhooks = _document(mapped=False)["webhooks"]
+    assert webhooks.keys() == EVENT_TYPES.keys()
+    for name, methods in webhooks.items():
+        media = methods["post"]["requestBody"]["content"]["application/json"]
+        Draft202012Validator(media["schema"]).validate(media["example"])
+        assert media["example"]["type"] == name
 
 
 @pytest.mark.sqlite

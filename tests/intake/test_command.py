@@ -1,5 +1,6 @@
 """`tollway import product-figures`: the command, its report and its reject file."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -114,6 +115,35 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence_and_status_1(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert answer.err.count("\n") == 1 and "cannot be read" in answer.err
+
+
+def test_a_load_that_breaks_off_says_how_much_is_stored(
+    figures: Figures, tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person would not know whether to load all of the file again, or the rest of it."""
+    title = "t" * 400
+    made = "".join(f"product,n{number},{title},shop\n" for number in range(5000))
+    whole = gzip.compress(f"kind,product_id,title,shop_name\n{made}".encode(), 0, mtime=0)
+    cut = tmp_path / "cut.csv.gz"
+    cut.write_bytes(whole[:-9])
+    assert tollway(str(cut)) == 1
+    answer = capsys.readouterr()
+    stored = len(figures.rows("product"))
+    assert 0 < stored < 5000
+    assert answer.err == (
+        f"cut.csv.gz is not a whole gzip file: pack it again. {stored:,} of its records are "
+        "stored; load all of it again: those stay as they are.\n"
+    )
+    cut.write_bytes(whole[:5])
+    assert tollway(str(cut)) == 1
+    assert "stored" not in capsys.readouterr().err
+
+
+def test_a_folder_is_named_as_one(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tollway(".") == 1
+    assert capsys.readouterr().err == ". cannot be read: Is a directory.\n"
 
 
 def test_the_file_to_be_loaded_is_not_taken_for_its_rejects(

@@ -87,6 +87,18 @@ def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway) -> No
     assert credits_left(world.store, caller) == 999
 
 
+def test_what_the_account_does_not_have_is_no_wrong_address(world: Gateway) -> None:
+    caller = all_operations_caller(world.store)
+    with Client(caller.token, world.base_url) as client:
+        with pytest.raises(errors.NotFoundError, match="WAYBILL_UNKNOWN") as found:
+            client.account.waybills(object_id="wb_none")
+        assert not isinstance(found.value, errors.UnknownPathError)
+    sent = {"X-Tollway-Outcome": "PATH_UNKNOWN"}
+    tester = new_caller(world.store, operations=(BY_NAME["orders"],), kind="test")
+    with Client(tester.token, world.base_url) as client, pytest.raises(errors.UnknownPathError):
+        client.orders(owner_id=SHOP.id, headers=sent)
+
+
 def test_what_no_retry_can_help_is_not_repeated(world: Gateway) -> None:
     caller = all_operations_caller(world.store, credits_=0)
     lossy = _Lossy(0)

@@ -1,6 +1,7 @@
 """The Python on the pages runs, against a sandbox gateway that the SDK itself starts."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ _BLOCKS = [block.text for block in blocks_of(_PAGE) if block.language == "python
 
 @pytest.mark.sqlite
 def test_the_examples_run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     # The same program, loaded already.
     gateway = partial(testing.sandbox_gateway, [str(programs() / "tollway")])
     monkeypatch.setattr(testing, "sandbox_gateway", gateway)
@@ -30,6 +32,7 @@ def test_the_examples_run(
     assert "Ask the owner to open http" in printed
     assert isinstance(names["orders"], list) and isinstance(names["claims"], list)
     assert len(names["orders"]) > 100 and names["claims"]
+    assert Path("orders-2026-01.jsonl").exists()
 
 
 @pytest.mark.sqlite

@@ -142,7 +142,11 @@ def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
     script = """
     for (const [token, request] of attempts) {
       const client = new tollway.Client({ token, baseUrl });
-      try { await client.orders(request); print("no error"); }
+      try {
+        if (request.object_id) await client.account.waybills(request);
+        else await client.orders(request);
+        print("no error");
+      }
       catch (error) {
         print([error.name, error.code, error.reason, error.requestId.length > 20,
                error.authorizeUrl?.startsWith(baseUrl) ?? null]);
@@ -155,6 +159,7 @@ def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
         [asker.token, {"owner_id": "1"}],
         [asker.token, {"owner_id": SHOP.id, "pageSize": 101}],
         ["tw_live_", {"owner_id": SHOP.id}],
+        [asker.token, {"object_id": "wb_none"}],
     ]
     found = run(script, baseUrl=world.base_url, attempts=attempts)
     assert [each[:3] for each in found] == [
@@ -164,6 +169,7 @@ def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
         ["OwnerUnknownError", 103, "OWNER_UNKNOWN"],
         ["ParameterError", 100, "PARAMETER_INVALID"],
         ["CredentialInvalidError", 401, "CREDENTIAL_INVALID"],
+        ["NotFoundError", 404, "WAYBILL_UNKNOWN"],
     ]
     assert all(each[3] for each in found) and found[2][4]
     unreachable = """

@@ -8,7 +8,8 @@ from datetime import date
 
 import pytest
 
-from tests.docs.pages import DOCS
+import tollway_client
+from tests.docs.pages import DOCS, ROOT
 from tests.support.all_operations import ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
@@ -171,6 +172,14 @@ def test_trying_is_a_script_of_the_gateway_alone(served: Gateway) -> None:
     assert re.findall(r'<script src="([^"]+)"', page.text) == ["/pages.js", "/reference.js"]
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "data-try" in page.text and served.client.get("/reference.js").status_code == 200
+
+
+def test_the_packages_can_be_installed_without_a_checkout(served: Gateway) -> None:
+    page = served.client.get("/docs").text
+    assert f"pip install ./tollway_client-{tollway_client.__version__}-py3-none-any.whl" in page
+    package = json.loads((ROOT / "sdk/typescript/package.json").read_text(encoding="utf-8"))
+    assert f"npm install ./tollway-client-{package['version']}.tgz" in page
+    assert "./sdk" not in page
 
 
 def test_the_front_page_leads_to_the_reference_of_each_operation(served: Gateway) -> None:

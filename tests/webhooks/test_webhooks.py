@@ -193,7 +193,7 @@ def test_to_a_webhook_that_ended_nothing_is_sent_again_and_its_log_stays(
     eventually(log, lambda seen: seen == ["delivered"])
     client.account.webhooks_end(webhook_id=webhook_id)
     event_id = receiver.received[0].headers["webhook-id"]
-    with pytest.raises(errors.UnknownPathError):
+    with pytest.raises(errors.NotFoundError):
         client.account.webhooks_redeliver(webhook_id=webhook_id, event_id=event_id)
     assert log() == ["delivered"]
 
@@ -266,7 +266,7 @@ def test_while_a_secret_is_replaced_both_sign(client: Client, receiver: Receiver
         assert verify(found.body, found.headers, secret).type == "webhook.test"
     client.account.webhooks_end(webhook_id=made.endpoint.id)
     client.account.webhooks_test()
-    with pytest.raises(errors.UnknownPathError):
+    with pytest.raises(errors.NotFoundError):
         client.account.webhooks_end(webhook_id=made.endpoint.id)
     assert len(receiver.received) == 1
 

@@ -25,6 +25,7 @@ from tollway_client.types import (
     PromotionMaterial,
     WaybillBatch,
     WaybillResult,
+    WaybillsRequest,
 )
 
 _PRODUCT_ANALYSIS = Operation(
@@ -375,7 +376,7 @@ class Client(SyncDriver):
     def issue_waybills(
         self,
         *,
-        waybills: Sequence[Mapping[str, object]],
+        waybills: Sequence[WaybillsRequest],
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> WaybillBatch:

@@ -15,7 +15,8 @@ TollwayError
 │   ├── UsedUpError           204: too few calls or credits left, or the token's of a day
 │   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
 │   ├── CredentialInvalidError  401
-│   └── UnknownPathError      404
+│   └── NotFoundError         404: the account has no such receipt, waybill, token or webhook
+│       └── UnknownPathError  404: the gateway has no such path, or not for this method
 ├── CarrierRefusedError       the call succeeded, but the carrier issued no waybill
 └── SignatureError            a webhook that the gateway did not send, or sent long ago
 """
@@ -144,7 +145,11 @@ class CredentialInvalidError(RefusedError):
     pass
 
 
-class UnknownPathError(RefusedError):
+class NotFoundError(RefusedError):
+    pass
+
+
+class UnknownPathError(NotFoundError):
     pass
 
 
@@ -171,13 +176,15 @@ _BY_CODE: dict[int, type[RefusedError]] = {
     204: PermissionMissingError,
     302: NotAuthorizedError,
     401: CredentialInvalidError,
-    404: UnknownPathError,
+    404: NotFoundError,
 }
 _BY_REASON: dict[str, type[RefusedError]] = {
     "THROTTLED": ThrottledError,
     "CALLS_USED_UP": UsedUpError,
     "CREDITS_USED_UP": UsedUpError,
     "TOKEN_DAY_USED_UP": UsedUpError,
+    "PATH_UNKNOWN": UnknownPathError,
+    "METHOD_WRONG": UnknownPathError,
 }
 
 

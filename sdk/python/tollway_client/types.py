@@ -3,7 +3,7 @@
 Made by `make sdk` from the gateway's descriptors: do not edit."""
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, TypedDict, Union
 
 from tollway_client._json import Payload
 
@@ -422,3 +422,56 @@ class OrdersChanged(Payload):
     """Whether more orders have changed by now."""
     withholding_money: int
     """Credits that this call took; 0 for a repetition."""
+
+
+class _WaybillsNeeds(TypedDict):
+    owner_id: str
+    """Shop owner id. Send a text of 1 to 64 characters."""
+    order_sn: str
+    """Order number, as the caller defines it. Send a text of 8 to 64 characters."""
+    sender_name: str
+    """Sender name. Send a text of 1 to 39 characters."""
+    sender_mobile: str
+    """Sender mobile. Send a mobile number, or a fixed line with its area code."""
+    sender_province: str
+    """Sender province. Send a text of 1 to 64 characters."""
+    sender_city: str
+    """Sender city. Send a text of 1 to 64 characters."""
+    sender_town: str
+    """Sender district. Send a text of 1 to 64 characters."""
+    sender_detail: str
+    """Sender street address, without province, city and district. Send a text of 1 to 255
+    characters."""
+    wp_code: str
+    """Carrier short code. Send a text of 1 to 32 characters."""
+    waybill_type: Union[int, str]
+    """Kind of label. Send one of 1 (single-part waybill, 76×130 mm), 2 (two-part waybill,
+    100×180 mm), 3 (other, 100×150 mm)."""
+    receiver_province: str
+    """Receiver province. Send a text of 1 to 64 characters."""
+    receiver_city: str
+    """Receiver city. Send a text of 1 to 64 characters."""
+    receiver_town: str
+    """Receiver district. Send a text of 1 to 64 characters."""
+    receiver_address: str
+    """Receiver street address. Send a text of 1 to 255 characters."""
+    receiver_phone: str
+    """Receiver phone. Send a mobile number, or a fixed line with its area code."""
+    receiver_name: str
+    """Receiver name. Send a text of 1 to 39 characters."""
+
+
+class WaybillsRequest(_WaybillsNeeds, total=False):
+    """One waybill of issue_waybills, with what issue_waybill takes."""
+
+    shopCode: str
+    """Shop association code; required when vvtype is 2. Send a text of 1 to 64 characters."""
+    vvtype: Union[int, str]
+    """Edition; the enhanced one when left out. Send one of 1 (enhanced), 2 (normal)."""
+    parentWaybillCode: str
+    """For a further parcel of an order: the waybill number of its first one. Send a text of 1 to
+    64 characters."""
+    goods_name: str
+    """What is in the parcel, for its label. Send a text of 1 to 100 characters."""
+    weight_g: Union[int, str]
+    """The parcel's weight in grams, for its label. Send a whole number from 1 to 1000000."""

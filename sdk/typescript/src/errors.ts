@@ -16,7 +16,8 @@
  * │   ├── UsedUpError           204: too few calls or credits left, or the token's of a day
  * │   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
  * │   ├── CredentialInvalidError  401
- * │   └── UnknownPathError      404
+ * │   └── NotFoundError         404: the account has no such receipt, waybill, token or webhook
+ * │       └── UnknownPathError  404: the gateway has no such path, or not for this method
  * ├── CarrierRefusedError       the call succeeded, but the carrier issued no waybill
  * └── SignatureError            a webhook that the gateway did not send, or sent long ago
  */
@@ -105,7 +106,8 @@ export class OperationClosedError extends RefusedError {}
 export class PermissionMissingError extends RefusedError {}
 export class UsedUpError extends RefusedError {}
 export class CredentialInvalidError extends RefusedError {}
-export class UnknownPathError extends RefusedError {}
+export class NotFoundError extends RefusedError {}
+export class UnknownPathError extends NotFoundError {}
 
 export class NotAuthorizedError extends RefusedError {
   /** What the shop or user opens to approve. */
@@ -141,13 +143,15 @@ const BY_CODE: Record<number, typeof RefusedError> = {
   204: PermissionMissingError,
   302: NotAuthorizedError,
   401: CredentialInvalidError,
-  404: UnknownPathError,
+  404: NotFoundError,
 };
 const BY_REASON: Record<string, typeof RefusedError> = {
   THROTTLED: ThrottledError,
   CALLS_USED_UP: UsedUpError,
   CREDITS_USED_UP: UsedUpError,
   TOKEN_DAY_USED_UP: UsedUpError,
+  PATH_UNKNOWN: UnknownPathError,
+  METHOD_WRONG: UnknownPathError,
 };
 
 /** The error of an answer. */

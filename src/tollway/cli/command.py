@@ -245,7 +245,10 @@ def run(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
     try:
         return asyncio.run(whole())
     except StoreError as error:
-        raise _explained(error, session) from None
+        explained = _explained(error, session)
+        for note in getattr(error, "__notes__", ()) if explained is not error else ():
+            explained.add_note(note)
+        raise explained from None
     except Exception as error:
         if not _lacks_part(error):
             raise

@@ -207,7 +207,16 @@ async def _import(
 
         await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
         progress = stack.enter_context(_progress(file))
-        result = await load(database, loader, chunks, on_reject, progress)
+        result = LoadResult()
+        try:
+            await load(database, loader, chunks, on_reject, progress, result)
+        except Exception as error:
+            if result.stored:
+                error.add_note(
+                    f"{result.stored:,} of its records are stored; load all of it again: those "
+                    "stay as they are."
+                )
+            raise
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None

@@ -1,7 +1,7 @@
 """The OpenAPI document, made from the descriptors of the operations.
 
-It describes every operation with its parameters, its answers and an example for every reason, and
-the requests for a receipt and for a token.
+It describes every operation with its parameters, its answers and an example for every reason, the
+requests for a receipt and for a token, and the webhooks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,15 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
-from tollway.gateway.openapi_responses import HEADERS, Json, Success, headers_of, responses_of
+from tollway.gateway.openapi_responses import (
+    DATA_OF_REFUSALS,
+    HEADERS,
+    Json,
+    Success,
+    headers_of,
+    responses_of,
+)
+from tollway.gateway.openapi_webhooks import describe_webhooks
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
@@ -25,6 +33,14 @@ from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example
 from tollway.pipeline.dry_run import DryRunAnswer
 
+# Generated clients have a part for each, and pages a heading.
+_TAGS = {
+    "Operations": "What an account pays for.",
+    "More calls": "Further calls on the same data, permitted and paid as their operation.",
+    "Account": "Your own account; free of charge, for live tokens.",
+    "Tokens": "Tokens that clients obtain.",
+    "Webhooks": "What the gateway sends you.",
+}
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 
@@ -67,6 +83,7 @@ def describe_operation(operation: Operation, payload: Json, dry_run: Json, mappe
     headers = [] if is_free else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
+        "tags": [_tag_of(operation)],
         "summary": in_english(operation.title),
         **({"description": in_english(operation.note)} if operation.note else {}),
         "parameters": headers,
@@ -92,6 +109,12 @@ def describe_operation(operation: Operation, payload: Json, dry_run: Json, mappe
     if operation.is_file:
         _describe_file(described["responses"], payload)
     return described
+
+
+def _tag_of(operation: Operation) -> str:
+    if isinstance(operation, AccountOperation):
+        return "Account"
+    return "More calls" if operation.companion_of else "Operations"
 
 
 def _successes(
@@ -147,6 +170,7 @@ def describe_receipt(payload: Json, mapped: bool) -> Json:
     }
     return {
         "operationId": "receipt",
+        "tags": ["Account"],
         "summary": "Receipt of one of your own calls; free of charge",
         "parameters": [
             {
@@ -205,6 +229,7 @@ def describe_token(answer: Json) -> Json:
     responses["429"]["headers"] = headers_of("X-Request-Id", "Retry-After")
     return {
         "operationId": "token",
+        "tags": ["Tokens"],
         "summary": "A token for a client; free of charge",
         # The id and secret as HTTP Basic, or in the form.
         "security": [{"client_secret": []}, {}],
@@ -250,6 +275,7 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         },
         "servers": [{"url": base_url}],
         "security": [{"token": []}, {"client": []}],
+        "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
         "paths": {
             each.path: {each.method.lower(): describe_operation(each, payload, dry_run, mapped)}
             for each, payload in zip(described, payloads, strict=True)
@@ -258,8 +284,9 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
             f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(receipt, mapped)},
             TOKEN_PATH: {"post": describe_token(token)},
         },
+        "webhooks": describe_webhooks(),
         "components": {
-            "schemas": components,
+            "schemas": {**components, **DATA_OF_REFUSALS},
             "headers": HEADERS,
             "securitySchemes": _security_schemes(base_url),
         },

@@ -25,16 +25,33 @@ HEADERS: Json = {
     name: {"description": meaning, "schema": {"type": "string"}}
     for name, meaning in _HEADERS.items()
 }
-_NOTHING: Json = {"type": "object", "maxProperties": 0, "description": "After a refusal."}
-_LINK: Json = {
-    "type": "object",
-    "description": "With code 302: where the owner can approve.",
-    "properties": {
-        "authorize_url": {"type": "string"},
-        "expires_at": {"type": "integer", "description": "In seconds since 1970."},
+# Shared, so that a generated client has one type for each and not one more for every operation. No
+# type of an answer can be called so: the dash is in no name of Python.
+DATA_OF_REFUSALS: Json = {
+    "Not-Authorized": {
+        "title": "Not-Authorized",
+        "type": "object",
+        "description": "With code 302: where the owner can approve.",
+        "properties": {
+            "authorize_url": {
+                "type": "string",
+                "description": "The link: the owner opens it, signs in, and approves or declines.",
+            },
+            "expires_at": {
+                "type": "integer",
+                "description": "Until when the link can be opened, in seconds since 1970.",
+            },
+        },
+        "required": ["authorize_url", "expires_at"],
     },
-    "required": ["authorize_url", "expires_at"],
+    "No-Data": {
+        "title": "No-Data",
+        "type": "object",
+        "maxProperties": 0,
+        "description": "After a refusal.",
+    },
 }
+_LINK, _NOTHING = ({"$ref": f"#/components/schemas/{name}"} for name in DATA_OF_REFUSALS)
 
 
 def headers_of(*names: str) -> Json:

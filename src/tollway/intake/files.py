@@ -1,8 +1,10 @@
 """Reading records from a file, one at a time: CSV, JSON Lines, a JSON array, or a spreadsheet."""
 
 import csv
+import errno
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -38,6 +40,10 @@ def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
         yield from read_spreadsheet(path, name)
         return
     if kind not in _READERS:
+        if path.is_dir():
+            raise IntakeError(
+                "{name} cannot be read: {why}.", name=str(path), why=os.strerror(errno.EISDIR)
+            )
         raise IntakeError(
             "{name} is neither .csv, .jsonl nor .json (each may end in .gz), nor .xlsx: save "
             "it as one of these.",

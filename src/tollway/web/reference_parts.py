@@ -28,13 +28,12 @@ _ENCODINGS = {
 }
 
 
-_NPM_INSTALL = (
-    "(cd sdk/typescript && npm ci && npm pack) && "
-    f"npm install ./sdk/typescript/tollway-client-{__version__}.tgz"
-)
+# As files: those who call have no checkout to install from.
+_PIP_INSTALL = f"pip install ./tollway_client-{__version__}-py3-none-any.whl"
+_NPM_INSTALL = f"npm install ./tollway-client-{__version__}.tgz"
 _PACKAGES_FROM = sentence(
-    "A checkout of Tollway: the packages tollway-client are in no registry. Ask your operator for "
-    "them. Save the samples in JavaScript as .mjs."
+    "Ask your operator for these two files: the packages are in no registry. Save the samples in "
+    "JavaScript as .mjs."
 )
 _IN_A_BROWSER = sentence(
     "The gateway sends no CORS headers: a page can call it from the same origin only. Let your "
@@ -106,7 +105,7 @@ def packages(view: View) -> Facts:
     say = view.say
     return Facts(
         [
-            ("Python", Cell("pip install ./sdk/python", "mono")),
+            ("Python", Cell(_PIP_INSTALL, "mono")),
             ("JavaScript", Cell(_NPM_INSTALL, "mono")),
             (say("Where from"), Cell(say(_PACKAGES_FROM))),
             (say("In a browser"), Cell(say(_IN_A_BROWSER))),

@@ -21,6 +21,8 @@ class EventType(NamedTuple):
 
     reports: str
     example: Mapping[str, object]
+    # What of the data can be null.
+    nullable: tuple[str, ...] = ()
 
 
 _CONSENT = {
@@ -35,9 +37,11 @@ EVENT_TYPES = {
         "a balance fell below the alert that was set for it; once, until it was higher again",
         {"unit": "credits", "left": 90, "below": 100},
     ),
-    "consent.given": EventType("a shop or user gave its consent, or extended it", _CONSENT),
-    "consent.revoked": EventType("a shop or user revoked its consent", _CONSENT),
-    "consent.expiring": EventType("a consent expires within 7 days", _CONSENT),
+    "consent.given": EventType(
+        "a shop or user gave its consent, or extended it", _CONSENT, ("expires_at",)
+    ),
+    "consent.revoked": EventType("a shop or user revoked its consent", _CONSENT, ("expires_at",)),
+    "consent.expiring": EventType("a consent expires within 7 days", _CONSENT, ("expires_at",)),
     "token.expiring": EventType(
         "a token expires within 7 days", {"token_id": "tok_5m2p8r4t7w3x", "expires_at": 1770436800}
     ),
@@ -50,6 +54,7 @@ EVENT_TYPES = {
             "outcome": "issued",
             "number": "YT8800000000123",
         },
+        ("number",),
     ),
     "export.ready": EventType(
         "an export was paid, and its file can be read",
@@ -63,6 +68,7 @@ EVENT_TYPES = {
             "expires_at": 1769918400,
             "cursor": "6606944209393-e541ee16",
         },
+        ("cursor",),
     ),
     "webhook.test": EventType(
         "you asked for it (webhooks/test)", {"account_id": "acc_7f3k9d2m5q8r"}

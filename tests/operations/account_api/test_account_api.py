@@ -152,7 +152,7 @@ def test_calls_in_pages_charged_or_not_with_their_receipts(
     assert found == sent[::-1]
     receipt = client.account.receipt(request_id=sent[0][0])
     assert (receipt.outcome, receipt.amount, receipt.unit) == ("charged", 1, "credits")
-    with pytest.raises(errors.UnknownPathError):
+    with pytest.raises(errors.NotFoundError):
         client.account.receipt(request_id="0" * 26)
     for cursor in (
         b'[{},"~",' + b"[" * 1450,
@@ -213,18 +213,18 @@ def test_what_costs_nothing_can_be_made_so_often_a_day(
 def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, today: date) -> None:
     other = all_operations_caller(world.store)
     for change in (client.account.tokens_revoke, client.account.tokens_rotate):
-        with pytest.raises(errors.UnknownPathError) as found:
+        with pytest.raises(errors.NotFoundError) as found:
             change(token_id=other.token_id)
         assert found.value.reason == "ITEM_UNKNOWN"
     paid = ask(world, ORDERS, other.token, good_request(ORDERS, today))
-    with pytest.raises(errors.UnknownPathError):
+    with pytest.raises(errors.NotFoundError):
         client.account.receipt(request_id=paid.headers["x-request-id"])
     assert paid.headers["x-request-id"] not in str(client.account.requests())
 
 
 def test_without_a_webhook_nothing_is_sent_and_there_is_no_log(client: Client) -> None:
     assert not client.account.webhooks_test().done
-    with pytest.raises(errors.UnknownPathError) as found:
+    with pytest.raises(errors.NotFoundError) as found:
         client.account.webhooks_deliveries(webhook_id="whk_1")
     assert found.value.reason == "ITEM_UNKNOWN"
     made = client.account.webhooks_make(url="https://93.184.216.34/hook").endpoint
@@ -285,7 +285,7 @@ def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(
             outsider.account.waybills_label,
             outsider.account.waybills_cancel,
         ):
-            with pytest.raises(errors.UnknownPathError):
+            with pytest.raises(errors.NotFoundError):
                 ask_for(object_id=issued.objectId)
     _revoke_all(world.store, caller)
     with pytest.raises(errors.NotAuthorizedError):
@@ -297,7 +297,7 @@ def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(
     assert account.waybills_cancel(object_id=issued.objectId).state == "cancelled"
     # There is no list of waybills that it could refer to.
     for unknown in (issued.objectId, "wb_none"):
-        with pytest.raises(errors.UnknownPathError, match="is the objectId that") as found:
+        with pytest.raises(errors.NotFoundError, match="is the objectId that") as found:
             account.waybills_cancel(object_id=unknown)
         assert found.value.reason == "WAYBILL_UNKNOWN"
     assert client.issue_waybill(**request).waybillCode != issued.waybillCode
