@@ -285,7 +285,7 @@ def _overdue(store: Store) -> str:
 def test_what_waits_for_a_carrier_is_no_wider_than_its_window(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:
-    account_id = aside(lambda: _overdue(store))
+    account_id = in_thread(lambda: _overdue(store))
     try:
         page = sign_in(new_page(gateway.base_url), gateway)
         for path in ("/operator/waybills", "/operator/waybill?id=overdue"):
@@ -298,7 +298,7 @@ def test_what_waits_for_a_carrier_is_no_wider_than_its_window(
         # Other tests look at all that is held.
         for table in ("hold", "waybill"):
             of = f"DELETE FROM {table} WHERE account_id = '{account_id}'"
-            aside(lambda of=of: store.run(of))
+            in_thread(lambda of=of: store.run(of))
 
 
 def _on_paper(page: Page, selector: str) -> str:

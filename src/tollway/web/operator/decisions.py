@@ -4,7 +4,7 @@ change was not confirmed. `tollway reconcile --decide` does the same."""
 
 from starlette.responses import Response
 
-from tollway.carriers.receivers import decide_kept
+from tollway.carriers.receiver_changes import decide_kept
 from tollway.carriers.reconciling import Outcome
 from tollway.carriers.waybills import Waybill, find_by_id
 from tollway.ledger.accounts import find_account
