@@ -97,6 +97,7 @@ class Authenticate:
         if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:
             raise Refusal(_INVALID)
         call.caller = caller
+        call.caller_reading = self._versions.reading
         call.environment = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:
@@ -122,14 +123,17 @@ class Recheck:
     """Stage: whose token it still is. Its holder may have held the body back until it was revoked,
     or the account closed."""
 
-    def __init__(self, authenticate: Authenticate) -> None:
+    def __init__(self, authenticate: Authenticate, versions: Versions) -> None:
         self._authenticate = authenticate
+        self._versions = versions
 
     def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
         if call.body is NO_BODY:
             return None
-        # What was seen when the call came.
-        call.is_fresh = False
+        call.is_fresh = self._versions.is_fresh()
+        if call.is_fresh and call.caller_reading == self._versions.reading:
+            # Nothing but charges was committed meanwhile.
+            return None
         return self._authenticate(call)
 
 

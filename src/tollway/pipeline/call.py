@@ -58,6 +58,7 @@ class Call:
         "began_s",
         "body",
         "caller",
+        "caller_reading",
         "charged",
         "client",
         "client_ids",
@@ -91,6 +92,8 @@ class Call:
     # Filled in by the stages, in their order.
     operation: Operation
     caller: Caller
+    # Which read of the versions the caller is from.
+    caller_reading: int
     environment: Environment
     price: int
     request: Any

@@ -23,8 +23,8 @@ class Consent:
         self._versions = versions
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        # Checked again: since the token was, the caller may have held the body back for long.
-        if not self._versions.is_fresh() and not self._directory.refresh_at_once():
+        is_fresh = call.is_fresh or self._versions.is_fresh()
+        if not is_fresh and not self._directory.refresh_at_once():
             return self._refresh(call)
         return self._look(call)
 

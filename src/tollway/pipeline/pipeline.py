@@ -103,7 +103,7 @@ def _account_steps(
         throttle,
         PermitAccount(),
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-        Recheck(authenticate),
+        Recheck(authenticate, parts.versions),
         PerformAccount(make_handlers(account), throttle),
     )
     return Steps(stages, enveloper)
@@ -142,7 +142,7 @@ class Pipeline:
             throttle,
             Simulate(parts.links),
             self._decode,
-            Recheck(self.authenticate),
+            Recheck(self.authenticate, parts.versions),
         )
         after = (self._replay, perform, self._settle)
         self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
