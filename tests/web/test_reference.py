@@ -98,6 +98,7 @@ def test_every_event_is_shown_as_it_comes(served: Gateway, language: str) -> Non
         assert (kind.reports in page) == (language == "en")
         assert json.dumps(kind.example, ensure_ascii=False, separators=(",", ":")) in page
         assert f"| `{name}` |" in listed
+        assert all(f"{field} | null" in page for field in kind.nullable)
     for language_name, text in SIGNATURE_SAMPLES:
         assert f"<h3>{language_name}</h3>" in page and text.strip() in page
 

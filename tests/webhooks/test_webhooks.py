@@ -60,7 +60,9 @@ def receiver() -> Iterator[Receiver]:
     for each in made.received:
         content = json.loads(each.body)
         if content["type"] != "webhook.test":
-            assert content["data"].keys() == EVENT_TYPES[content["type"]].example.keys()
+            kind, data = EVENT_TYPES[content["type"]], content["data"]
+            assert data.keys() == kind.example.keys()
+            assert {name for name in data if data[name] is None} <= {*kind.nullable}
 
 
 def _types(receiver: Receiver) -> list[str]:

@@ -1,9 +1,8 @@
 """The webhooks of the OpenAPI document: every event as it is sent, with its headers."""
 
 from tollway.gateway.openapi_responses import Json
-from tollway.webhooks.events import EVENT_TYPES, EventType
+from tollway.webhooks.events import EVENT_TYPES, EventType, event_example
 
-_SENT_AT = "2026-01-31T04:00:00.000Z"
 _HEADERS = {
     "webhook-id": "Id of the event: it is the same each time the event is sent.",
     "webhook-timestamp": "When this was sent, in seconds since 1970.",
@@ -23,7 +22,6 @@ def _describe(name: str, kind: EventType) -> Json:
         "timestamp": {"type": "string", "format": "date-time"},
         "data": {"type": "object", "properties": data, "required": [*data]},
     }
-    example = {"type": name, "timestamp": _SENT_AT, "data": kind.example}
     schema = {"type": "object", "properties": body, "required": [*body]}
     return {
         "operationId": f"on_{name.replace('.', '_')}",
@@ -43,7 +41,7 @@ def _describe(name: str, kind: EventType) -> Json:
         ],
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": schema, "example": example}},
+            "content": {"application/json": {"schema": schema, "example": event_example(name)}},
         },
         "responses": {"2XX": {"description": "Taken. With any other status it is sent again."}},
     }

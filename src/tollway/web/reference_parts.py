@@ -18,7 +18,7 @@ from tollway.web.blocks import Block, Cell, Code, Empty, Facts, Table
 from tollway.web.code_samples import SIGNATURE_SAMPLES
 from tollway.web.wording import View, amount, grouped, sentence, titles
 from tollway.webhooks.delivery import RETRY_AFTER_S
-from tollway.webhooks.events import EVENT_TYPES
+from tollway.webhooks.events import EVENT_TYPES, EventType, event_example
 
 DOCS_PATH = "/docs"
 _ENCODINGS = {
@@ -256,7 +256,7 @@ def event_blocks(view: View) -> list[Block]:
     say = view.say
     waits = ", ".join(map(grouped, RETRY_AFTER_S))
     rows = [
-        [Cell(name, "mono"), Cell(say(each.reports)), Cell(", ".join(each.example), "mono")]
+        [Cell(name, "mono"), Cell(say(each.reports)), Cell(_data_of(each), "mono")]
         for name, each in EVENT_TYPES.items()
     ]
     rules = [
@@ -270,9 +270,9 @@ def event_blocks(view: View) -> list[Block]:
     ]
 
 
+def _data_of(kind: EventType) -> str:
+    return ", ".join(f"{name} | null" if name in kind.nullable else name for name in kind.example)
+
+
 def _examples() -> list[tuple[str, str]]:
-    found = []
-    for name, each in EVENT_TYPES.items():
-        content = {"type": name, "timestamp": "2026-01-31T04:00:00.000Z", "data": each.example}
-        found.append((name, msgspec.json.encode(content).decode()))
-    return found
+    return [(name, msgspec.json.encode(event_example(name)).decode()) for name in EVENT_TYPES]

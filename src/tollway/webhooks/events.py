@@ -76,6 +76,15 @@ EVENT_TYPES = {
 }
 
 
+def event_example(name: str) -> dict[str, object]:
+    """An event of this type as it is sent."""
+    return {
+        "type": name,
+        "timestamp": "2026-01-31T04:00:00.000Z",
+        "data": EVENT_TYPES[name].example,
+    }
+
+
 class Event(msgspec.Struct, frozen=True):
     """What happened. Events of one subject are delivered in their order."""
 
