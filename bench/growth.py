@@ -33,10 +33,10 @@ from tests.support.postgresql import Server, run_on
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Transaction
 from tollway.store.open import open_database
 from tollway.store.schema.ledger import account, balance, permission, token
-from tollway.store.versions import directory_changed
 from tollway.telemetry.metrics import Metrics
 
 _SIZE = Size(2000, 365, 8, 40, 200, 1)

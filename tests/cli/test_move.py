@@ -20,11 +20,11 @@ from tollway.ledger.clients import obtain_token, recognise
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.store.cache_versions import write_nothing_new
 from tollway.store.database import StoreBusyError
 from tollway.store.moving.source import open_source
 from tollway.store.open import OpenDatabase
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.versions import write_nothing_new
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql

@@ -43,6 +43,9 @@ _NAMES = (
     r"\bclass (?:Asking|Remarks|Places|Shared|Wish|OpenedLink|Signer|Notes)\b",
     r"\bWORLD = Runtime|\bworld = Runtime|\bat: Session\b",
     r"\bclass Parts\b|\bAccountParts\b|\bSiteParts\b|\bRivalError\b|\bStoreDoubtError\b|\bUnfit\b",
+    r"\bcarriers/(?:places|routes|receivers)\.py|\bledger[/.]directory\b|\btelemetry[/.]levels\b",
+    r"\bwebhooks[/.](?:watching|delivering)\b|\bold_rows\.py|\blog_rewrite\b|\brow_pieces\b",
+    r"\bclass (?:Directory|Levels)\b",
     r"\bUnobtained\b|\bCoreShortage\b|\bmade_aside\b|\bweb\.aside\b|\bran_s\b",
     r"\bWriteTurns\b|\bRemembered\b|\bsure_ms\b|\bservice_manager\b",
 )

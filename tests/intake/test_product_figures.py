@@ -7,7 +7,7 @@ import pytest
 
 from tests.intake.conftest import Figures
 from tollway.intake.loading import CHUNK_RECORDS
-from tollway.store.versions import Versions
+from tollway.store.cache_versions import Versions
 
 HEADER = (
     "kind,product_id,title,shop_name,picture_url,day,name,visitors,buyers,payment,"

@@ -17,10 +17,10 @@ from tests.ledger.ledger_work import AsMeantError, perform
 from tollway.consent.grant_cache import GrantCache
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import ShortageError
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.directory import Directory
 from tollway.operations.catalogue import BY_NAME
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.bodies import NO_BODY
@@ -28,11 +28,11 @@ from tollway.pipeline.call import KEY_HEADER, AnswerStore, Call, Environment
 from tollway.pipeline.permit import Permit
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.settle import Settle
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, Transaction
 from tollway.store.keys import KeyedSigner
 from tollway.store.open import open_database
 from tollway.store.sealing import Sealer
-from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -107,14 +107,14 @@ class BooksGateway:
         image = self._first_path.with_suffix(f".{self._restarts}.db")
         self.database = Mortal(self._tamper(self._real), path, image)
         versions = Versions(self.database)
-        directory = Directory(self.database, versions)
-        self._permit = Permit(directory, ZoneInfo("Asia/Shanghai"))
+        callers = CallerCache(self.database, versions)
+        self._permit = Permit(callers, ZoneInfo("Asia/Shanghai"))
         answers = AnswerStore(self.database, _SEALER, _FINGERPRINTER)
         self._replay = Replay(self._permit.check_affordable)
-        batcher = ChargeBatcher(self.database, _METRICS, 60, directory.remember_amount)
+        batcher = ChargeBatcher(self.database, _METRICS, 60, callers.remember_amount)
         self._settle = Settle(ZoneInfo("Asia/Shanghai"))
         environment = Environment({}, GrantCache(self.database, versions), batcher, answers)
-        self._authenticate = Authenticate(directory, versions, environment, environment, ())
+        self._authenticate = Authenticate(callers, versions, environment, environment, ())
 
     async def close(self) -> None:
         await self._real.close()

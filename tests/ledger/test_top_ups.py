@@ -12,8 +12,8 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import Balance, list_balances, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts, note_act
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database
-from tollway.store.versions import Versions
 
 OPERATOR = Runtime(now_s=lambda: 1_767_225_600, by="operator li")
 OnAccount = Callable[[Callable[[Database, str], Awaitable[None]]], None]

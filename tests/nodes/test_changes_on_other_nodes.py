@@ -20,9 +20,9 @@ from tollway.consent.grants import revoke_grant
 from tollway.ledger.entries import top_up
 from tollway.ledger.tokens import revoke_token
 from tollway.operations.product_analysis.demo import fill_figures
+from tollway.store.cache_versions import directory_changed
 from tollway.store.postgresql import change_listener
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.versions import directory_changed
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql

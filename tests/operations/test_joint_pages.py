@@ -22,10 +22,10 @@ from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.operations.product_analysis.queries import FigureCache
 from tollway.operations.product_analysis.series import series_of
 from tollway.operations.promotion_material.queries import read_page
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Row
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.joint_reads import JointReads
-from tollway.store.versions import Versions
 
 pytestmark = pytest.mark.postgresql
 

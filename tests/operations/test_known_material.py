@@ -21,8 +21,8 @@ from tollway.operations.promotion_material.queries import read_page
 from tollway.operations.promotion_material.records import MaterialRecord
 from tollway.operations.promotion_material.storage import MaterialLoader
 from tollway.operations.remaking import remake
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database
-from tollway.store.versions import Versions
 
 pytestmark = pytest.mark.sqlite
 

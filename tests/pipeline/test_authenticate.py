@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.directory import Caller
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.pipeline import authenticate
@@ -20,8 +20,8 @@ from tollway.pipeline.call import Call
 pytestmark = pytest.mark.sqlite
 
 
-class SlowDirectory:
-    """A directory that every call has to refresh; it knows of some tokens that they have ended, and
+class SlowCallerCache:
+    """A cache that every call has to refresh; it knows of some tokens that they have ended, and
     every other one is valid."""
 
     def __init__(self, *ended: str) -> None:
@@ -43,9 +43,9 @@ class SlowDirectory:
         return Caller("tok_x", "acc_x", False, None, {})
 
 
-def stage_of(directory: SlowDirectory) -> Authenticate:
+def stage_of(callers: SlowCallerCache) -> Authenticate:
     versions, side = SimpleNamespace(is_fresh=lambda: False), SimpleNamespace()
-    return Authenticate(*cast(Any, (directory, versions, side, side, ())))
+    return Authenticate(*cast(Any, (callers, versions, side, side, ())))
 
 
 def new_token() -> str:
@@ -63,24 +63,24 @@ async def enter(stage: Authenticate, token: str, address: str = "192.0.2.1") -> 
 
 def test_a_token_that_is_known_to_have_ended_is_refused_without_a_query() -> None:
     ended, valid = new_token(), new_token()
-    directory = SlowDirectory(ended)
-    stage = stage_of(directory)
+    callers = SlowCallerCache(ended)
+    stage = stage_of(callers)
 
     async def work() -> None:
         for _ in range(2):
             with pytest.raises(Refusal) as refused:
                 await enter(stage, ended)
             assert refused.value.reason is Reason.CREDENTIAL_INVALID
-        assert directory.looked_up == []
+        assert callers.looked_up == []
         assert (await enter(stage, valid)).account_id == "acc_x"
 
     asyncio.run(work())
-    assert directory.looked_up == [token_hash(valid)]
+    assert callers.looked_up == [token_hash(valid)]
 
 
 def test_the_headers_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authenticate, "_KNOWN_MAX", 3)
-    stage = stage_of(SlowDirectory())
+    stage = stage_of(SlowCallerCache())
     kept: list[int] = []
 
     async def work() -> None:
@@ -93,19 +93,19 @@ def test_the_headers_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_new_caller_waits_for_no_crowd_of_tokens_from_another_address() -> None:
-    directory, token = SlowDirectory(), new_token()
-    stage = stage_of(directory)
+    callers, token = SlowCallerCache(), new_token()
+    stage = stage_of(callers)
 
     async def work() -> None:
         crowd = (enter(stage, new_token(), f"2001:db8::{number:x}") for number in range(100))
         await asyncio.gather(*crowd, enter(stage, token))
 
     asyncio.run(work())
-    assert directory.looked_up.index(token_hash(token)) < 5
+    assert callers.looked_up.index(token_hash(token)) < 5
 
 
-class GatheringDirectory(SlowDirectory):
-    """A directory whose first refresh ends at once; the others end when all of them have begun."""
+class GatheringDirectory(SlowCallerCache):
+    """A callers whose first refresh ends at once; the others end when all of them have begun."""
 
     def __init__(self, others: int) -> None:
         super().__init__()
@@ -132,8 +132,8 @@ def test_calls_that_queue_with_a_new_token_hold_no_slot_once_it_is_known() -> No
     asyncio.run(work())
 
 
-class EmptyDirectory(SlowDirectory):
-    """A directory that has no token, and counts how many are looked up at once."""
+class EmptyDirectory(SlowCallerCache):
+    """A cache of callers that has no token, and counts how many are looked up at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,8 +149,8 @@ class EmptyDirectory(SlowDirectory):
 
 
 def test_calls_with_an_invented_token_are_looked_up_two_at_a_time() -> None:
-    directory, token = EmptyDirectory(), new_token()
-    stage = stage_of(directory)
+    callers, token = EmptyDirectory(), new_token()
+    stage = stage_of(callers)
 
     async def work() -> None:
         calls = (enter(stage, token) for _ in range(100))
@@ -158,4 +158,4 @@ def test_calls_with_an_invented_token_are_looked_up_two_at_a_time() -> None:
             assert isinstance(refused, Refusal) and refused.reason is Reason.CREDENTIAL_INVALID
 
     asyncio.run(work())
-    assert (len(directory.looked_up), directory.most) == (100, 2)
+    assert (len(callers.looked_up), callers.most) == (100, 2)

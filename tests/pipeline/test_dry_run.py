@@ -17,7 +17,7 @@ from tests.support.receipts import notes_of, receipt_of
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo, Operation
 from tollway.contract.reasons import Reason
-from tollway.ledger.directory import Caller as KnownCaller
+from tollway.ledger.caller_cache import Caller as KnownCaller
 from tollway.ledger.token_limits import TokenLimits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_EXPORT
@@ -236,10 +236,10 @@ def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -
     call.operation, call.price, call.request = operation, 4, None
     call.caller = KnownCaller("tok_x", "acc_x", False, None, {})
     call.environment = cast(Any, SimpleNamespace(handlers={operation.name: measure}))
-    directory = cast(Any, SimpleNamespace(amount_left=amount_left))
+    callers = cast(Any, SimpleNamespace(amount_left=amount_left))
 
     async def run() -> None:
-        waiting = DryRun(directory, Perform(), SHANGHAI)(call)
+        waiting = DryRun(callers, Perform(), SHANGHAI)(call)
         assert waiting is not None
         await waiting
 

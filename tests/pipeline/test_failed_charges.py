@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.charges import Act, ActResult, Charge
-from tollway.ledger.directory import Caller
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.operations.subject import Stream
 from tollway.operations.waybills.operation import WAYBILLS

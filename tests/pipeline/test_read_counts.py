@@ -13,8 +13,8 @@ from tests.support.receipts import id_of
 from tests.support.stores import Store
 from tollway.consent.grants import grants_of_account, newest_reads
 from tollway.contract.operation import Operation, records_with
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.charges import Charge, GrantKey
-from tollway.ledger.directory import Caller
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.subject import Counted

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tollway.contract.reasons import Reason
-from tollway.ledger.directory import Caller
+from tollway.ledger.caller_cache import Caller
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Admission, Call
 from tollway.pipeline.throttle import SlidingSecond, Throttle

@@ -8,10 +8,10 @@ import apsw
 import pytest
 
 from tests.support.stores import Store
+from tollway.store.cache_versions import Versions, directory_changed, figures_changed
 from tollway.store.database import Transaction
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.versions import Versions, directory_changed, figures_changed
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite

@@ -7,10 +7,15 @@ import pytest
 from tests.store.on_postgresql import DEADLINE_S, add, opened, settled, until_changed
 from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
+from tollway.store.cache_versions import (
+    Versions,
+    directory_changed,
+    figures_changed,
+    write_nothing_new,
+)
 from tollway.store.database import Transaction
 from tollway.store.postgresql.change_listener import ChangeListener
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
 
 pytestmark = pytest.mark.postgresql
 

@@ -10,12 +10,12 @@ from sqlalchemy import select
 from tests.support.stores import Store
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import ActResult, Charge, JointAct
+from tollway.store.cache_versions import Versions, figures_changed, write_nothing_new
 from tollway.store.database import Transaction
 from tollway.store.query import RecordQuery
 from tollway.store.schema.database import version
 from tollway.store.sqlite import record_reader
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.versions import Versions, figures_changed, write_nothing_new
 
 pytestmark = pytest.mark.sqlite
 

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import select
 
 from tests.support.stores import Store
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Row, StoreUnavailableError
 from tollway.store.postgresql import replica as replica_module
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.query import Query
 from tollway.store.schema.database import version
-from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql

@@ -13,9 +13,9 @@ from tests.support.stores import Store
 from tollway.consent.grant_cache import GrantCache
 from tollway.contract.operation import Operation
 from tollway.ledger.accounts import open_account
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.charges import Act, GrantKey
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.directory import Caller
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows, new_ring
@@ -25,12 +25,12 @@ from tollway.operations.orders.operation import ORDERS
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import KEY_HEADER, Admission, AnswerStore, Call, Environment
 from tollway.pipeline.settle import Settle
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, Row
 from tollway.store.keys import KeyedSigner
 from tollway.store.query import Query
 from tollway.store.schema.consent import consent_use
 from tollway.store.sealing import Sealer
-from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 
 KEYS = {1: bytes(range(32)), 2: bytes(range(32, 64))}

@@ -12,8 +12,8 @@ import msgspec
 
 from tollway.consent.grants import Grant, GrantRequest, grants_between
 from tollway.consent.owners import credential_of
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database
-from tollway.store.versions import Versions
 
 _KEPT_MAX = 20_000
 # The sandbox has a single account, which stands for all: its owners grant to this one.

@@ -14,11 +14,11 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
-from tollway.store.versions import directory_changed
 from tollway.webhooks.events import Event, record_event
 
 

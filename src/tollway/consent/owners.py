@@ -13,10 +13,10 @@ from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, contains_pattern, insert_row
 from tollway.store.schema.consent import owner
-from tollway.store.versions import directory_changed
 
 _ID_MAX = 64
 

@@ -17,8 +17,8 @@ from tollway.gateway.resources import Resources, live_environment, sandbox_envir
 from tollway.gateway.upkeep import Upkeep
 from tollway.gateway.worker_group import Worker, WorkerGroup
 from tollway.ledger.call_timings import CallTimings
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
@@ -113,13 +113,13 @@ class Gateway:
 
     def _make_pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
-        directory = Directory(self._database, resources.versions)
+        callers = CallerCache(self._database, resources.versions)
         ring = self.worker.worker_group.ring
         batcher = ChargeBatcher(
             self._database,
             self._metrics,
             settings.call_timeout_s,
-            directory.remember_amount,
+            callers.remember_amount,
             None if ring is None else SharedWindows(ring),
             settings.charge_wait_ms / 1000,
         )
@@ -129,7 +129,7 @@ class Gateway:
                 metrics=self._metrics,
                 database=self._database,
                 versions=resources.versions,
-                directory=directory,
+                callers=callers,
                 links=self._links,
                 vault=resources.vault,
                 remotes=resources.remotes,

@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from tollway.store.cache_versions import write_nothing_new
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
-from tollway.store.versions import write_nothing_new
 
 DESCRIPTION_PATH = "/openapi.json"
 # The same for all clients until the gateway is upgraded.

@@ -17,12 +17,12 @@ from tollway.operations.subject import Services
 from tollway.operations.waybills.demo import sandbox_numbers
 from tollway.pipeline.call import AnswerStore, Environment
 from tollway.settings import Settings
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
 from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
 from tollway.store.sqlite.write_lock import WriteLock
-from tollway.store.versions import Versions
 from tollway.telemetry.gauges import Gauges
 from tollway.telemetry.metrics import Metrics
 

@@ -8,11 +8,11 @@ from sqlalchemy import String, bindparam, func, or_, select
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
-from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100
 

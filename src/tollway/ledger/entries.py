@@ -14,10 +14,10 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
-from tollway.store.versions import directory_changed
 
 # Far above any real purchase. With one more of them than it may have, a balance still fits into 64
 # bits: beyond, an embedded database would go on with a number that is not exact.

@@ -14,10 +14,10 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
-from tollway.store.versions import directory_changed
 
 # Far above any real price, and small enough for the integers of every engine.
 PRICE_MAX = 10**12

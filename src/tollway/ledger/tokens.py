@@ -23,11 +23,11 @@ from tollway.ledger.token_limits import (
     stored_limits,
 )
 from tollway.ledger.trail import record_act
+from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.pieces import PIECE
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token
-from tollway.store.versions import directory_changed
 
 # In place of a client's id: marks a token that pages call with. Like a client's, it expires.
 PAGES = "pages"

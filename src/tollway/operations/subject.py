@@ -22,9 +22,9 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.demo_data import DemoPart
 from tollway.operations.remaking import ReadyRecords, Remade
 from tollway.settings import Settings
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
-from tollway.store.versions import Versions
 
 
 class Counted(NamedTuple):

@@ -4,12 +4,12 @@ from collections.abc import Awaitable
 
 from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.directory import Caller, Directory
+from tollway.ledger.caller_cache import Caller, CallerCache
 from tollway.ledger.token_format import is_well_formed, token_hash
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call, Environment
+from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import TurnSlots
-from tollway.store.versions import Versions
 
 # Looked up once: an enum member takes four times as long to look up as a global.
 _INVALID = Reason.CREDENTIAL_INVALID
@@ -27,13 +27,13 @@ class Authenticate:
 
     def __init__(
         self,
-        directory: Directory,
+        callers: CallerCache,
         versions: Versions,
         live: Environment,
         sandbox: Environment,
         proxies: tuple[Network, ...],
     ) -> None:
-        self._directory = directory
+        self._callers = callers
         self._proxies = proxies
         self._versions = versions
         self._live = live
@@ -50,11 +50,11 @@ class Authenticate:
         if hashed is None:
             return _REFUSED
         is_fresh = call.is_fresh or self._versions.is_fresh()
-        if not is_fresh and not self._directory.refresh_at_once():
+        if not is_fresh and not self._callers.refresh_at_once():
             return self._look_up(call, header, hashed)
-        caller = self._directory.known_caller(hashed)
+        caller = self._callers.known_caller(hashed)
         if caller is None:
-            if self._directory.is_ended(hashed):
+            if self._callers.is_ended(hashed):
                 return _REFUSED
             return self._look_up(call, header, hashed)
         self._enter(call, caller)
@@ -65,7 +65,7 @@ class Authenticate:
             caller = await self._find(hashed)
         else:
             caller = await self._find_unknown(call, header, hashed)
-        if caller is None and not self._directory.is_ended(hashed):
+        if caller is None and not self._callers.is_ended(hashed):
             self._hashes.pop(header, None)
             raise Refusal(_INVALID)
         if len(self._hashes) >= _KNOWN_MAX:
@@ -88,10 +88,10 @@ class Authenticate:
         return await self._find(hashed)
 
     async def _find(self, hashed: bytes) -> Caller | None:
-        await self._directory.refresh()
-        if self._directory.is_ended(hashed):
+        await self._callers.refresh()
+        if self._callers.is_ended(hashed):
             return None
-        return await self._directory.caller(hashed)
+        return await self._callers.caller(hashed)
 
     def _enter(self, call: Call, caller: Caller) -> None:
         if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:

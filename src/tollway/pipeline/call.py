@@ -8,9 +8,9 @@ import msgspec
 
 from tollway.consent.grant_cache import GrantCache
 from tollway.contract.operation import Operation, SandboxOutcome
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.directory import Caller
 from tollway.operations.subject import Handler, Stream
 from tollway.pipeline.bodies import Body
 from tollway.store.database import Database

@@ -7,29 +7,29 @@ from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
 from tollway.contract.operation import OWNER_KINDS, ConsentNeed
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.charges import GrantKey
-from tollway.ledger.directory import Directory
 from tollway.pipeline.call import Call
-from tollway.store.versions import Versions
+from tollway.store.cache_versions import Versions
 
 
 class Consent:
     """Lets a call pass if its account has consent. Only operations that need consent have this
     stage."""
 
-    def __init__(self, links: ConsentLinks, directory: Directory, versions: Versions) -> None:
+    def __init__(self, links: ConsentLinks, callers: CallerCache, versions: Versions) -> None:
         self._links = links
-        self._directory = directory
+        self._callers = callers
         self._versions = versions
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         is_fresh = call.is_fresh or self._versions.is_fresh()
-        if not is_fresh and not self._directory.refresh_at_once():
+        if not is_fresh and not self._callers.refresh_at_once():
             return self._refresh(call)
         return self._look(call)
 
     async def _refresh(self, call: Call) -> None:
-        await self._directory.refresh()
+        await self._callers.refresh()
         looked = self._look(call)
         if looked is not None:
             await looked

@@ -14,8 +14,8 @@ from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.charges import ShortageError
-from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import OF_PAGES
 from tollway.pipeline.call import Call
 from tollway.pipeline.perform import Perform
@@ -102,8 +102,8 @@ class DryRun:
     known only when the call is done.
     """
 
-    def __init__(self, directory: Directory, perform: Perform, zone: ZoneInfo) -> None:
-        self._directory = directory
+    def __init__(self, callers: CallerCache, perform: Perform, zone: ZoneInfo) -> None:
+        self._callers = callers
         self._perform = perform
         self._zone = zone
 
@@ -138,8 +138,8 @@ class DryRun:
         """The balance left; raises an error if it, or the token's cap, does not cover the call."""
         cap = day_cap(call, self._zone)
         if cap is not None:
-            await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)
-        left = await self._directory.amount_left(call.caller.account_id, unit)
+            await self._callers.check_cap(call.caller.token_id, cap, unit, call.price)
+        left = await self._callers.amount_left(call.caller.account_id, unit)
         if left < call.price:
             raise ShortageError(left)
         return left

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.caller_cache import Caller, CallerCache
 from tollway.ledger.charges import ShortageError
-from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.token_limits import DayCap, DayCapError, TokenLimits
 from tollway.ledger.usage import midnight_s
 from tollway.pipeline.call import KEY_HEADER, Call
@@ -19,8 +19,8 @@ class Permit:
     A call with an Idempotency-Key may already be paid: Replay finds out, and then checks this.
     """
 
-    def __init__(self, directory: Directory, zone: ZoneInfo) -> None:
-        self._directory = directory
+    def __init__(self, callers: CallerCache, zone: ZoneInfo) -> None:
+        self._callers = callers
         self._zone = zone
 
     def __call__(self, call: Call) -> Awaitable[None] | ShortageError | None:
@@ -37,15 +37,15 @@ class Permit:
         if limits is not None and limits.is_capped:
             return self.check_affordable(call)
         account_id, unit = caller.account_id, operation.balance_unit
-        if self._directory.remembered_amount(account_id, unit) >= price or operation.may_be_free:
+        if self._callers.remembered_amount(account_id, unit) >= price or operation.may_be_free:
             return None
-        left = self._directory.amount_at_once(account_id, unit)
+        left = self._callers.amount_at_once(account_id, unit)
         if left is None:
             return self.check_affordable(call)
         return ShortageError(left) if left < price else None
 
     def _find_price(self, caller: Caller, operation: Operation) -> int:
-        state = self._directory.operation_states.get(operation.charged_as)
+        state = self._callers.operation_states.get(operation.charged_as)
         if state is not None and state.is_closed:
             raise Refusal(Reason.OPERATION_CLOSED)
         price = self.price_of(caller, operation)
@@ -62,7 +62,7 @@ class Permit:
             return 0
         if permission.price is not None:
             return permission.price
-        state = self._directory.operation_states.get(operation.charged_as)
+        state = self._callers.operation_states.get(operation.charged_as)
         common = None if state is None else state.price
         return operation.default_price if common is None else common
 
@@ -71,13 +71,13 @@ class Permit:
         cap = day_cap(call, self._zone)
         if cap is not None and not operation.may_be_free:
             unit = operation.balance_unit
-            await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)
+            await self._callers.check_cap(call.caller.token_id, cap, unit, call.price)
         if call.price == 0 or operation.may_be_free:
             return
         account_id, unit = call.caller.account_id, operation.balance_unit
-        if self._directory.remembered_amount(account_id, unit) >= call.price:
+        if self._callers.remembered_amount(account_id, unit) >= call.price:
             return
-        left = await self._directory.amount_left(account_id, unit)
+        left = await self._callers.amount_left(account_id, unit)
         if left < call.price:
             raise ShortageError(left)
 

@@ -18,9 +18,9 @@ from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.ledger.call_timings import CallTimings, StageTime
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
-from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import KeptAnswer
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
@@ -48,8 +48,8 @@ from tollway.pipeline.settle import Settle
 from tollway.pipeline.steps import HEADERS, Progress, Step, Steps, Waiting, answer_of, failing
 from tollway.pipeline.throttle import SlidingSecond, Throttle
 from tollway.settings import Settings
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, StoreError
-from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.webhooks.addresses import Addresses
@@ -69,7 +69,7 @@ class PipelineDependencies(msgspec.Struct, frozen=True):
     metrics: Metrics
     database: Database
     versions: Versions
-    directory: Directory
+    callers: CallerCache
     links: ConsentLinks
     vault: Vault
     remotes: Remotes
@@ -119,10 +119,10 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        self.permit = permit = Permit(parts.directory, parts.settings.zone)
+        self.permit = permit = Permit(parts.callers, parts.settings.zone)
         refused = RefusedCallRecorder(parts.refused_calls)
         self.authenticate = Authenticate(
-            parts.directory,
+            parts.callers,
             parts.versions,
             parts.live,
             parts.sandbox,
@@ -133,8 +133,8 @@ class Pipeline:
         self.closings = self._settle.closings
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
         perform = Perform()
-        consent = Consent(parts.links, parts.directory, parts.versions)
-        dry_run = DryRun(parts.directory, perform, parts.settings.zone)
+        consent = Consent(parts.links, parts.callers, parts.versions)
+        dry_run = DryRun(parts.callers, perform, parts.settings.zone)
         before = (
             Route(WITH_COMPANIONS),
             self.authenticate,

@@ -5,7 +5,7 @@ from functools import partial
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
-from tollway.ledger.directory import Caller
+from tollway.ledger.caller_cache import Caller
 from tollway.ledger.idempotency import OF_PAGES
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog

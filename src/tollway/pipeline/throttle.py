@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.directory import Caller, Rate
+from tollway.ledger.caller_cache import Caller, Rate
 from tollway.pipeline.call import Admission, Call
 
 _SECOND_NS = 1_000_000_000

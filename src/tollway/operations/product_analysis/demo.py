@@ -31,9 +31,9 @@ from tollway.operations.product_analysis.schema import (
 )
 from tollway.operations.product_analysis.series import day_number
 from tollway.operations.product_analysis.storage import FigureLoader, FigureRow
+from tollway.store.cache_versions import figures_changed
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
-from tollway.store.versions import figures_changed
 
 _SOURCES = (
     ("手淘搜索", 30),

@@ -19,9 +19,9 @@ from tollway.operations.product_analysis.operation import (
 )
 from tollway.operations.product_analysis.queries import FigureCache, Figures, ProductFacts
 from tollway.operations.product_analysis.series import DayFigures, series_of
+from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
-from tollway.store.versions import Versions
 
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 _TEMPLATES_MAX = 4096

@@ -27,10 +27,10 @@ from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.operation import KeywordEntry, SearchEntry, TrafficEntry
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
 from tollway.operations.remaking import Remade
+from tollway.store.cache_versions import figures_changed
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
-from tollway.store.versions import figures_changed
 
 _RATE_FLOOR = 0.01
 _ASKED_AT_ONCE = 64

@@ -19,9 +19,9 @@ from tollway.operations.product_analysis.records import (
 )
 from tollway.operations.product_analysis.schema import product, product_day, product_figure
 from tollway.operations.product_analysis.series import day_number
+from tollway.store.cache_versions import figures_changed
 from tollway.store.database import Row, Transaction
 from tollway.store.many_rows import upserts
-from tollway.store.versions import figures_changed
 
 _KINDS = {SourceRecord: "source", KeywordRecord: "keyword", SearchRecord: "search"}
 

@@ -11,9 +11,9 @@ from tollway.operations.promotion_material.schema import promotion_material
 from tollway.operations.promotion_material.storage import MaterialLoader, record_of
 from tollway.operations.remaking import ReadyRecords
 from tollway.operations.subject import Services, Subject
+from tollway.store.cache_versions import material_changed
 from tollway.store.database import Row
 from tollway.store.sealing import Sealer
-from tollway.store.versions import material_changed
 
 
 def _handler(services: Services) -> PromotionMaterialHandler:

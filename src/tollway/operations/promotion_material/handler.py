@@ -25,9 +25,9 @@ from tollway.operations.promotion_material.queries import (
     read_promotion,
 )
 from tollway.operations.promotion_material.ready import with_slots
+from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
-from tollway.store.versions import Versions
 
 # For all promotion ids together; when it is reached, the whole cache is cleared.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024

@@ -13,9 +13,9 @@ from tollway.operations.promotion_material.records import (
     checked_material,
 )
 from tollway.operations.promotion_material.schema import promotion_material
+from tollway.store.cache_versions import material_changed
 from tollway.store.database import Row, Transaction
 from tollway.store.query import upsert
-from tollway.store.versions import material_changed
 
 _UPSERT = upsert(promotion_material)
 

@@ -4,28 +4,29 @@ The text is in the files of `baseline/`, the first schema, and of `changes/`, an
 when the tables change.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 
 
-def baseline(dialect: str) -> Iterator[str]:
+def baseline(dialect: str) -> list[str]:
     """The tables are written once, as SQLite takes them; what PostgreSQL has besides follows."""
-    for path in _sql_files("baseline"):
-        yield _translated(path.read_text(encoding="utf-8"), dialect)
-    for path in _sql_files(f"baseline/{dialect}"):
-        yield path.read_text(encoding="utf-8")
+    besides = [path.read_text(encoding="utf-8") for path in _sql_files(f"baseline/{dialect}")]
+    return [*_translated_files("baseline", dialect), *besides]
 
 
-def changes() -> Iterator[str]:
-    """What later migrations do, in SQL that both engines take."""
-    for path in _sql_files("changes"):
-        yield path.read_text(encoding="utf-8")
+def changes(dialect: str, revision: str = "") -> list[str]:
+    """What later migrations do, or only this one; written once, too."""
+    return _translated_files("changes", dialect, revision)
 
 
-def _sql_files(folder: str) -> list[Path]:
-    return sorted(_FOLDER.joinpath(folder).glob("*.sql"))
+def _sql_files(folder: str, revision: str = "") -> list[Path]:
+    return sorted(_FOLDER.joinpath(folder).glob(f"{revision}*.sql"))
+
+
+def _translated_files(folder: str, dialect: str, revision: str = "") -> list[str]:
+    files = _sql_files(folder, revision)
+    return [_translated(path.read_text(encoding="utf-8"), dialect) for path in files]
 
 
 def _translated(text: str, dialect: str) -> str:

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import select, text
 
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
 from tollway.store.postgresql.database import ConnectionUse, PostgresqlDatabase
 from tollway.store.postgresql.errors import ConflictError, RightsError
@@ -26,7 +27,6 @@ from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import fetch
 from tollway.store.query import Query
 from tollway.store.schema.database import version
-from tollway.store.versions import Versions
 
 _ASK_EVERY_S = 0.25
 # The timeout of one host, and a moment for the check of a new connection.

@@ -69,7 +69,7 @@ def _made() -> _Schema:
     """Every part by its kind and name, from a database that is made for this and thrown away."""
     connection = apsw.Connection(":memory:")
     # Not through Alembic, which takes longer to load than a start.
-    for text in (*baseline("sqlite"), *changes()):
+    for text in (*baseline("sqlite"), *changes("sqlite")):
         connection.execute(text).fetchall()
     made = _parts(connection)
     connection.close()

@@ -2,7 +2,8 @@
 
 A transaction that changes a kind of data raises its counter. On every call the gateway checks
 whether anything but charges was committed, and if so reads the counters: so it never answers from a
-cache that a change made out of date.
+cache that a change made out of date. `directory` counts for what is cached of callers: accounts,
+tokens, permissions, prices, owners and their grants.
 """
 
 from sqlalchemy import select

@@ -28,11 +28,11 @@ from tollway.ledger.token_limits import (
     check_cap,
     limits_of,
 )
+from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import NextFlights, run_at_once
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, token
-from tollway.store.versions import Versions
 
 _CALLERS_MAX = 20_000
 
@@ -72,7 +72,7 @@ class Caller:
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
 
 
-class Directory:
+class CallerCache:
     """The callers behind the tokens in use, and the state of the operations."""
 
     def __init__(self, database: Database, versions: Versions) -> None:

@@ -1,4 +1,4 @@
-"""The directory keeps what it read until something changed, and never longer."""
+"""The cache of callers keeps what it read until something changed, and never longer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.support.stores import Store
-from tollway.ledger import directory as directory_module
+from tollway.ledger import caller_cache
 from tollway.ledger.accounts import close_account, open_account
-from tollway.ledger.directory import Directory
+from tollway.ledger.caller_cache import CallerCache
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, add_permission, set_closed, set_price
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_format import token_hash
 from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
+from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
-from tollway.store.versions import Versions
 
 RUNTIME = Runtime()
 NAME = "orders"
@@ -33,11 +33,11 @@ def test_a_valid_token_leads_to_its_account_and_permissions(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         for kind in ("live", "test"):
             issued = await new_token(database, new_name(), kind=kind, lifetime_s=60)
-            await directory.refresh()
-            caller = await directory.caller(token_hash(issued.text))
+            await callers.refresh()
+            caller = await callers.caller(token_hash(issued.text))
             assert caller is not None
             assert caller.token_id == issued.token.id
             assert caller.account_id == issued.token.account_id
@@ -50,14 +50,14 @@ def test_a_valid_token_leads_to_its_account_and_permissions(
 
 def test_what_is_kept_is_not_read_again(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         hashed = token_hash((await new_token(database, new_name())).text)
-        await directory.refresh()
-        assert directory.known_caller(hashed) is None
-        caller = await directory.caller(hashed)
-        await directory.refresh()
-        assert directory.known_caller(hashed) is caller
-        assert await directory.caller(hashed) is caller
+        await callers.refresh()
+        assert callers.known_caller(hashed) is None
+        caller = await callers.caller(hashed)
+        await callers.refresh()
+        assert callers.known_caller(hashed) is caller
+        assert await callers.caller(hashed) is caller
 
     store.do(work)
 
@@ -66,14 +66,14 @@ def test_a_token_that_has_ended_is_kept_as_such_and_an_unknown_one_is_not(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         issued = await new_token(database, new_name())
         await revoke_token(database, RUNTIME, issued.token.id)
-        await directory.refresh()
+        await callers.refresh()
         for hashed, is_kept in ((token_hash(issued.text), True), (bytes(32), False)):
-            assert not directory.is_ended(hashed)
-            assert await directory.caller(hashed) is None
-            assert directory.is_ended(hashed) == is_kept
+            assert not callers.is_ended(hashed)
+            assert await callers.caller(hashed) is None
+            assert callers.is_ended(hashed) == is_kept
 
     store.do(work)
 
@@ -83,19 +83,19 @@ def test_a_change_is_seen_after_the_next_refresh(
     store: Store, new_name: Callable[[], str], how: str
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         issued = await new_token(database, new_name())
         hashed, account = token_hash(issued.text), issued.token.account_id
-        await directory.refresh()
-        assert await directory.caller(hashed)
+        await callers.refresh()
+        assert await callers.caller(hashed)
         if how == "revoked":
             await revoke_token(database, RUNTIME, issued.token.id)
         elif how == "closed":
             await close_account(database, RUNTIME, account)
         else:
             await add_permission(database, account, Permission(NAME, 4, None))
-        await directory.refresh()
-        caller = await directory.caller(hashed)
+        await callers.refresh()
+        caller = await callers.caller(hashed)
         if how == "regranted":
             assert caller and caller.permissions[NAME] == Permission(NAME, 4, None)
         else:
@@ -108,11 +108,11 @@ def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
-        await directory.refresh()
-        assert await directory.caller(b"\0" * 32) is None
+        callers = CallerCache(database, Versions(database))
+        await callers.refresh()
+        assert await callers.caller(b"\0" * 32) is None
         issued = await new_token(database, new_name())
-        assert await directory.caller(token_hash(issued.text))
+        assert await callers.caller(token_hash(issued.text))
 
     store.do(work)
 
@@ -120,23 +120,23 @@ def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
 def test_what_is_kept_is_bounded_and_still_right(
     store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_module, "_CALLERS_MAX", 2)
+    monkeypatch.setattr(caller_cache, "_CALLERS_MAX", 2)
 
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         good = [await new_token(database, new_name()) for _ in range(3)]
         ended = [await new_token(database, new_name()) for _ in range(3)]
         for each in ended:
             await revoke_token(database, RUNTIME, each.token.id)
-        await directory.refresh()
+        await callers.refresh()
         for each in good:
-            caller = await directory.caller(token_hash(each.text))
+            caller = await callers.caller(token_hash(each.text))
             assert caller is not None and caller.token_id == each.token.id
-            directory.remember_amount(caller.account_id, "credits", 5)
+            callers.remember_amount(caller.account_id, "credits", 5)
         for each in ended:
-            assert await directory.caller(token_hash(each.text)) is None
-            assert directory.is_ended(token_hash(each.text))
-        kept = (directory._callers, directory._ended, directory._amounts)
+            assert await callers.caller(token_hash(each.text)) is None
+            assert callers.is_ended(token_hash(each.text))
+        kept = (callers._callers, callers._ended, callers._amounts)
         assert max(map(len, kept)) <= 2
 
     store.do(work)
@@ -146,16 +146,16 @@ def test_what_a_balance_held_is_only_remembered_until_something_changed(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         account = (await new_token(database, new_name())).token.account_id
-        await directory.refresh()
-        assert directory.remembered_amount(account, "credits") == -1
-        assert await directory.amount_left(account, "credits") == 0
-        assert directory.remembered_amount(account, "credits") == 0
+        await callers.refresh()
+        assert callers.remembered_amount(account, "credits") == -1
+        assert await callers.amount_left(account, "credits") == 0
+        assert callers.remembered_amount(account, "credits") == 0
         await top_up(database, RUNTIME, account, "credits", 9)
-        await directory.refresh()
-        assert directory.remembered_amount(account, "credits") == -1
-        assert await directory.amount_left(account, "credits") == 9
+        await callers.refresh()
+        assert callers.remembered_amount(account, "credits") == -1
+        assert await callers.amount_left(account, "credits") == 9
 
     store.do(work)
 
@@ -165,7 +165,7 @@ def test_calls_of_one_moment_share_one_read_of_a_balance(
     store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         account = (await open_account(database, RUNTIME, new_name())).id
         reads, fetch_one = [], database.fetch_one
 
@@ -174,25 +174,25 @@ def test_calls_of_one_moment_share_one_read_of_a_balance(
             return await fetch_one(query, **values)
 
         monkeypatch.setattr(database, "fetch_one", counted)
-        found = await asyncio.gather(*(directory.amount_left(account, "credits") for _ in "12345"))
+        found = await asyncio.gather(*(callers.amount_left(account, "credits") for _ in "12345"))
         assert (found, len(reads)) == ([0] * 5, 1)
         await top_up(database, RUNTIME, account, "credits", 3)
-        assert await directory.amount_left(account, "credits") == 3
+        assert await callers.amount_left(account, "credits") == 3
 
     store.do(work)
 
 
 def test_an_operation_that_is_closed_or_priced_is_seen(store: Store) -> None:
     async def work(database: Database) -> None:
-        directory = Directory(database, Versions(database))
+        callers = CallerCache(database, Versions(database))
         await set_price(database, "waybills", 12)
         await set_closed(database, "waybills", is_closed=True)
-        await directory.refresh()
-        state = directory.operation_states["waybills"]
+        await callers.refresh()
+        state = callers.operation_states["waybills"]
         assert (state.is_closed, state.price) == (True, 12)
         await set_closed(database, "waybills", is_closed=False)
-        await directory.refresh()
-        state = directory.operation_states["waybills"]
+        await callers.refresh()
+        state = callers.operation_states["waybills"]
         assert (state.is_closed, state.price) == (False, 12)
 
     store.do(work)
@@ -233,26 +233,26 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
     async def work(database: Database) -> None:
         late = LateDatabase(database, table)
         versions = Versions(late)
-        directory = Directory(late, versions)
+        callers = CallerCache(late, versions)
         issued = await new_token(database, new_name())
         hashed = token_hash(issued.text)
-        await directory.refresh()
-        assert await directory.caller(hashed)
+        await callers.refresh()
+        assert await callers.caller(hashed)
         await set_closed(database, "waybills", is_closed=False)
         late.keep_next_back()
-        slow = asyncio.create_task(directory.refresh())
+        slow = asyncio.create_task(callers.refresh())
         await late.has_come.wait()
         # A call that comes before the change is known must look it up too.
-        assert (directory.known_caller(hashed) is None) == (table == "operation_state")
+        assert (callers.known_caller(hashed) is None) == (table == "operation_state")
         await set_closed(database, "waybills", is_closed=True)
-        await directory.refresh()
+        await callers.refresh()
         seen = versions.directory
         late.let_go.set()
         await slow
         assert versions.directory == seen
-        assert directory.operation_states["waybills"].is_closed
-        caller = await directory.caller(hashed)
-        assert caller and directory.known_caller(hashed) is caller
+        assert callers.operation_states["waybills"].is_closed
+        caller = await callers.caller(hashed)
+        assert caller and callers.known_caller(hashed) is caller
         await set_closed(database, "waybills", is_closed=False)
 
     store.do(work)
