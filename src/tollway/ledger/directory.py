@@ -70,6 +70,8 @@ class Caller:
     # What the stages worked out for each operation: valid as long as everything else here.
     prices: dict[str, int] = field(default_factory=dict, compare=False)
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
+    # Of the directory that all this was read from.
+    version: int = field(default=-1, compare=False)
 
 
 class Directory:
@@ -125,7 +127,7 @@ class Directory:
 
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token; None if it is unknown, revoked, or of a closed account."""
-        kept, ended = self._callers, self._ended
+        kept, ended, version = self._callers, self._ended, self._version
         known = kept.get(hashed)
         if known is not None:
             return known
@@ -147,6 +149,7 @@ class Directory:
             expires_at_s,
             {permission.operation: permission for permission in permissions},
             None if limits == NO_LIMITS else limits,
+            version=version,
         )
         if len(kept) >= _CALLERS_MAX:
             kept.clear()

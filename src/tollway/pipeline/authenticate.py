@@ -122,13 +122,17 @@ class Recheck:
     """Stage: whose token it still is. Its holder may have held the body back until it was revoked,
     or the account closed."""
 
-    def __init__(self, authenticate: Authenticate) -> None:
+    def __init__(self, authenticate: Authenticate, versions: Versions) -> None:
         self._authenticate = authenticate
+        self._versions = versions
 
     def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
-        if call.body is NO_BODY:
+        versions = self._versions
+        if call.body is NO_BODY or (
+            call.caller.version == versions.directory and versions.is_fresh()
+        ):
             return None
-        # What was seen when the call came.
+        # That was when the call came.
         call.is_fresh = False
         return self._authenticate(call)
 

@@ -8,33 +8,18 @@ from tollway.consent.links import ConsentLinks
 from tollway.contract.operation import OWNER_KINDS, ConsentNeed
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import GrantKey
-from tollway.ledger.directory import Directory
 from tollway.pipeline.call import Call
-from tollway.store.versions import Versions
 
 
 class Consent:
     """Lets a call pass if its account has consent. Only operations that need consent have this
     stage."""
 
-    def __init__(self, links: ConsentLinks, directory: Directory, versions: Versions) -> None:
+    def __init__(self, links: ConsentLinks) -> None:
         self._links = links
-        self._directory = directory
-        self._versions = versions
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        # Checked again: since the token was, the caller may have held the body back for long.
-        if not self._versions.is_fresh() and not self._directory.refresh_at_once():
-            return self._refresh(call)
-        return self._look(call)
-
-    async def _refresh(self, call: Call) -> None:
-        await self._directory.refresh()
-        looked = self._look(call)
-        if looked is not None:
-            await looked
-
-    def _look(self, call: Call) -> Awaitable[None] | None:
+        # What is cached is as fresh as the token, which was looked at just now.
         need = call.operation.consent
         assert need is not None
         grant_cache = call.side.grant_cache

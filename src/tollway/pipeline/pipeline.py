@@ -100,7 +100,7 @@ def _account_steps(
         throttle,
         PermitAccount(),
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-        Recheck(authenticate),
+        Recheck(authenticate, parts.versions),
         PerformAccount(make_handlers(account), throttle),
     )
     return Steps(stages, enveloper)
@@ -130,7 +130,7 @@ class Pipeline:
         self.closings = self._settle.closings
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
         perform = Perform()
-        consent = Consent(parts.links, parts.directory, parts.versions)
+        consent = Consent(parts.links)
         dry_run = DryRun(parts.directory, perform, parts.settings.zone)
         before = (
             Route(WITH_COMPANIONS),
@@ -139,7 +139,7 @@ class Pipeline:
             throttle,
             Simulate(parts.links),
             self._decode,
-            Recheck(self.authenticate),
+            Recheck(self.authenticate, parts.versions),
         )
         after = (self._replay, perform, self._settle)
         self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
