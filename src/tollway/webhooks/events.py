@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import ColumnElement, String, bindparam, exists, select
 
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
@@ -105,20 +105,29 @@ _TAKE_NUMBERS = Query(
     )
 )
 _ADD = Query(lambda: insert_row(webhook_delivery))
-_KNOWN = Query(
-    lambda: (
-        select(webhook_delivery.c.number)
-        .where(
-            webhook_delivery.c.account_id == bindparam("of_account"),
-            webhook_delivery.c.event_id == bindparam("wanted"),
-        )
-        .limit(1)
+
+
+def is_recorded_for(
+    account_id: ColumnElement[str], event_id: ColumnElement[str]
+) -> ColumnElement[bool]:
+    """Whether a webhook of an account, in force or not, has an event. From webhook to webhook, as
+    the index is: an account has few of them, and any number of deliveries."""
+    has_it = exists().where(
+        webhook_delivery.c.account_id == webhook_endpoint.c.account_id,
+        webhook_delivery.c.endpoint_id == webhook_endpoint.c.id,
+        webhook_delivery.c.event_id == event_id,
     )
+    return exists().where(webhook_endpoint.c.account_id == account_id, has_it)
+
+
+_KNOWN = Query(
+    lambda: select(is_recorded_for(bindparam("of_account"), bindparam("wanted", type_=String)))
 )
 
 
 async def is_recorded(reader: Reader, account_id: str, event_id: str) -> bool:
-    return await reader.fetch_one(_KNOWN, of_account=account_id, wanted=event_id) is not None
+    ((is_known,),) = await reader.fetch_all(_KNOWN, of_account=account_id, wanted=event_id)
+    return bool(is_known)
 
 
 async def record_event(transaction: Transaction, runtime: Runtime, event: Event) -> bool:

@@ -4,7 +4,19 @@ Workers poll for them, and record each once: an alert in the transaction that ma
 expiry under an id of its own.
 """
 
-from sqlalchemy import BigInteger, and_, bindparam, exists, null, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    String,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    literal_column,
+    null,
+    select,
+)
 
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
@@ -15,7 +27,7 @@ from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
 from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
 from tollway.webhooks.endpoints import IN_FORCE
-from tollway.webhooks.events import Event, is_recorded, record_event
+from tollway.webhooks.events import Event, is_recorded, is_recorded_for, record_event
 
 _SOON_S = 7 * 86_400
 
@@ -92,6 +104,15 @@ _ALERTS = Query(
     )
 )
 _now, _soon = (bindparam(name, type_=BigInteger) for name in ("now_s", "soon_s"))
+
+
+def _is_reported(of: Table) -> ColumnElement[bool]:
+    """Asked with the search: thousands may expire within a week, and one look-up after the other
+    would keep calls waiting."""
+    evt, line = literal_column("'evt_'", String), literal_column("'_'", String)
+    return is_recorded_for(of.c.account_id, evt + of.c.id + line + cast(of.c.expires_at_s, String))
+
+
 _TOKENS = Query(
     lambda: select(token.c.account_id, token.c.id, token.c.expires_at_s).where(
         token.c.account_id.in_(_notified),
@@ -99,6 +120,7 @@ _TOKENS = Query(
         token.c.revoked_at_s.is_(None),
         token.c.expires_at_s > _now,
         token.c.expires_at_s <= _soon,
+        ~_is_reported(token),
     )
 )
 _CONSENTS = Query(
@@ -114,6 +136,7 @@ _CONSENTS = Query(
         consent.c.revoked_at_s.is_(None),
         consent.c.expires_at_s > _now,
         consent.c.expires_at_s <= _soon,
+        ~_is_reported(consent),
     )
 )
 
@@ -162,10 +185,12 @@ async def watch(database: Database, runtime: Runtime) -> None:
             {"token_id": token_id, "expires_at": expires_at_s},
             f"evt_{token_id}_{expires_at_s}",
         )
-        for account_id, token_id, expires_at_s in await database.fetch_all(_TOKENS, **span)
+        for account_id, token_id, expires_at_s in await database.fetch_long(
+            _TOKENS, "watching", **span
+        )
     ]
-    for account_id, grant_id, expires_at_s, kind, owner, scope in await database.fetch_all(
-        _CONSENTS, **span
+    for account_id, grant_id, expires_at_s, kind, owner, scope in await database.fetch_long(
+        _CONSENTS, "watching", **span
     ):
         names = {"owner_kind": kind, "owner_id": owner, "scope": scope}
         data = {"consent_id": grant_id, "expires_at": expires_at_s, **names}

@@ -1,0 +1,92 @@
+"""What expires soon is reported once, and costs little from then on."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from sqlalchemy import select
+
+from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.tokens import issue_token
+from tollway.store.database import Database, Row
+from tollway.store.open import open_sealer
+from tollway.store.query import Query
+from tollway.store.schema.webhooks import webhook_delivery
+from tollway.webhooks.endpoints import add_endpoint, end_endpoint
+from tollway.webhooks.watching import watch
+
+DAY_S = 86_400
+RECORDED = Query(select(webhook_delivery.c.endpoint_id, webhook_delivery.c.event_id))
+
+
+class Counting:
+    """A database that counts what is read from it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("fetch"):
+            self.reads += 1
+        return getattr(self._database, name)
+
+
+async def _reads(database: Database) -> int:
+    counting = Counting(database)
+    await watch(cast("Database", counting), RUNTIME)
+    return counting.reads
+
+
+Add = Callable[[], Awaitable[str]]
+
+
+async def _account(database: Database, store: Store, name: str) -> tuple[str, Add]:
+    """An account, and what adds a webhook to it and says its id."""
+    sealer = open_sealer(store.url, store.key_file)
+    account = (await open_account(database, RUNTIME, name)).id
+
+    async def add() -> str:
+        url = "https://hooks.example/"
+        return (await add_endpoint(database, sealer, RUNTIME, account, url, 0)).endpoint.id
+
+    return account, add
+
+
+async def _recorded(database: Database) -> Sequence[Row]:
+    return sorted(await database.fetch_all(RECORDED))
+
+
+def test_what_was_reported_is_not_looked_up_one_by_one(own_store: Store) -> None:
+    """An account can have a thousand tokens and more that expire within a week, and every worker
+    looks every ten seconds, between calls."""
+
+    async def work(database: Database) -> None:
+        account, add = await _account(database, own_store, "many")
+        await add()
+        none = await _reads(database)
+        for _ in range(20):
+            await issue_token(database, RUNTIME, account, lifetime_s=DAY_S)
+        await watch(database, RUNTIME)
+        assert len(await _recorded(database)) == 20
+        assert await _reads(database) == none
+
+    own_store.do(work)
+
+
+def test_a_webhook_that_comes_later_is_not_notified_again(own_store: Store) -> None:
+    async def work(database: Database) -> None:
+        account, add = await _account(database, own_store, "later")
+        first = await add()
+        await issue_token(database, RUNTIME, account, lifetime_s=DAY_S)
+        await watch(database, RUNTIME)
+        recorded = await _recorded(database)
+        assert [endpoint_id for endpoint_id, _ in recorded] == [first]
+        for _ in range(2):
+            await add()
+            await watch(database, RUNTIME)
+            await end_endpoint(database, RUNTIME, account, first)
+            assert await _recorded(database) == recorded
+
+    own_store.do(work)
