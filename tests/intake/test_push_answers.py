@@ -51,7 +51,7 @@ def test_a_record_that_would_take_long_to_parse_is_rejected_alone(
     assert (answer["stored"], answer["rejected"]) == (2, 1)
     (problem,) = answer["problems"]
     assert problem["record"] == 2
-    assert problem["reason"].startswith("the record: it is over 1 MiB, or has over 16,384 values;")
+    assert problem["reason"].startswith("the record is over 1 MiB, or has over 16,384 values;")
 
 
 def test_of_many_wrong_records_the_first_ten_are_named(served: Gateway, secret: str) -> None:

@@ -103,6 +103,10 @@ def test_every_phrase_of_a_reason_is_known() -> None:
             "a: b, 7: c.xlsx, 2: pid: its formula has the error #REF!; correct it.",
             "a: b, 7: c.xlsx 第 2 行：pid：公式有错误 #REF!；请修正。",
         ),
+        (
+            "the record is over 1 MiB, or has over 16,384 values; send a smaller one.",
+            "该记录超过 1 MiB，或超过 16,384 个值；请缩小。",
+        ),
         ("Something of another package {0}.", "Something of another package {0}."),
         # Not half in one language and half in the other.
         ("pid: it is odd, 3: so; send a later time.", "pid: it is odd, 3: so; send a later time."),

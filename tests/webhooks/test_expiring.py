@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from sqlalchemy import select
+from tollway.webhooks.watching import watch
 
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
@@ -14,7 +15,6 @@ from tollway.store.open import open_sealer
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery
 from tollway.webhooks.endpoints import add_endpoint, end_endpoint
-from tollway.webhooks.watching import watch
 
 DAY_S = 86_400
 RECORDED = Query(select(webhook_delivery.c.endpoint_id, webhook_delivery.c.event_id))

@@ -9,7 +9,7 @@ import msgspec
 from tollway.contract.fields import bare
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import as_bytes
-from tollway.intake.record_problems import LostCell, LostCellError, NotObjectError, read_object
+from tollway.intake.record_problems import LostCell, LostCellError, WholeRecordError, read_object
 
 _TEXT_FORMULA = re.compile(r'\A="([^"]*)"\Z')
 _TEXT_MARK = re.compile(r"\A'([0-9]+)\Z")
@@ -63,7 +63,7 @@ class RawRecord(msgspec.Struct, gc=False):
         if self.read is None:
             try:
                 self.read = read_object(self._as_bytes()), ""
-            except NotObjectError as error:
+            except WholeRecordError as error:
                 self.read = None, str(error)
         return self.read
 

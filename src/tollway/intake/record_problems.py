@@ -6,6 +6,7 @@ is stored in plain text.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from typing import Any, get_type_hints
@@ -59,27 +60,24 @@ class LostCellError(RecordError):
         ValueError.__init__(self, f"{field}: {cell.problem}")
 
 
-class NotObjectError(RecordError):
-    """This is no record at all."""
+class WholeRecordError(RecordError):
+    """A record is wrong as a whole."""
 
-    def __init__(self) -> None:
-        ValueError.__init__(
-            self, 'the record is not a JSON object; send one, as {"name": "value"}.'
-        )
+    def __init__(self, sentence: str) -> None:
+        ValueError.__init__(self, sentence)
 
 
 def read_object(raw: bytes) -> dict[str, object]:
     """The values of a record that is written as JSON; raises RecordError."""
     if is_too_large(raw):
-        raise RecordError(
-            "the record", f"it is over 1 MiB, or has over {PARTS_MAX:,} values", "a smaller one"
+        raise WholeRecordError(
+            f"the record is over 1 MiB, or has over {PARTS_MAX:,} values; send a smaller one."
         )
-    try:
+    values: object = None
+    with suppress(NotJsonError):
         values = read_json(raw)
-    except NotJsonError:
-        raise NotObjectError from None
     if not isinstance(values, dict):
-        raise NotObjectError
+        raise WholeRecordError('the record is not a JSON object; send one, as {"name": "value"}.')
     return values
 
 

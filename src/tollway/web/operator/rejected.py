@@ -190,6 +190,7 @@ async def _file_lines(context: Context) -> list[bytes]:
 
 _WHOLE = sentence("{field}: {problem}; send {expected}.")
 _OTHER = sentences(
+    "the record is over 1 MiB, or has over {count} values; send a smaller one.",
     'the record is not a JSON object; send one, as {"name": "value"}.',
     "the line is over 1 MiB, and only its beginning is kept; write shorter records.",
     "the line is not CSV; put cells that have quotes or line breaks into quotes, and at most "
