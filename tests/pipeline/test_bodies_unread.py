@@ -1,5 +1,5 @@
-"""A call that is refused before its body is read leaves a connection that can be used again, or it
-says that it cannot: no client sends its next request into one that is about to end."""
+"""A request that is answered before its body is read leaves a connection that can be used again, or
+it says that it cannot: no client sends its next request into one that is about to end."""
 
 import socket
 from collections.abc import Iterator
@@ -64,3 +64,21 @@ def test_otherwise_the_end_of_the_connection_is_announced(
     connection.sendall(head(header) + body)
     assert b"connection: close" in answer(connection)
     assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/push/orders", "/push/none", "/none"])
+def test_so_it_is_of_what_is_no_call(connection: socket.socket, path: str) -> None:
+    lines = [f"POST {path} HTTP/1.1", "Host: x", "Content-Length: 100000000", "", "some of it"]
+    connection.sendall("\r\n".join(lines).encode())
+    received = connection.recv(65_536)
+    assert b"connection: close" in received.partition(b"\r\n\r\n")[0].lower()
+
+
+def test_a_page_that_reads_the_body_keeps_the_connection(connection: socket.socket) -> None:
+    body = "grant_type=password"
+    lines = ["POST /oauth/token HTTP/1.1", "Host: x", f"Content-Type: {FORM}"]
+    for _ in range(2):
+        sent = [*lines, f"Content-Length: {len(body)}", "", body]
+        connection.sendall("\r\n".join(sent).encode())
+        received = connection.recv(65_536)
+        assert b" 400 " in received and b"connection: close" not in received.lower()

@@ -83,8 +83,6 @@ class Issuing:
 # Far above any real form of four short parameters.
 _BODY_MAX = 4096
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-# After these the body was not read to its end, so no request can follow on the connection.
-_UNREAD = (TokenRefusal.METHOD_WRONG, TokenRefusal.BODY_TIMED_OUT, TokenRefusal.BODY_TOO_LARGE)
 
 logger = logging.getLogger("tollway.oauth")
 
@@ -164,8 +162,6 @@ def _error_response(error: TokenRefusedError) -> Response:
         headers["WWW-Authenticate"] = 'Basic realm="tollway"'
     if error.reason is TokenRefusal.METHOD_WRONG:
         headers["Allow"] = "POST"
-    if error.reason in _UNREAD:
-        headers["Connection"] = "close"
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     content = {"error": fault.error, "error_description": fault.sentence}

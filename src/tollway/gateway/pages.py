@@ -22,6 +22,7 @@ from tollway.pipeline.bodies import (
     BodyShare,
     ByteBudget,
     Message,
+    NotedEnd,
     Receive,
     Scope,
     Send,
@@ -59,6 +60,7 @@ _QUERY_MAX_BYTES, _PARAMETERS_MAX = 8192, 100
 _TOO_LONG = Phrase("The address is too long, or has too many parameters.", "网址过长，或参数过多。")
 # The default; an answer that is the same for all may say otherwise.
 _NO_STORE = (b"cache-control", b"no-store")
+_CLOSE = (b"connection", b"close")
 
 
 # Programs call what is below these paths; no browser does.
@@ -182,7 +184,7 @@ class Pages:
             _NO_STORE,
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", b"%d" % len(text)),
-            (b"connection", b"close"),
+            _CLOSE,
             (ID_HEADER, new_request_id(time()).encode("ascii")),
             *self._common_headers,
             *more,
@@ -191,7 +193,9 @@ class Pages:
         await send({"type": "http.response.body", "body": text})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
-        client = read_client_ids(headers_by_name(scope["headers"]))
+        sent_headers = headers_by_name(scope["headers"])
+        client = read_client_ids(sent_headers)
+        body = NotedEnd(sent_headers, receive)
         context = RequestContext(new_request_id(time()), client, address)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
@@ -200,10 +204,15 @@ class Pages:
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
-                if not any(name == _NO_STORE[0] for name, _ in headers):
+                names = {name for name, _ in headers}
+                if _NO_STORE[0] not in names:
                     added.append(_NO_STORE)
-                if _content_length(headers) > _LARGE_ANSWER_BYTES:
-                    added.append((b"connection", b"close"))
+                is_large = _content_length(headers) > _LARGE_ANSWER_BYTES
+                # The server ends the connection if a body is not read, and a client that does not
+                # know would lose its next request.
+                if _CLOSE[0] not in names and (is_large or not body.is_over):
+                    added.append(_CLOSE)
+                if is_large:
                     if scope["raw_path"] in self._paths:
                         self._large_paths.add(scope["raw_path"])
                     await large.enter_async_context(self._one_large(address))
@@ -219,7 +228,7 @@ class Pages:
         sent = {"path": scope["raw_path"].decode("latin-1")}
         # The account is not known yet, only the address.
         with BodyShare(self._budget, address) as share:
-            within = receive_within(receive, share)
+            within = receive_within(body.receive, share)
             async with AsyncExitStack() as large:
                 await self._pages({**scope, **sent, CONTEXT: context}, within, send_with_ids)
 

@@ -82,6 +82,24 @@ class BodyShare:
             self._budget.give_back(self._sender, self._taken)
 
 
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a body, of any length, comes behind these headers."""
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
+class NotedEnd:
+    """For applications that read bodies themselves: whether the body of a request is over."""
+
+    def __init__(self, headers: Mapping[bytes, bytes], receive: Receive) -> None:
+        self.is_over = not has_body(headers)
+        self._receive = receive
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.is_over = self.is_over or not message.get("more_body")
+        return message
+
+
 def receive_within(receive: Receive, share: BodyShare) -> Receive:
     """For applications that read bodies themselves: when the share is used up, they see a
     disconnect."""
@@ -166,7 +184,7 @@ class Body:
     ) -> None:
         announced = headers.get(b"content-length", b"0")
         is_announced = b"transfer-encoding" not in headers
-        self.is_over = announced == b"0" and is_announced
+        self.is_over = not has_body(headers)
         # How much is still to come, if known: counting saves waiting for the separate message with
         # which the server marks the end of a body.
         self._length = _length_of(announced)
