@@ -69,7 +69,7 @@ def test_a_step_that_fails_keeps_no_other_from_being_done(
         raise error
 
     async def work(gateway: Gateway) -> None:
-        done = gateway.upkeep._levels.upkeep_succeeded_s
+        done = gateway.upkeep._gauges.upkeep_succeeded_s
         for step, (owner, name) in STEPS.items():
             done.clear()
             with monkeypatch.context() as patch:
@@ -105,7 +105,7 @@ def test_an_alert_finds_every_step_that_fails_from_the_start_and_none_that_has_n
         raise LookupError("a bug")
 
     async def work(gateway: Gateway) -> None:
-        done = gateway.upkeep._levels.upkeep_succeeded_s
+        done = gateway.upkeep._gauges.upkeep_succeeded_s
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fail)
             await getattr(gateway.upkeep, method)()
@@ -128,7 +128,7 @@ def test_an_erasure_that_fails_is_no_success_while_it_waits_to_be_tried_again(
         return [Erasure("shop", 1, "owner", 0)]
 
     async def work(gateway: Gateway) -> None:
-        done = gateway.upkeep._levels.upkeep_succeeded_s
+        done = gateway.upkeep._gauges.upkeep_succeeded_s
         monkeypatch.setattr(upkeep, "open_erasures", one)
         monkeypatch.setattr(gateway.upkeep, "_erase", fail)
         for _ in range(2):

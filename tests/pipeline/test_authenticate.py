@@ -44,7 +44,7 @@ class SlowCallerCache:
 
 
 def stage_of(callers: SlowCallerCache) -> Authenticate:
-    versions, side = SimpleNamespace(is_fresh=lambda: False), SimpleNamespace()
+    versions, side = SimpleNamespace(is_fresh=lambda: False, reading=1), SimpleNamespace()
     return Authenticate(*cast(Any, (callers, versions, side, side, ())))
 
 

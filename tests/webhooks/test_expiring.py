@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from sqlalchemy import select
-from tollway.webhooks.watching import watch
 
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
@@ -15,6 +14,7 @@ from tollway.store.open import open_sealer
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery
 from tollway.webhooks.endpoints import add_endpoint, end_endpoint
+from tollway.webhooks.polled_events import watch
 
 DAY_S = 86_400
 RECORDED = Query(select(webhook_delivery.c.endpoint_id, webhook_delivery.c.event_id))
