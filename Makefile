@@ -29,7 +29,7 @@ needed_with_uv_or_pip = $(with_uv_or_pip) || { echo $(NO_PACKAGES) >&2; false; }
 .PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUNTIME)  ## install what the command tollway needs into .venv
 	@echo "Installed: $(BIN)/tollway --help"

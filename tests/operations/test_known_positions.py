@@ -1,6 +1,7 @@
 """Where pages begin is kept in memory: what changes after that is seen by the next page."""
 
 import asyncio
+import sys
 from functools import partial
 from types import SimpleNamespace
 from typing import cast
@@ -15,6 +16,7 @@ from tollway.operations.coupon_claims.counts import forget_hours
 from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
 from tollway.operations.orders import positions
 from tollway.operations.orders.counts import forget_days
+from tollway.operations.orders.hours import hours_of
 from tollway.operations.orders.positions import DayCounts, Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
@@ -218,18 +220,21 @@ def test_of_more_days_than_are_kept_the_last_ones_read_stay() -> None:
     most = positions._HOURS_OF_DAYS_MAX
     known = DayCounts(1, [])
     for day in range(most):
-        known.keep_hours(day, [])
+        known.keep_hours(day, hours_of([]))
     # It is read again, and so no longer the first to go.
-    known.keep_hours(0, [])
+    known.keep_hours(0, hours_of([]))
     for day in range(most, most + 10):
-        known.keep_hours(day, [])
+        known.keep_hours(day, hours_of([]))
     assert set(known.hours) == {0, *range(11, most + 10)}
 
 
 @pytest.mark.sqlite
 def test_hours_count_as_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "_KEPT_MAX", 10_000)
-    hours = [positions._hour(number, 1) for number in range(24)]
+    units = 10_000
+    monkeypatch.setattr(positions, "_KEPT_MAX", units)
+    hours = hours_of([(number, 1) for number in range(24)])
+    # With its place in a dict, whose table is at least a third empty.
+    size_of_day = sys.getsizeof(hours) + 2 * 3 * 8 + sys.getsizeof(2**40)
     kept, most = positions.Positions(), 0
     for number in range(100):
         known = kept._known["shop", f"tag {number}"] = DayCounts(1, [])
@@ -237,5 +242,6 @@ def test_hours_count_as_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
             known.keep_hours(day, hours)
         kept._forget_if_many(known)
         most = max(most, sum(len(each.hours) for each in kept._known.values()))
-    # At about 24 times 100 bytes for a day: no more than the units stand for.
-    assert most * 24 * 100 < 10_000 * 16 + 32 * 24 * 100
+    assert most * size_of_day < units * 16 + 32 * size_of_day
+    # Nor is the cache emptied long before.
+    assert most * size_of_day > units * 16 / 2

@@ -9,7 +9,8 @@ From a server the counts are read after a call, since it can find a page without
 shop that changes all the time, once a second at most.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
@@ -26,12 +27,19 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.operations.orders.known_positions import SKIPPED_MAX, KnownPositions, Start
+from tollway.operations.orders.hours import (
+    SKIPPED_MAX,
+    Hours,
+    KnownPositions,
+    Start,
+    hours_of,
+    hours_within,
+    start_in,
+)
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     DAY_MS,
     EVERY_OWNER,
-    HOUR_MS,
     order_count,
     order_version,
     shop_order,
@@ -44,9 +52,10 @@ from tollway.store.query import Query, Steps
 # shop, of the hours of a day and of each hour are estimates.
 _KEPT_MAX = 2_000_000
 _KEPT_OF_SHOP = 64
-_KEPT_OF_DAY, _KEPT_OF_HOUR = 10, 8
-# For how many days of a shop the hours are cached.
-_HOURS_OF_DAYS_MAX = 400
+_KEPT_OF_DAY, _KEPT_OF_HOUR = 14, 1
+# For how many days of a shop the hours are cached: ten years, so that a caller that asks for pages
+# at random seldom waits for hours.
+_HOURS_OF_DAYS_MAX = 4000
 # How soon a shop's days may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
 # How many days' hours are read from a server at once.
@@ -115,17 +124,6 @@ class Filter(NamedTuple):
     tag_name: str | None
 
 
-class _Hour(NamedTuple):
-    """An hour, or a part of one: its orders come next after a negated time."""
-
-    after: int
-    orders: int
-
-
-def _hour(number: int, orders: int) -> _Hour:
-    return _Hour(-HOUR_MS * (number + 1), orders)
-
-
 class DayCounts(RunningCounts):
     """How many orders of one facet the days of a shop have, the newest first."""
 
@@ -138,19 +136,19 @@ class DayCounts(RunningCounts):
         self.span = (0, 0)
         self.in_window = 0
         # The hours of the days that were asked for.
-        self.hours: dict[int, list[_Hour]] = {}
+        self.hours: dict[int, Hours] = {}
         # The size of cached hours that the cache's total does not include yet.
         self.uncounted = 0
         # For the busy hours in which pages began or ended, by the time after which an hour comes.
         self.marks: dict[int, KnownPositions] = {}
 
-    def keep_hours(self, day: int, hours: list[_Hour]) -> None:
+    def keep_hours(self, day: int, hours: Hours) -> None:
         # Drops only the oldest entry, not all: a reader may go through more days than fit.
         self.hours.pop(day, None)
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             del self.hours[next(iter(self.hours))]
         self.hours[day] = hours
-        self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours)
+        self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours) // 2
 
     async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
         """Reads the hours of a day and its neighbours from a server; False if they have another
@@ -162,11 +160,11 @@ class DayCounts(RunningCounts):
         version, found = _with_version(rows)
         if version != self.version:
             return False
-        hours: dict[int, list[_Hour]] = {day: [] for day in days}
-        for hour, orders in found:
-            hours[hour // DAY_HOURS].append(_hour(hour, orders))
+        hours: dict[int, list[Row]] = {day: [] for day in days}
+        for row in found:
+            hours[row[0] // DAY_HOURS].append(row)
         for day, its_hours in hours.items():
-            self.keep_hours(day, its_hours)
+            self.keep_hours(day, hours_of(its_hours))
         return True
 
 
@@ -232,7 +230,7 @@ class Positions:
         hours = known.hours.get(day)
         if hours is None:
             return None
-        return _guess(known, Start(total, *_locate(hours, skip)), span)
+        return _guess(known, Start(total, *start_in(hours, skip)), span)
 
     def guess(self, values: Mapping[str, Any]) -> Guess | None:
         """The same for any window whose ends cut no hour in two."""
@@ -297,8 +295,7 @@ class Positions:
         cut = {}
         for name, query in parts.items():
             if _is_cut(values, name):
-                ((after, orders),) = yield query, values
-                cut[name] = _Hour(after, orders)
+                (cut[name],) = yield query, values
         start = yield from _search(known, values, cut)
         self._forget_if_many(known)
         if start.after == _NOWHERE:
@@ -342,53 +339,43 @@ def _is_cut(values: Mapping[str, Any], end: str) -> bool:
 
 
 def _search(
-    known: DayCounts, values: Mapping[str, Any], cut: Mapping[str, _Hour]
+    known: DayCounts, values: Mapping[str, Any], cut: Mapping[str, Row]
 ) -> Generator[Any, Any, Start]:
     """Where a page begins; asks for hours that are not cached yet."""
     span = known.between(values["first_day"], values["last_day"])
-    newer = [cut["newest"]] if "newest" in cut else []
+    newer = array("q", cut.get("newest", ()))
     newer += yield from _hours(known, values, values["newer_first"], values["newer_last"])
     older = yield from _hours(known, values, values["older_first"], values["older_last"])
-    older += [cut["oldest"]] if "oldest" in cut else []
-    in_newer, in_days = sum([each.orders for each in newer]), known.total(span)
-    total, offset = in_newer + in_days + sum([each.orders for each in older]), values["offset"]
+    older += array("q", cut.get("oldest", ()))
+    in_newer, in_days = sum(newer[1::2]), known.total(span)
+    total, offset = in_newer + in_days + sum(older[1::2]), values["offset"]
     if offset >= total:
         return Start(total, _NOWHERE, 0, 0)
     if offset < in_newer:
-        return Start(total, *_locate(newer, offset))
+        return Start(total, *start_in(newer, offset))
     if offset >= in_newer + in_days:
-        return Start(total, *_locate(older, offset - in_newer - in_days))
+        return Start(total, *start_in(older, offset - in_newer - in_days))
     day, skip = known.locate(span, offset - in_newer)
     hours = yield from _hours(known, values, day * DAY_HOURS, (day + 1) * DAY_HOURS)
-    return Start(total, *_locate(hours, skip))
+    return Start(total, *start_in(hours, skip))
 
 
 def _hours(
     known: DayCounts, values: Mapping[str, Any], first: int, last: int
-) -> Generator[Any, Any, list[_Hour]]:
-    """The counted hours from first up to, not including, last; the newest first."""
+) -> Generator[Any, Any, Hours]:
+    """The counted hours from first up to, not including, last."""
+    hours: Hours = array("q")
     if first >= last:
-        return []
-    hours: list[_Hour] = []
+        return hours
     newest, oldest = (last - 1) // DAY_HOURS, first // DAY_HOURS
     for day in range(newest, oldest - 1, -1):
         of_day = known.hours.get(day)
         if of_day is None:
             bounds = {"first_bucket": day * DAY_HOURS, "last_bucket": (day + 1) * DAY_HOURS}
             found = yield _HOURS, {**values, **bounds}
-            of_day = [_hour(*each) for each in found]
+            of_day = hours_of(found)
             known.keep_hours(day, of_day)
         hours += of_day
     if last - first == DAY_HOURS * (newest - oldest + 1):
         return hours
-    return [each for each in hours if -HOUR_MS * last <= each.after < -HOUR_MS * first]
-
-
-def _locate(hours: Iterable[_Hour], offset: int) -> tuple[int, int, int]:
-    """For the order at an offset: the time after which its hour comes, how many orders of the hour
-    are before it, and how many the hour has."""
-    for after, orders in hours:
-        if offset < orders:
-            return after, offset, orders
-        offset -= orders
-    raise AssertionError("the counts of hours are less than those of their day")
+    return hours_within(hours, first, last)
