@@ -65,27 +65,31 @@ def expected(stored: dict[str, ClaimRow], start_s: int, end_s: int) -> list[str]
     chunks=st.lists(st.lists(claims, max_size=40), max_size=4),
     ends=st.tuples(moments, moments).filter(lambda pair: pair[0] != pair[1]),
     limit=st.integers(1, 12),
+    is_backwards=st.booleans(),
 )
 def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
-    its_store: Store, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
+    its_store: Store,
+    chunks: list[list[ClaimRow]],
+    ends: tuple[int, int],
+    limit: int,
+    is_backwards: bool,
 ) -> None:
+    """By one handler, which knows the counts of before each change."""
     start_s, end_s = sorted(ends)
 
-    async def pages(database: OpenDatabase) -> list[str]:
+    async def work(database: OpenDatabase) -> None:
         handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
         await empty(database)
+        stored: dict[str, ClaimRow] = {}
         for chunk in chunks:
             await put_claims(database, chunk)
-        seen: list[str] = []
-        for page in range(1, len(whole) // limit + 3):
-            request = CouponClaimsRequest(start_s, end_s, page, limit, "s1", 4)
-            data = json.loads(await result_of(handler(request, CallInfo("acc", 1))))
-            assert data["total"] == len(whole)
-            found = [record["couponCode"] for record in data["dataList"]]
-            assert found == whole[(page - 1) * limit : page * limit]
-            seen += found
-        return seen
+            stored |= {row.coupon_code: row for row in chunk}
+            whole = expected(stored, start_s, end_s)
+            for page in range(1, len(whole) // limit + 3)[:: -1 if is_backwards else 1]:
+                request = CouponClaimsRequest(start_s, end_s, page, limit, "s1", 4)
+                data = json.loads(await result_of(handler(request, CallInfo("acc", 1))))
+                assert data["total"] == len(whole)
+                found = [record["couponCode"] for record in data["dataList"]]
+                assert found == whole[(page - 1) * limit : page * limit]
 
-    stored = {row.coupon_code: row for chunk in chunks for row in chunk}
-    whole = expected(stored, start_s, end_s)
-    assert its_store.do(pages) == whole
+    its_store.do(work)

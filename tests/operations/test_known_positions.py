@@ -1,18 +1,24 @@
 """Where pages begin is kept in memory: what changes after that is seen by the next page."""
 
 import asyncio
+import json
 import sys
 from functools import partial
 from types import SimpleNamespace
 from typing import cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.coupons import NOON_S, claim, load_claims, put_claims
+from tests.support.handlers import result_of
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tests.support.work import work_of
+from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.counts import forget_hours
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
 from tollway.operations.orders import positions
 from tollway.operations.orders.counts import forget_days
@@ -128,6 +134,34 @@ def test_pages_within_a_busy_hour_follow_every_change(own_store: Store) -> None:
         await asyncio.to_thread(move, {"sn-001": FIRST_MS + 3_590_000})
         for size in (50, 7):
             assert await order_numbers(pages, day, size) == expected()
+
+    own_store.do(work)
+
+
+def test_a_claim_that_moves_within_its_hour_is_counted_anew(own_store: Store) -> None:
+    """The counts of hours stay as they are, but not that of the part in which a window begins."""
+
+    async def work(database: Database) -> None:
+        handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
+
+        async def found() -> list[tuple[int, list[str]]]:
+            answers = [
+                json.loads(await result_of(handler(request, CallInfo("acc", 1))))
+                for request in (
+                    CouponClaimsRequest(NOON_S + 1800, NOON_S + 7200, page, 1, "s1", 4)
+                    for page in (1, 2)
+                )
+            ]
+            return [
+                (each["total"], [claim["couponCode"] for claim in each["dataList"]])
+                for each in answers
+            ]
+
+        await put_claims(database, [claim("stays", NOON_S + 3600), claim("moves", NOON_S + 60)])
+        for _ in range(2):
+            assert await found() == [(1, ["stays"]), (1, [])]
+        await put_claims(database, [claim("moves", NOON_S + 3000)])
+        assert await found() == [(2, ["stays"]), (2, ["moves"])]
 
     own_store.do(work)
 

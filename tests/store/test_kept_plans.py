@@ -33,7 +33,8 @@ def vacuumed(store: Store) -> Store:
 def queries() -> Iterator[JointQuery]:
     shared = cast(Any, SimpleNamespace(dialect="postgresql", row_at_once=None))
     yield from OrderPages(shared)._guessed.values()
-    yield ClaimPages(shared)._joined
+    claims = ClaimPages(shared)
+    yield from (claims._joined, claims._joined_and_counted)
     yield cast(JointQuery, _PAGES["postgresql"])
     yield _FIGURES
     yield _PARTS_ALONE

@@ -70,7 +70,8 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
     down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
     await transaction.put_rows(_COUNT_UP, up)
     await transaction.execute_many(_COUNT_DOWN, down)
-    await _give_versions(transaction, {hour[:2] for hour, more in counts.items() if more})
+    # Also if no hour has more or fewer: a part of one may have.
+    await _give_versions(transaction, {hour[:2] for hour in counts})
 
 
 async def _give_versions(transaction: Transaction, lists: Iterable[tuple[str, int]]) -> None:

@@ -48,13 +48,15 @@ class CouponClaimsHandler:
         page = JoinedPage(offset, size, utc_offset_s, _BETWEEN)
         joined = self._pages.read_at_once(window, page)
         if joined is not None:
-            return _answer(call, joined[0], BEFORE_TIME, joined[1])
+            total, claims = joined
+            return _answer(call, total, claims and BEFORE_TIME, claims)
         return read_at_once(self._database, self._read_joined(window, page, call))
 
     async def _read_joined(self, window: Window, page: JoinedPage, call: CallInfo) -> bytes:
         joined = await self._pages.read_joined(window, page)
         if joined is not None:
-            return _answer(call, joined[0], BEFORE_TIME, joined[1])
+            total, claims = joined
+            return _answer(call, total, claims and BEFORE_TIME, claims)
         return await self._read(window, page.offset, page.size, call)
 
     async def _read(self, window: Window, offset: int, size: int, call: CallInfo) -> bytes:

@@ -2,8 +2,10 @@
 
 The counts of a list's hours are cached in memory, with the version they were read with. A page is
 read together with the current version: if that is still the same, the total and the start of the
-page are right, and the claims come joined in one row. A server can find a page without these
-counts, so for a list that changes all the time they are read once a second at most.
+page are right, and the claims come joined in one row. If a window cuts hours in two, its first page
+brings the counts of those parts along, and they are cached for the next pages. A server can find a
+page without any counts, so for a list that changes all the time they are read once a second at
+most.
 """
 
 from collections.abc import Sequence
@@ -47,6 +49,10 @@ _HOUR_S = 3600
 # How many hours are cached for all lists together, at 16 bytes each; and the overhead of a list.
 _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
+# What the count of a part of an hour takes, in the same unit.
+_KEPT_OF_PART = 12
+# So many claims are skipped rather than counted first.
+_SKIPPED_MAX = 100
 # How soon a server's counts may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
 # For how many lists the time of that read is remembered.
@@ -134,8 +140,9 @@ _VERSIONS: dict[str, ScalarSelect[Any]] = {
 }
 
 
-def _claims(dialect: str) -> Select[Any]:
-    """The claims of a page, each with its time before it, all in one piece; and the version."""
+def _claims(dialect: str, *parts: str) -> Select[Any]:
+    """The claims of a page, each with its time before it, all in one piece; the version; and how
+    many claims some parts of hours have."""
     # Only the columns that are needed: SQLite extracts each one from every row.
     needed = (coupon_claim.c.newest_first, coupon_claim.c.ready)
     page = _LISTING.page_rows().with_only_columns(*needed).subquery()
@@ -154,7 +161,12 @@ def _claims(dialect: str) -> Select[Any]:
         )
         timed = func.convert_to(time, literal_column("'UTF8'")).op("||")(page.c.ready)
         joined = func.string_agg(timed, between)
-    return select(joined, _VERSIONS[dialect])
+    counts = [part_of(name, coupon_claim.c.newest_first, *_OF_SID) for name in parts]
+    return select(
+        joined,
+        _VERSIONS[dialect],
+        *(each.with_only_columns(func.count()).scalar_subquery() for each in counts),
+    )
 
 
 def _all_hours(dialect: str) -> Select[Any]:
@@ -170,23 +182,36 @@ _JOINED = {
     "sqlite": JointQuery(lambda: _claims("sqlite")),
     "postgresql": JointQuery(lambda: _claims("postgresql")),
 }
+_JOINED_AND_COUNTED = {
+    "sqlite": JointQuery(lambda: _claims("sqlite", "newest", "oldest")),
+    "postgresql": JointQuery(lambda: _claims("postgresql", "newest", "oldest")),
+}
 _ALL_HOURS = {
     "sqlite": Query(lambda: _all_hours("sqlite")),
     "postgresql": Query(lambda: _all_hours("postgresql")),
 }
 
 
+# From a time in seconds up to, not including, another one within the same hour.
+_Part = tuple[int, int]
+
+
 class _Known(NamedTuple):
     version: int
     hours: RunningCounts
+    # How many claims the parts of hours have that windows began or ended with.
+    parts: dict[_Part, int]
 
 
 class _Start(NamedTuple):
-    """The parameters to read a page and its total, if the cached counts are still current."""
+    """The parameters to read a page, if the cached counts are still current. The total is without
+    the parts that the query counts."""
 
     known: _Known
     total: int
+    query: JointQuery
     asked: dict[str, object]
+    to_count: tuple[_Part, _Part] | None
 
 
 class ClaimPages:
@@ -195,6 +220,7 @@ class ClaimPages:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._joined = _JOINED[database.dialect]
+        self._joined_and_counted = _JOINED_AND_COUNTED[database.dialect]
         self._all_hours = _ALL_HOURS[database.dialect]
         self._row_at_once = database.row_at_once
         self._is_server = database.dialect != "sqlite"
@@ -223,65 +249,89 @@ class ClaimPages:
         """Like `read_joined`, without waiting; None if the caller has to use that instead."""
         if self._row_at_once is None:
             return None
-        start = self._start(window, page)
-        if start is None:
-            return None
-        return self._checked(window, start, self._row_at_once(self._joined, start.asked))
+        while (start := self._start(window, page)) is not None:
+            found = self._found(window, start, self._row_at_once(start.query, start.asked))
+            if found is not None:
+                return found
+        return None
 
     async def read_joined(self, window: Window, page: JoinedPage) -> tuple[int, bytes] | None:
         """The exact total, and the claims of a page in one piece, each after its time; None if the
         caller has to use `read` instead."""
-        if window.start_s % _HOUR_S or window.end_s % _HOUR_S:
-            return None
         found = await self._read_known(window, page)
         if found is None and await self._learn(window.sid, window.claim_type):
             found = await self._read_known(window, page)
         return found
 
     async def _read_known(self, window: Window, page: JoinedPage) -> tuple[int, bytes] | None:
-        """The page by one statement, if the cached counts are still current."""
-        start = self._start(window, page)
-        if start is None:
-            return None
-        row = await self._database.fetch_one(self._joined, **start.asked)
-        return self._checked(window, start, row)
+        while (start := self._start(window, page)) is not None:
+            row = await self._database.fetch_one(start.query, **start.asked)
+            found = self._found(window, start, row)
+            if found is not None:
+                return found
+        return None
 
-    def _start(self, window: Window, page: JoinedPage) -> "_Start | None":
-        """Where a page begins, by the cached counts; None without such counts or such a page, or if
-        the window cuts an hour in two."""
-        sid, claim_type, start_s, end_s = window
-        known = self._known.get((sid, claim_type))
-        if known is None or start_s % _HOUR_S or end_s % _HOUR_S:
+    def _start(self, window: Window, page: JoinedPage) -> _Start | None:
+        """Where a page begins, by the cached counts; None without such counts. Before a page far
+        back can be found, the parts of its window may have to be counted."""
+        known = self._known.get(window[:2])
+        if known is None:
             return None
-        offset, size, utc_offset_s, between = page
-        hours = known.hours
-        span = hours.between(start_s // _HOUR_S, end_s // _HOUR_S)
-        total = hours.total(span)
-        if offset >= total:
-            return None
-        hour, skip = hours.locate(span, offset)
+        newest, whole, oldest = split_window(window.start_s, window.end_s, _HOUR_S)
+        span = known.hours.between(*whole)
+        in_whole = known.hours.total(span)
+        in_newest = known.parts.get(newest) if newest[0] < newest[1] else 0
+        in_oldest = known.parts.get(oldest) if oldest[0] < oldest[1] else 0
+        asked: dict[str, object] = {
+            "wanted_sid": window.sid,
+            "wanted_type": window.claim_type,
+            "after": -window.end_s,
+            "oldest_up_to": -window.start_s,
+            "take": page.size,
+            "skip": page.offset,
+            "utc_offset_s": page.utc_offset_s,
+            "between": page.between,
+        }
+        if in_newest is None or in_oldest is None:
+            if page.offset > _SKIPPED_MAX:
+                asked["skip"] = asked["take"] = 0
+            asked |= {**part_values("newest", newest), **part_values("oldest", oldest)}
+            return _Start(known, in_whole, self._joined_and_counted, asked, (newest, oldest))
+        in_hours = in_newest + in_whole
+        total = in_hours + in_oldest
+        if page.offset >= total:
+            asked["skip"] = asked["take"] = 0
+        elif page.offset >= in_hours:
+            asked["after"], asked["skip"] = -_HOUR_S * whole[0], page.offset - in_hours
+        elif page.offset >= in_newest:
+            hour, asked["skip"] = known.hours.locate(span, page.offset - in_newest)
+            asked["after"] = -_HOUR_S * (hour + 1)
         if self._is_server:
             # Bounds the page at its oldest hour, so that the server skips older months.
-            start_s = _HOUR_S * hours.locate(span, min(offset + size, total) - 1)[0]
-        asked = {
-            "wanted_sid": sid,
-            "wanted_type": claim_type,
-            "after": -_HOUR_S * (hour + 1),
-            "oldest_up_to": -start_s,
-            "take": size,
-            "skip": skip,
-            "utc_offset_s": utc_offset_s,
-            "between": between,
-        }
-        return _Start(known, total, asked)
+            last = min(page.offset + page.size, total) - 1 - in_newest
+            if 0 <= last < in_whole:
+                asked["oldest_up_to"] = -_HOUR_S * known.hours.locate(span, last)[0]
+        return _Start(known, total, self._joined, asked, None)
 
-    def _checked(
-        self, window: Window, start: "_Start", row: Row | None
-    ) -> tuple[int, bytes] | None:
-        if row is None or row[0] is None or row[1] != start.known.version:
+    def _found(self, window: Window, start: _Start, row: Row | None) -> tuple[int, bytes] | None:
+        """The total and the claims; None if the cached counts are out of date, or lacked what was
+        now counted."""
+        if row is None or row[1] != start.known.version:
             self._known.pop(window[:2], None)
             return None
-        return start.total, row[0]
+        total = start.total
+        if start.to_count is not None:
+            self._keep_parts(start.known, start.to_count, row[2:])
+            total += row[2] + row[3]
+            if start.asked["take"] == 0:
+                return None
+        return total, row[0] or b""
+
+    def _keep_parts(self, known: _Known, parts: tuple[_Part, _Part], counts: Row) -> None:
+        known.parts.update(zip(parts, counts, strict=True))
+        self._kept += len(parts) * _KEPT_OF_PART
+        if self._kept > _KEPT_MAX:
+            self._forget_all()
 
     async def _learn(self, sid: str, claim_type: int) -> bool:
         """Caches the counts of a list, unless they are cached or were read just now."""
@@ -301,9 +351,13 @@ class ClaimPages:
         # Replaced entries still count, which only means that the limit is reached sooner.
         self._kept += len(rows) + _KEPT_OF_LIST
         if self._kept > _KEPT_MAX:
-            self._known.clear()
-            self._learnt_s.clear()
+            self._forget_all()
             self._kept = len(rows)
         hours = RunningCounts((hour, claims) for hour, claims, _ in rows)
-        self._known[key] = _Known(rows[0][2], hours)
+        self._known[key] = _Known(rows[0][2], hours, {})
         return True
+
+    def _forget_all(self) -> None:
+        self._known.clear()
+        self._learnt_s.clear()
+        self._kept = 0
