@@ -20,10 +20,11 @@ from tollway.operations.coupon_claims.counts import forget_hours
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
-from tollway.operations.orders import positions
+from tollway.operations.orders import day_counts, positions
 from tollway.operations.orders.counts import forget_days
+from tollway.operations.orders.day_counts import DayCounts
 from tollway.operations.orders.hours import hours_of
-from tollway.operations.orders.positions import DayCounts, Filter
+from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
 from tollway.store.database import Database, Row, StoreBusyError
@@ -251,7 +252,7 @@ def test_lists_that_do_not_exist_take_no_memory_for_ever(dialect: str) -> None:
 
 @pytest.mark.sqlite
 def test_of_more_days_than_are_kept_the_last_ones_read_stay() -> None:
-    most = positions._HOURS_OF_DAYS_MAX
+    most = day_counts._HOURS_OF_DAYS_MAX
     known = DayCounts(1, [])
     for day in range(most):
         known.keep_hours(day, hours_of([]))

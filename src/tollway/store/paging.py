@@ -70,6 +70,12 @@ def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select
     return select(*bucket).select_from(time.table).where(*asked, time > after, time <= up_to)
 
 
+def part_count(name: str, time: Column[int], *asked: ColumnElement[bool]) -> ScalarSelect[int]:
+    """How many rows a part of a bucket has, beside other columns of a statement."""
+    counted = part_of(name, time, *asked).with_only_columns(func.count())
+    return counted.correlate(None).scalar_subquery()
+
+
 def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
     """The values for `part_of`. Times are stored negated, so the end of the part comes first."""
     start, end = part

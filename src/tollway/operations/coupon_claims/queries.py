@@ -38,6 +38,7 @@ from tollway.store.database import Database, Row
 from tollway.store.paging import (
     Listing,
     RunningCounts,
+    part_count,
     part_of,
     part_values,
     read_listed,
@@ -161,12 +162,8 @@ def _claims(dialect: str, *parts: str) -> Select[Any]:
         )
         timed = func.convert_to(time, literal_column("'UTF8'")).op("||")(page.c.ready)
         joined = func.string_agg(timed, between)
-    counts = [part_of(name, coupon_claim.c.newest_first, *_OF_SID) for name in parts]
-    return select(
-        joined,
-        _VERSIONS[dialect],
-        *(each.with_only_columns(func.count()).scalar_subquery() for each in counts),
-    )
+    counts = [part_count(name, coupon_claim.c.newest_first, *_OF_SID) for name in parts]
+    return select(joined, _VERSIONS[dialect], *counts)
 
 
 def _all_hours(dialect: str) -> Select[Any]:

@@ -35,8 +35,8 @@ from tollway.operations.exports import (
 )
 from tollway.operations.orders.companions import cursor_of
 from tollway.operations.orders.operation import ORDERS, OrderEntry
-from tollway.operations.orders.positions import Filter
-from tollway.operations.orders.queries import window_counts, window_values
+from tollway.operations.orders.positions import Filter, window_values
+from tollway.operations.orders.queries import window_counts
 from tollway.operations.orders.schema import ALL, order_change, shop_order
 from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
 from tollway.store.query import Query

@@ -27,6 +27,7 @@ from sqlalchemy import (
     select,
 )
 
+from tollway.operations.orders.day_counts import DayCounts, Guess, Window
 from tollway.operations.orders.hours import (
     SKIPPED_MAX,
     Hours,
@@ -34,34 +35,28 @@ from tollway.operations.orders.hours import (
     Start,
     hours_of,
     hours_within,
-    start_in,
 )
 from tollway.operations.orders.schema import (
     DAY_HOURS,
-    DAY_MS,
     EVERY_OWNER,
+    HOUR_MS,
     order_count,
     order_version,
     shop_order,
 )
 from tollway.store.database import Database, Row
-from tollway.store.paging import RunningCounts
+from tollway.store.paging import part_values, split_window
 from tollway.store.query import Query, Steps
 
-# The size of the cache for all shops, in units of 16 bytes: a day takes one; the overheads of a
-# shop, of the hours of a day and of each hour are estimates.
+# The size of the cache for all shops, in units of 16 bytes: a day takes one.
 _KEPT_MAX = 2_000_000
 _KEPT_OF_SHOP = 64
-_KEPT_OF_DAY, _KEPT_OF_HOUR = 14, 1
-# For how many days of a shop the hours are cached: ten years, so that a caller that asks for pages
-# at random seldom waits for hours.
-_HOURS_OF_DAYS_MAX = 4000
 # How soon a shop's days may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
 # How many days' hours are read from a server at once.
 _LEARNT_DAYS = 32
-# Later than any order.
-_NOWHERE = 1
+# Where a window may cut an hour in two.
+_ENDS = ("newest", "oldest")
 
 VERSION = select(order_version.c.version).where(order_version.c.owner_id == bindparam("owner"))
 VERSION_SHARED = select(cast(func.sum(order_version.c.version), BigInteger)).where(
@@ -124,86 +119,6 @@ class Filter(NamedTuple):
     tag_name: str | None
 
 
-class DayCounts(RunningCounts):
-    """How many orders of one facet the days of a shop have, the newest first."""
-
-    def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
-        super().__init__(days)
-        self.version = version
-        # The last window of whole days, since most pages of a shop ask for the same one: where its
-        # days are, and how many orders they have.
-        self.window: tuple[int, int] | None = None
-        self.span = (0, 0)
-        self.in_window = 0
-        # The hours of the days that were asked for.
-        self.hours: dict[int, Hours] = {}
-        # The size of cached hours that the cache's total does not include yet.
-        self.uncounted = 0
-        # For the busy hours in which pages began or ended, by the time after which an hour comes.
-        self.marks: dict[int, KnownPositions] = {}
-
-    def keep_hours(self, day: int, hours: Hours) -> None:
-        # Drops only the oldest entry, not all: a reader may go through more days than fit.
-        self.hours.pop(day, None)
-        if len(self.hours) >= _HOURS_OF_DAYS_MAX:
-            del self.hours[next(iter(self.hours))]
-        self.hours[day] = hours
-        self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours) // 2
-
-    async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
-        """Reads the hours of a day and its neighbours from a server; False if they have another
-        version."""
-        first_day = asked["first_bucket"] // DAY_HOURS // _LEARNT_DAYS * _LEARNT_DAYS
-        days = range(first_day, first_day + _LEARNT_DAYS)
-        bounds = {"first_bucket": days.start * DAY_HOURS, "last_bucket": days.stop * DAY_HOURS}
-        rows = await database.fetch_all(_HOURS_BESIDE, **{**asked, **bounds})
-        version, found = _with_version(rows)
-        if version != self.version:
-            return False
-        hours: dict[int, list[Row]] = {day: [] for day in days}
-        for row in found:
-            hours[row[0] // DAY_HOURS].append(row)
-        for day, its_hours in hours.items():
-            self.keep_hours(day, hours_of(its_hours))
-        return True
-
-
-class Guess(NamedTuple):
-    """Where a page begins if the shop still has the cached version: after the time `after`, which
-    is that of its hour or of the nearest mark, and `skip` further orders."""
-
-    known: DayCounts
-    start: Start
-    after: int
-    skip: int
-    # The positions of the days that are asked for, if these are whole days.
-    span: tuple[int, int] | None = None
-
-    def last_day(self, offset: int, size: int) -> int:
-        """A day that the page does not go beyond."""
-        if self.span is None:
-            return 0
-        return self.known.locate(self.span, min(offset + size, self.start.total) - 1)[0]
-
-    def is_to_mark(self, size: int) -> bool:
-        """Whether the next reader would skip many orders of the hour to reach the beginning or end
-        of this page. Past the end of the hour, positions belong to the next one."""
-        if self.skip > SKIPPED_MAX:
-            return True
-        end = self.start.skip + size
-        if end <= SKIPPED_MAX or end > self.start.in_hour:
-            return False
-        marks = self.known.marks.get(self.start.after)
-        return marks is None or marks.nearest(end)[1] > SKIPPED_MAX
-
-
-def _guess(known: DayCounts, start: Start, span: tuple[int, int] | None = None) -> Guess:
-    """Starts from the nearest mark in the hour, if it has any."""
-    marks = known.marks.get(start.after)
-    after, skip = (start.after, start.skip) if marks is None else marks.nearest(start.skip)
-    return Guess(known, start, after, skip, span)
-
-
 class Positions:
     """The cached counts of one database, by shop and facet."""
 
@@ -212,38 +127,33 @@ class Positions:
         self._learnt_s: dict[tuple[str, str], float] = {}
         self._kept = 0
 
-    def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
-        """Where a page of whole days begins; None if the cache lacks something, or there is no such
-        page."""
+    def guess(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
+        """Where a page begins; None if the cache lacks something. If the window cuts hours in two,
+        one of its first pages is read beside the counts of these parts; before others they are
+        counted first."""
         known = self._known.get((wanted.owner_id, facet))
-        if known is None or wanted.start_ms % DAY_MS or wanted.end_ms % DAY_MS:
+        if known is None:
             return None
-        window = wanted.start_ms, wanted.end_ms
-        if window != known.window:
-            known.window = window
-            known.span = known.between(wanted.start_ms // DAY_MS, wanted.end_ms // DAY_MS)
-            known.in_window = known.total(known.span)
-        span, total = known.span, known.in_window
-        if offset >= total:
-            return None
-        day, skip = known.locate(span, offset)
-        hours = known.hours.get(day)
-        if hours is None:
-            return None
-        return _guess(known, Start(total, *start_in(hours, skip)), span)
+        window = known.windows.get((wanted.start_ms, wanted.end_ms))
+        if window is None:
+            window = _summed_now(known, window_values(wanted, facet))
+            if window is None:
+                return None
+            known.keep_window((wanted.start_ms, wanted.end_ms), window)
+            self._forget_if_many(known)
+        if not window.to_count:
+            return known.guess(window, offset)
+        is_page = offset <= SKIPPED_MAX
+        skip = offset if is_page else 0
+        start = Start(window.total, -wanted.end_ms, skip, 0)
+        return Guess(known, window, start, start.after, skip, is_page)
 
-    def guess(self, values: Mapping[str, Any]) -> Guess | None:
-        """The same for any window whose ends cut no hour in two."""
-        known = self._known.get((values["owner"], values["of_facet"]))
-        if known is None or is_cut(values):
-            return None
-        search = _search(known, values, {})
-        try:
-            next(search)
-        except StopIteration as end:
-            start: Start = end.value
-            return None if start.after == _NOWHERE else _guess(known, start)
-        return None  # The search needs hours that are not cached.
+    def keep_counts(self, wanted: Filter, guess: Guess, counts: tuple[int, int]) -> Window:
+        """Adds the parts of hours that were counted to their window."""
+        window = guess.window.with_counts(counts)
+        guess.known.keep_window((wanted.start_ms, wanted.end_ms), window)
+        self._forget_if_many(guess.known)
+        return window
 
     async def mark(
         self, database: Database, owner_id: str, guess: Guess, bounds: tuple[int, int], size: int
@@ -278,27 +188,46 @@ class Positions:
             version, days = _with_version(await database.fetch_all(_DAYS_BESIDE, **values))
             known = self._known[key] = DayCounts(version, days)
             self._kept += len(known) + _KEPT_OF_SHOP
-        search = _search(known, values, {})
+        search = _search(known, values)
         with suppress(StopIteration):
             _, asked = next(search)
-            while await known.learn_hours(database, asked):
+            while await self._learn_hours(database, known, asked):
                 # The search finds those now, and asks for others or ends.
-                search = _search(known, values, {})
+                search = _search(known, values)
                 _, asked = next(search)
             self.forget(*key)
         self._forget_if_many(known)
+
+    async def _learn_hours(
+        self, database: Database, known: DayCounts, asked: Mapping[str, Any]
+    ) -> bool:
+        """Reads the hours of a day and its neighbours from a server; False if they have another
+        version."""
+        first_day = asked["first_bucket"] // DAY_HOURS // _LEARNT_DAYS * _LEARNT_DAYS
+        days = range(first_day, first_day + _LEARNT_DAYS)
+        bounds = {"first_bucket": days.start * DAY_HOURS, "last_bucket": days.stop * DAY_HOURS}
+        rows = await database.fetch_all(_HOURS_BESIDE, **{**asked, **bounds})
+        version, found = _with_version(rows)
+        if version != known.version:
+            return False
+        hours: dict[int, list[Row]] = {day: [] for day in days}
+        for row in found:
+            hours[row[0] // DAY_HOURS].append(row)
+        for day, its_hours in hours.items():
+            known.keep_hours(day, hours_of(its_hours))
+        return True
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
         """Returns a row with the total, then the row of the page. `parts` counts the orders in the
         hours that the newest and the oldest end of the window cut in two."""
         known = yield from self._current(values)
-        cut = {}
-        for name, query in parts.items():
-            if _is_cut(values, name):
-                (cut[name],) = yield query, values
-        start = yield from _search(known, values, cut)
+        counts = [0, 0]
+        for number, (name, query) in enumerate(parts.items()):
+            if values[f"{name}_after"] < values[f"{name}_up_to"]:
+                ((_, counts[number]),) = yield query, values
+        start = yield from _search(known, values, counts)
         self._forget_if_many(known)
-        if start.after == _NOWHERE:
+        if not start.in_hour:
             return [(start.total,)]
         found = yield rows, {**values, "after": start.after, "skip": start.skip}
         return [(start.total,), *found]
@@ -325,39 +254,73 @@ class Positions:
             self._kept = 0
 
 
+def window_values(wanted: Filter, facet: str) -> dict[str, object]:
+    hours = split_window(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = split_window(*hours.whole, DAY_HOURS)
+    return {
+        "owner": wanted.owner_id,
+        "of_facet": facet,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
+    }
+
+
 def _with_version(rows: Sequence[Row]) -> tuple[object, list[tuple[int, int]]]:
     return rows[0][0], [(bucket, orders) for _, bucket, orders in rows if bucket is not None]
 
 
-def is_cut(values: Mapping[str, Any]) -> bool:
-    """Whether an end of the window cuts an hour in two."""
-    return _is_cut(values, "newest") or _is_cut(values, "oldest")
-
-
-def _is_cut(values: Mapping[str, Any], end: str) -> bool:
-    return bool(values[f"{end}_after"] < values[f"{end}_up_to"])
-
-
 def _search(
-    known: DayCounts, values: Mapping[str, Any], cut: Mapping[str, Row]
+    known: DayCounts, values: Mapping[str, Any], counts: Sequence[int] = ()
 ) -> Generator[Any, Any, Start]:
-    """Where a page begins; asks for hours that are not cached yet."""
-    span = known.between(values["first_day"], values["last_day"])
-    newer = array("q", cut.get("newest", ()))
-    newer += yield from _hours(known, values, values["newer_first"], values["newer_last"])
+    """Where a page begins, given how many orders the parts of hours of its window have; asks for
+    hours that are not cached yet."""
+    window, offset = (yield from _summed(known, values)), values["offset"]
+    if window.to_count and counts:
+        window = window.with_counts((counts[0], counts[1]))
+    day = known.day_of(window, offset)
+    if day is not None:
+        yield from _hours(known, values, day[0] * DAY_HOURS, (day[0] + 1) * DAY_HOURS)
+    start = known.start(window, offset)
+    assert start is not None
+    return start
+
+
+def _summed(known: DayCounts, values: Mapping[str, Any]) -> Generator[Any, Any, Window]:
+    """A window by the cached counts; asks for hours that are not cached yet."""
+    days = known.between(values["first_day"], values["last_day"])
+    newer = yield from _hours(known, values, values["newer_first"], values["newer_last"])
     older = yield from _hours(known, values, values["older_first"], values["older_last"])
-    older += array("q", cut.get("oldest", ()))
-    in_newer, in_days = sum(newer[1::2]), known.total(span)
-    total, offset = in_newer + in_days + sum(older[1::2]), values["offset"]
-    if offset >= total:
-        return Start(total, _NOWHERE, 0, 0)
-    if offset < in_newer:
-        return Start(total, *start_in(newer, offset))
-    if offset >= in_newer + in_days:
-        return Start(total, *start_in(older, offset - in_newer - in_days))
-    day, skip = known.locate(span, offset - in_newer)
-    hours = yield from _hours(known, values, day * DAY_HOURS, (day + 1) * DAY_HOURS)
-    return Start(total, *start_in(hours, skip))
+    in_newer = sum(newer[1::2])
+    before_older = in_newer + known.total(days)
+    newest, oldest = ((values[f"{end}_after"], values[f"{end}_up_to"]) for end in _ENDS)
+    is_cut = newest[0] < newest[1] or oldest[0] < oldest[1]
+    return Window(
+        newer,
+        days,
+        older,
+        in_newer,
+        before_older,
+        before_older + sum(older[1::2]),
+        (newest, oldest) if is_cut else (),
+    )
+
+
+def _summed_now(known: DayCounts, values: Mapping[str, Any]) -> Window | None:
+    """The same without asking: None if hours are not cached."""
+    try:
+        next(_summed(known, values))
+    except StopIteration as end:
+        window: Window = end.value
+        return window
+    return None
 
 
 def _hours(

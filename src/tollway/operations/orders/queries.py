@@ -30,13 +30,13 @@ from sqlalchemy import (
     union_all,
 )
 
+from tollway.operations.orders.day_counts import Guess
 from tollway.operations.orders.positions import (
     VERSION,
     VERSION_SHARED,
     Filter,
-    Guess,
     Positions,
-    is_cut,
+    window_values,
 )
 from tollway.operations.orders.schema import (
     DAY_HOURS,
@@ -52,11 +52,10 @@ from tollway.store.database import Database, Row, StoreError
 from tollway.store.paging import (
     Listing,
     beside,
+    part_count,
     part_of,
-    part_values,
     read_listed,
     split_total,
-    split_window,
 )
 from tollway.store.query import JointQuery, Query, RecordQuery
 
@@ -163,11 +162,19 @@ def _part(name: str, with_tag: bool, with_name: bool) -> Query:
     return Query(lambda: part_of(name, time, *_asked(with_tag, with_name)))
 
 
-def _guessed(tagged: tuple[bool, bool], dialect: str) -> JointQuery:
-    """The orders of a page in one piece, and beside it the shop's version. A row for each order
-    would cost more than the order: with an embedded database, the reading thread lets others run
-    between rows, and a server sends each row."""
-    return JointQuery(lambda: _embedded_page(*tagged) if dialect == "sqlite" else _page(*tagged))
+def _guessed(tagged: tuple[bool, bool], dialect: str, *, with_parts: bool) -> JointQuery:
+    """The orders of a page in one piece, and beside it the shop's version; perhaps also how many
+    orders are in the two parts of hours of its window. A row for each order would cost more than
+    the order: with an embedded database, the reading thread lets others run between rows, and a
+    server sends each row."""
+
+    def statement() -> Select[Any]:
+        page = _embedded_page(*tagged) if dialect == "sqlite" else _page(*tagged)
+        asked, time = _asked(*tagged), shop_order.c.newest_first
+        names = ("newest", "oldest") if with_parts else ()
+        return page.add_columns(*(part_count(name, time, *asked) for name in names))
+
+    return JointQuery(statement)
 
 
 def _page(with_tag: bool, with_name: bool) -> Select[Any]:
@@ -197,8 +204,13 @@ def _embedded_page(with_tag: bool, with_name: bool, *, with_times: bool = False)
 _PARTS = {
     tagged: {name: _part(name, *tagged) for name in ("newest", "oldest")} for tagged in _LISTINGS
 }
+# By filter and whether the parts of hours are counted too.
 _GUESSED = {
-    dialect: {tagged: _guessed(tagged, dialect) for tagged in _LISTINGS}
+    dialect: {
+        (tagged, with_parts): _guessed(tagged, dialect, with_parts=with_parts)
+        for tagged in _LISTINGS
+        for with_parts in (False, True)
+    }
     for dialect in ("sqlite", "postgresql")
 }
 # For an embedded database, with the times of the first and the last order.
@@ -215,7 +227,9 @@ class OrderPages:
         self._positions = positions = Positions()
         self._guessed = _GUESSED[database.dialect]
         self._queries = {
-            tagged: listing.query(partial(positions.steps, _PARTS[tagged], self._guessed[tagged]))
+            tagged: listing.query(
+                partial(positions.steps, _PARTS[tagged], self._guessed[tagged, False])
+            )
             for tagged, listing in _LISTINGS.items()
         }
         self._is_embedded = database.dialect == "sqlite"
@@ -224,16 +238,20 @@ class OrderPages:
     def read_at_once(
         self, wanted: Filter, offset: int, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
-        """A page of whole days, as most are, without waiting. None if the caller has to use `read`:
-        the cache lacks something, the page is to be marked, or the database has to wait."""
+        """A page without waiting. None if the caller has to use `read`: the cache lacks something
+        or is out of date, or the page is to be marked."""
         if self._row_at_once is None:
             return None
-        guess = self._positions.guess_days(wanted, facet_of(wanted.tag, wanted.tag_name), offset)
-        if guess is None or guess.is_to_mark(size):
-            return None
-        asked = _asked_for(wanted, guess, -wanted.start_ms, size, between)
-        row = self._row_at_once(self._guessed[_tagged(wanted)], asked)
-        return _checked(guess, row)
+        facet = facet_of(wanted.tag, wanted.tag_name)
+        while (guess := self._positions.guess(wanted, facet, offset)) is not None:
+            if guess.is_to_mark(size):
+                return None
+            query = self._guessed[_tagged(wanted), bool(guess.window.to_count)]
+            asked = _asked_for(wanted, guess, -wanted.start_ms, size, between)
+            page = self._checked(wanted, facet, guess, self._row_at_once(query, asked))
+            if page is not None:
+                return page
+        return None
 
     async def read(
         self, wanted: Filter, offset: int, size: int, between: bytes = b","
@@ -241,29 +259,24 @@ class OrderPages:
         """The exact total, and the ready orders of a page: one by one, or in one piece, joined by
         `between`."""
         facet = facet_of(wanted.tag, wanted.tag_name)
-        guess = self._positions.guess_days(wanted, facet, offset)
-        values = {} if guess else {**window_values(wanted, facet), "offset": offset}
-        guess = guess or self._positions.guess(values)
-        if guess is not None:
-            page = await self._read_guessed(wanted, guess, offset, size, between)
+        while (guess := self._positions.guess(wanted, facet, offset)) is not None:
+            page = await self._read_guessed(wanted, facet, guess, offset, size, between)
             if page is not None:
                 return page
-            self._positions.forget(wanted.owner_id, facet)
-            values = values or {**window_values(wanted, facet), "offset": offset}
+        values = {**window_values(wanted, facet), "offset": offset, "between": between}
         query = self._queries[_tagged(wanted)]
-        values["between"] = between
         total, rows = await read_listed(self._database, query, offset, size, values)
         if self._is_embedded:
             # All in one piece, beside the version.
             return total, [row[0] for row in rows]
-        if rows and not is_cut(values):
+        if rows:
             # This only makes later pages cheaper, so a failure does not matter.
             with suppress(StoreError):
                 await self._positions.learn(self._database, values)
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(
-        self, wanted: Filter, guess: Guess, offset: int, size: int, between: bytes
+        self, wanted: Filter, facet: str, guess: Guess, offset: int, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
         """The page by one statement, if the cached counts are still current."""
         tagged = _tagged(wanted)
@@ -271,58 +284,53 @@ class OrderPages:
         # Bounds the page at its oldest day, so that a server skips older months.
         oldest_ms = max(wanted.start_ms, guess.last_day(offset, size) * DAY_MS)
         row = await self._database.fetch_one(
-            (_TIMED if is_to_mark else self._guessed)[tagged],
+            _TIMED[tagged] if is_to_mark else self._guessed[tagged, bool(guess.window.to_count)],
             **_asked_for(wanted, guess, -oldest_ms, size, between),
         )
-        page = _checked(guess, row)
+        page = self._checked(wanted, facet, guess, row)
         if page is not None and row is not None and is_to_mark:
             await self._positions.mark(self._database, wanted.owner_id, guess, row[2:], size)
         return page
+
+    def _checked(
+        self, wanted: Filter, facet: str, guess: Guess, row: Row | None
+    ) -> tuple[int, Sequence[bytes]] | None:
+        """The total, and the page in one piece; None if the cached counts were out of date, or only
+        what they lacked was counted."""
+        if row is None or row[1] != guess.known.version:
+            self._positions.forget(wanted.owner_id, facet)
+            return None
+        window = guess.window
+        if window.to_count:
+            window = self._positions.keep_counts(wanted, guess, (row[2], row[3]))
+            if not guess.is_page:
+                return None
+        return window.total, [] if row[0] is None else [row[0]]
 
 
 def _asked_for(
     wanted: Filter, guess: Guess, oldest_up_to: int, size: int, between: bytes
 ) -> dict[str, object]:
-    return {
+    asked: dict[str, object] = {
         "owner": wanted.owner_id,
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
         "oldest_up_to": oldest_up_to,
         "after": guess.after,
         "skip": guess.skip,
-        "take": size,
+        "take": size if guess.is_page else 0,
         "between": between,
     }
-
-
-def _checked(guess: Guess, row: Row | None) -> tuple[int, Sequence[bytes]] | None:
-    """The total, and the page in one piece, if the cached counts were still current."""
-    if row is None or row[0] is None or row[1] != guess.known.version:
-        return None
-    return guess.start.total, [row[0]]
+    if guess.window.to_count:
+        # The oldest part ends where the window does.
+        (asked["newest_after"], asked["newest_up_to"]), (asked["oldest_after"], _) = (
+            guess.window.to_count
+        )
+    return asked
 
 
 def _tagged(wanted: Filter) -> tuple[bool, bool]:
     return wanted.tag is not None, wanted.tag_name is not None
-
-
-def window_values(wanted: Filter, facet: str) -> dict[str, object]:
-    hours = split_window(wanted.start_ms, wanted.end_ms, HOUR_MS)
-    days = split_window(*hours.whole, DAY_HOURS)
-    return {
-        "owner": wanted.owner_id,
-        "of_facet": facet,
-        "tag": wanted.tag,
-        "tag_name": wanted.tag_name,
-        "newer_first": days.newest[0],
-        "newer_last": days.newest[1],
-        "first_day": days.whole[0],
-        "last_day": days.whole[1],
-        "older_first": days.oldest[0],
-        "older_last": days.oldest[1],
-        **part_values("newest", hours.newest),
-        **part_values("oldest", hours.oldest),
-    }
 
 
 def _with_remark(is_searched: ColumnElement[bool] | TextClause) -> Select[Any]:
