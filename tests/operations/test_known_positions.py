@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -37,6 +38,7 @@ WINDOWS = {
     "whole days": (FIRST_MS, FIRST_MS + DAYS * DAY_MS),
     "whole hours": (FIRST_MS + 5 * HOUR_MS, FIRST_MS + DAYS * DAY_MS - 3 * HOUR_MS),
     "any": (FIRST_MS + 12_345, FIRST_MS + DAYS * DAY_MS - 54_321),
+    "to a whole hour": (FIRST_MS + 12_345, FIRST_MS + DAYS * DAY_MS - 3 * HOUR_MS),
 }
 
 
@@ -88,8 +90,10 @@ def test_pages_of_orders_follow_every_change(own_store: Store, window: str) -> N
         asked = [sn for sn, time in times.items() if start <= time < end]
         return sorted(asked, key=lambda sn: (-times[sn], sn))
 
+    versions = count(START_MS)
+
     def put(*numbers: str) -> None:
-        updated_at = START_MS + len(times)
+        updated_at = next(versions)
         put_orders(
             own_store,
             [order(sn, confirm_time=times[sn], updated_at=updated_at) for sn in numbers],
@@ -103,6 +107,13 @@ def test_pages_of_orders_follow_every_change(own_store: Store, window: str) -> N
             assert await order_numbers(pages, (start, end), size) == expected()
         times["new"] = FIRST_MS + 20 * DAY_MS + 1
         await asyncio.to_thread(put, "new")
+        assert await order_numbers(pages, (start, end), 50) == expected()
+        # From one side of the beginning of a window to the other: its hour has as many as before.
+        times["moves"] = FIRST_MS + 1
+        await asyncio.to_thread(put, "moves")
+        assert await order_numbers(pages, (start, end), 50) == expected()
+        times["moves"] = FIRST_MS + 20_000
+        await asyncio.to_thread(put, "moves")
         assert await order_numbers(pages, (start, end), 50) == expected()
 
     own_store.do(work)

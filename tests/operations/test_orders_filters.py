@@ -131,15 +131,21 @@ async def _compare(
     stored: list[dict[str, Any]],
     asked: list[dict[str, Any]],
 ) -> None:
-    """Asks while some of the orders are stored, then with all of them, then after some moved: what
-    the handler knows of the counts by then is old."""
+    """Asks while some of the orders are stored, then with all of them, then after some moved, far
+    and within their hour: what the handler knows of the counts by then is old."""
     handler = OrdersHandler(database, SHANGHAI)
     half = stored[::2]
     moved = [
         {**each, "updated_at": START_MS + 1, "confirm_time": each["confirm_time"] + 25 * HOUR_MS}
         for each in half
     ]
-    for coming, known in ((half, half), (stored, stored), (moved, [*moved, *stored[1::2]])):
+    beside = [
+        {**each, "updated_at": START_MS + 2, "confirm_time": each["confirm_time"] + HOUR_MS // 3}
+        for each in moved
+    ]
+    others = stored[1::2]
+    steps = (half, half), (stored, stored), (moved, [*moved, *others]), (beside, [*beside, *others])
+    for coming, known in steps:
         await store_orders(database, sealer, coming)
         await _ask_all(handler, known, asked)
 
@@ -153,7 +159,8 @@ async def _ask_all(
         fields |= {"start_time": question["start"], "end_time": question["end"]}
         expected = _model(stored, question)
         size = question["pageSize"]
-        for page in range(len(expected) // size + 2):
+        pages = range(len(expected) // size + 2)
+        for page in pages if size % 2 else reversed(pages):
             request = decoder.decode({**fields, "page": page})
             try:
                 check_filters(request, SHANGHAI)

@@ -52,8 +52,8 @@ _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
 # What the count of a part of an hour takes, in the same unit.
 _KEPT_OF_PART = 12
-# So many claims are skipped rather than counted first.
-_SKIPPED_MAX = 100
+# So many claims are skipped rather than counting the parts of a window first.
+_SKIPPED_MAX = 200
 # How soon a server's counts may be read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
 # For how many lists the time of that read is remembered.

@@ -130,7 +130,7 @@ class Guess(NamedTuple):
     def is_to_mark(self, size: int) -> bool:
         """Whether the next reader would skip many orders of the hour to reach the beginning or end
         of this page. Past the end of the hour, positions belong to the next one."""
-        if self.start.after % HOUR_MS:
+        if self.window.to_count or self.start.after % HOUR_MS:
             # Only whole hours are marked: there may be any number of parts.
             return False
         if self.skip > SKIPPED_MAX:
