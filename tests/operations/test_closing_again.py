@@ -176,6 +176,28 @@ def test_a_call_does_not_wait_for_a_long_outage_and_its_answer_is_stored_after_i
     ]
 
 
+@pytest.mark.parametrize("fault", [None, "refuse"])
+def test_a_commit_in_doubt_that_was_made_is_reported_to_the_caller_that_was_answered_without_it(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    customer = new_customer(own_store, credits_=CREDITS)
+    add_receiver(own_store, customer)
+    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    if fault is not None:
+        carrier.misbehave(fault, message=ISSUE)
+    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
+
+    async def work(gateway: Gateway) -> None:
+        Failing(gateway, CommitUnknownError("who knows"), times=2)
+        assert (await answered(gateway, customer, body))["code"] == 101
+        await gateway._pipeline.closings.finish()
+
+    in_gateway(own_store, monkeypatch, work)
+    is_issued = fault is None
+    assert ledger_of(own_store, customer).posted == (PRICE if is_issued else 0)
+    assert reported(own_store) == ["issued" if is_issued else "given_up"]
+
+
 def test_a_caller_that_goes_away_keeps_nothing_from_being_stored(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

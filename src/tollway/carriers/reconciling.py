@@ -45,7 +45,7 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.sealing import Sealer
-from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.events import Event, is_recorded, record_event
 
 logger = logging.getLogger("tollway.carriers")
 
@@ -179,7 +179,7 @@ class Reconciler:
 
         async def work(transaction: Transaction) -> bool:
             issued = None if number is None else Issued(number)
-            is_done = await self.end(transaction, stored, issued, _DECIDED)
+            is_done = await self._end_late(transaction, stored, issued, _DECIDED)
             if is_done:
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
@@ -235,39 +235,46 @@ class Reconciler:
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
         """Issues a waybill as the carrier says, or gives it up because the carrier does not know
         it."""
-        if not await self._database.write(lambda tx: self.end(tx, stored, issued, _GIVEN_UP)):
+        if not await self._database.write(lambda tx: self._end_late(tx, stored, issued, _GIVEN_UP)):
             return Outcome.SETTLED
         return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
 
-    async def end(
-        self,
-        transaction: Transaction,
-        stored: StoredWaybill,
-        issued: Issued | None,
-        why_not: str,
-        *,
-        is_late: bool = True,
+    async def _end_late(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
     ) -> bool:
-        """Ends the wait for a carrier; False if another process was faster. If it is late, the call
-        has ended without the answer, and the caller is notified."""
+        """The same as `end`, once the call has ended without the answer."""
+        is_done = await self.end(transaction, stored, issued, why_not)
+        if is_done:
+            await self.notify(transaction, stored, issued)
+        return is_done
+
+    async def end(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
+    ) -> bool:
+        """Ends the wait for a carrier; False if another process was faster."""
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if issued is None:
-            is_done = await end_refused(transaction, stored, why_not, at_ms)
-        else:
-            is_done = await end_issued(transaction, stored, issued, self._vault, at_ms)
-        if is_done and is_late:
-            settled = stored.waybill
-            data = {
-                "object_id": settled.object_id,
-                "order_sn": settled.order_sn,
-                "wp_code": settled.wp_code,
-                "outcome": "given_up" if issued is None else "issued",
-                "number": None if issued is None else issued.number,
-            }
-            subject = f"waybill:{settled.object_id}"
-            event = Event(settled.account_id, "waybill.settled", subject, data)
-            await record_event(transaction, self._runtime, event)
-        return is_done
+            return await end_refused(transaction, stored, why_not, at_ms)
+        return await end_issued(transaction, stored, issued, self._vault, at_ms)
+
+    async def notify(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None
+    ) -> None:
+        """Notifies the caller of how the wait for a carrier ended, once."""
+        settled = stored.waybill
+        event_id = f"evt_{settled.object_id}"
+        if await is_recorded(transaction, settled.account_id, event_id):
+            return
+        data = {
+            "object_id": settled.object_id,
+            "order_sn": settled.order_sn,
+            "wp_code": settled.wp_code,
+            "outcome": "given_up" if issued is None else "issued",
+            "number": None if issued is None else issued.number,
+        }
+        subject = f"waybill:{settled.object_id}"
+        event = Event(settled.account_id, "waybill.settled", subject, data, event_id)
+        await record_event(transaction, self._runtime, event)
 
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at least: a lower bound, because a message from any

@@ -137,7 +137,11 @@ class RemoteIssuer:
         *,
         is_late: bool = False,
     ) -> ActResult:
-        end = partial(self._reconciler.end, transaction, stored, is_late=is_late)
+        end = partial(self._reconciler.end, transaction, stored)
+        if is_late:
+            # Also if the commit that failed before was made after all.
+            settled = answer if isinstance(answer, Issued) else None
+            await self._reconciler.notify(transaction, stored, settled)
         if isinstance(answer, Issued):
             await end(answer, "")
             return await self._close_issued(stored, answer, transaction, charge)
