@@ -16,6 +16,7 @@ from tests.support.remote import PATIENT, connected_carrier, ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.gateway.gateway import Gateway
+from tollway.operations.waybills import remote_issue
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline import closings
 from tollway.pipeline.bodies import Message
@@ -240,3 +241,20 @@ def test_what_cannot_be_stored_before_a_stop_is_in_the_log_with_its_number(
     assert f"tollway reconcile --decide {object_id} --number {number}" in said
     assert said.endswith("could not be stored: away")
     assert ledger_of(own_store, customer).held == PRICE
+
+
+def test_a_message_that_was_delayed_while_the_machine_slept_is_not_sent(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customer = new_customer(own_store, credits_=CREDITS)
+    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    # Another node may have given its waybill up meanwhile.
+    moments = iter([0.0, float(PATIENT["settle_after_s"])])
+    monkeypatch.setattr(remote_issue, "uptime_s", lambda: next(moments))
+
+    async def work(gateway: Gateway) -> None:
+        assert (await answered(gateway, customer, body))["code"] == 101
+
+    in_gateway(own_store, monkeypatch, work)
+    assert carrier.received(ISSUE) == 0
+    assert ledger_of(own_store, customer).kinds == ["top_up", "hold", "release"]

@@ -15,7 +15,7 @@ from enum import StrEnum
 import msgspec
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import find_link
+from tollway.carriers.carrier_links import CarrierLink, find_link
 from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
 from tollway.carriers.connectors.remotes import Remotes
@@ -34,6 +34,7 @@ from tollway.carriers.pending_waybills import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, refuse_several
 from tollway.contract.language import Phrase
+from tollway.ledger.holds import find_hold
 from tollway.ledger.runtime import Runtime, cautious_clock, uptime_s
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
@@ -155,7 +156,7 @@ class Reconciler:
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
         if carrier is None or opened is None:
             return _finding(stored, Outcome.NOT_CONNECTED, age_s, 0)
-        after_s = opened.link.settle_after_s
+        after_s = await self._after_s(pending, opened.link)
         try:
             connector = self._remotes.connector(carrier, opened, is_counted=False)
             issued = await connector.look_up(ref_of(pending))
@@ -200,7 +201,7 @@ class Reconciler:
         pending, age_s = stored.waybill, await self.age_s(stored)
         carrier = await known_carrier(self._database, pending.wp_code)
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
-        after_s = 0 if opened is None else opened.link.settle_after_s
+        after_s = 0 if opened is None else await self._after_s(pending, opened.link)
         if await self._is_being_asked(stored) or age_s < after_s:
             raise CarrierError(
                 "Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
@@ -311,6 +312,14 @@ class Reconciler:
             asked.asked_at_s - asked_at_s,
         )
         return await self._database.write(lambda tx: date_back(tx, stored, asked_at_s, now_ms))
+
+    async def _after_s(self, pending: Waybill, link: CarrierLink) -> int:
+        """How old a waybill must be to be given up. The link may have been given a shorter time
+        since: its message may arrive for as long as the link said then, as its hold shows."""
+        assert pending.hold_id is not None
+        held = await find_hold(self._database, pending.account_id, pending.hold_id)
+        then_s = 0 if held is None else held.deadline_at_ms // 1000 - pending.asked_at_s
+        return max(link.settle_after_s, then_s)
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
         """How long a message to a waybill's carrier may take."""
