@@ -194,6 +194,18 @@ def test_of_equal_orders_of_several_shops_each_can_be_decided(
     _beside(own_store, carrier, work)
 
 
+def test_what_is_dated_ahead_and_has_a_link_that_cannot_be_opened_stops_no_other(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: ReconcilerParts) -> None:
+        await asyncio.to_thread(age_pending, own_store, -3600)
+        altered = "UPDATE carrier_link SET url = 'https://elsewhere.example'"
+        await asyncio.to_thread(own_store.run, altered)
+        assert await parts.settle() == [Outcome.FAILED] * PENDING
+
+    _beside(own_store, carrier, work)
+
+
 def test_what_the_operator_decides_is_reported_to_the_caller(
     own_store: Store, carrier: FakeCarrier
 ) -> None:

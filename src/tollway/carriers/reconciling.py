@@ -133,9 +133,10 @@ class Reconciler:
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
         """If one cannot be settled (a number given twice, a lost key), the rest must go on."""
-        stored = await self._dated(stored)
-        age_s = await self.age_s(stored)
+        age_s = 0
         try:
+            stored = await self._dated(stored)
+            age_s = await self.age_s(stored)
             if await self._is_being_asked(stored):
                 return _finding(stored, Outcome.BEING_ASKED, age_s, age_s + 1)
             return await self._settle(stored, age_s)
