@@ -13,7 +13,7 @@ from tests.carriers.conftest import Clock, new_order
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
-from tests.support.remote import PATIENT, age_past_deadline, connected_carrier
+from tests.support.remote import PATIENT, age_past_deadline, age_pending, connected_carrier
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
 from tollway.carriers import CarrierError, reconciling
@@ -165,8 +165,7 @@ def test_an_order_behind_all_that_one_round_asks_for_can_be_decided(
 ) -> None:
     async def work(parts: ReconcilerParts) -> None:
         monkeypatch.setattr(reconciling, "_AT_ONCE_MAX", 1)
-        age = "UPDATE waybill SET asked_at_s = asked_at_s - 1000"
-        await asyncio.to_thread(own_store.run, age)
+        await asyncio.to_thread(age_pending, own_store)
         newest = "SELECT order_sn FROM waybill ORDER BY asked_at_s DESC, object_id DESC LIMIT 1"
         ((order_sn,),) = await asyncio.to_thread(own_store.run, newest)
         finding = await parts.reconciler.decide(order_sn, None, None, RUNTIME)
@@ -179,7 +178,8 @@ def test_of_equal_orders_of_several_shops_each_can_be_decided(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
     async def work(parts: ReconcilerParts) -> None:
-        equal = "order_sn = 'equal-01', owner_id = object_id, asked_at_s = asked_at_s - 1000"
+        await asyncio.to_thread(age_pending, own_store)
+        equal = "order_sn = 'equal-01', owner_id = object_id"
         await asyncio.to_thread(own_store.run, f"UPDATE waybill SET {equal}")
         with pytest.raises(CarrierError) as error:
             await parts.reconciler.decide("equal-01", parts.wp_code, None, RUNTIME)
@@ -194,11 +194,23 @@ def test_of_equal_orders_of_several_shops_each_can_be_decided(
     _beside(own_store, carrier, work)
 
 
+def test_what_is_dated_ahead_and_has_a_link_that_cannot_be_opened_stops_no_other(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: ReconcilerParts) -> None:
+        await asyncio.to_thread(age_pending, own_store, -3600)
+        altered = "UPDATE carrier_link SET url = 'https://elsewhere.example'"
+        await asyncio.to_thread(own_store.run, altered)
+        assert await parts.settle() == [Outcome.FAILED] * PENDING
+
+    _beside(own_store, carrier, work)
+
+
 def test_what_the_operator_decides_is_reported_to_the_caller(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
     async def work(parts: ReconcilerParts) -> None:
-        await asyncio.to_thread(own_store.run, "UPDATE waybill SET asked_at_s = asked_at_s - 1000")
+        await asyncio.to_thread(age_pending, own_store)
         rows = await asyncio.to_thread(own_store.run, "SELECT account_id, order_sn FROM waybill")
         (account_id, first), (_, second), *_ = rows
         sealer = open_sealer(own_store.url, own_store.key_file)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, FakeCarrier
+from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.remote import age_pending, ledger_of, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import PRICE
@@ -59,6 +59,20 @@ def test_too_early_is_no_answer_yet(
     answer = tollway("reconcile")
     assert answer.status == 0
     assert "too early to tell" in answer.out and "Still waiting: 1" in answer.out
+    assert ledger_of(ledger_store, customer).held == PRICE
+
+
+def test_what_was_asked_for_before_its_link_got_a_shorter_time_keeps_the_longer_one(
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
+) -> None:
+    customer, body = left_pending(ledger_store, carrier, "cut_before_commit", settle_after_s=3600)
+    sealer = open_sealer(ledger_store.url, ledger_store.key_file)
+    shorter = CarrierLink(body["wp_code"], carrier.url, "TOLLWAY", "CODE", 1000, 2, 0)
+    ledger_store.do(lambda database: connect(database, sealer, shorter, SECRET))
+    (finding,) = tollway("reconcile", "--json").json
+    assert finding["outcome"] == "too early to tell"
+    decided = tollway("reconcile", "--decide", body["order_sn"], "--not-issued")
+    assert decided.status == 1 and "may still arrive" in decided.err
     assert ledger_of(ledger_store, customer).held == PRICE
 
 

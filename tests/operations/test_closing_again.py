@@ -16,6 +16,7 @@ from tests.support.remote import PATIENT, connected_carrier, ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.gateway.gateway import Gateway
+from tollway.operations.waybills import remote_issue
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline import closings
 from tollway.pipeline.bodies import Message
@@ -176,6 +177,28 @@ def test_a_call_does_not_wait_for_a_long_outage_and_its_answer_is_stored_after_i
     ]
 
 
+@pytest.mark.parametrize("fault", [None, "refuse"])
+def test_a_commit_in_doubt_that_was_made_is_reported_to_the_caller_that_was_answered_without_it(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    customer = new_customer(own_store, credits_=CREDITS)
+    add_receiver(own_store, customer)
+    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    if fault is not None:
+        carrier.misbehave(fault, message=ISSUE)
+    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
+
+    async def work(gateway: Gateway) -> None:
+        Failing(gateway, CommitUnknownError("who knows"), times=2)
+        assert (await answered(gateway, customer, body))["code"] == 101
+        await gateway._pipeline.closings.finish()
+
+    in_gateway(own_store, monkeypatch, work)
+    is_issued = fault is None
+    assert ledger_of(own_store, customer).posted == (PRICE if is_issued else 0)
+    assert reported(own_store) == ["issued" if is_issued else "given_up"]
+
+
 def test_a_caller_that_goes_away_keeps_nothing_from_being_stored(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,3 +241,20 @@ def test_what_cannot_be_stored_before_a_stop_is_in_the_log_with_its_number(
     assert f"tollway reconcile --decide {object_id} --number {number}" in said
     assert said.endswith("could not be stored: away")
     assert ledger_of(own_store, customer).held == PRICE
+
+
+def test_a_message_that_was_delayed_while_the_machine_slept_is_not_sent(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customer = new_customer(own_store, credits_=CREDITS)
+    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    # Another node may have given its waybill up meanwhile.
+    moments = iter([0.0, float(PATIENT["settle_after_s"])])
+    monkeypatch.setattr(remote_issue, "uptime_s", lambda: next(moments))
+
+    async def work(gateway: Gateway) -> None:
+        assert (await answered(gateway, customer, body))["code"] == 101
+
+    in_gateway(own_store, monkeypatch, work)
+    assert carrier.received(ISSUE) == 0
+    assert ledger_of(own_store, customer).kinds == ["top_up", "hold", "release"]

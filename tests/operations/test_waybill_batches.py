@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import Caller, credits_left
+from tests.support.ledger import RUNTIME, Caller, credits_left
 from tests.support.orders import sealer_of
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -16,8 +16,11 @@ from tests.support.waybills import PRICE, authorize_shops, new_carrier, new_cust
 from tests.support.waybills import request as waybill_request
 from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.ledger.token_limits import TokenLimits
+from tollway.ledger.tokens import issue_token
 from tollway.operations.waybills.companions import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
+from tollway.store.database import Database
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +221,22 @@ def test_204_a_dry_run_of_more_than_can_be_paid_says_so(served: Gateway) -> None
     wanted = [waybill_request("ANY")] * 7
     reply = issue(served, customer, wanted, **{"X-Tollway-Dry-Run": "1"})
     assert reply.code == 204 and f"{7 * PRICE - 1} left, this call costs {7 * PRICE}" in reply.msg
+
+
+def test_204_a_dry_run_of_more_than_its_token_may_call_in_a_day_says_so(served: Gateway) -> None:
+    customer = new_customer(served.store)
+    limits = TokenLimits(calls_per_day=6)
+
+    async def limited(database: Database) -> str:
+        made = await issue_token(database, RUNTIME, customer.account_id, limits=limits)
+        return made.text
+
+    capped = customer._replace(token=served.store.do(limited))
+    wanted = [waybill_request("ANY")] * 7
+    dry = {"X-Tollway-Dry-Run": "1"}
+    reply = issue(served, capped, wanted, **dry)
+    assert reply.code == 204 and "6 calls a day: 6 left, this call takes 7" in reply.msg
+    assert issue(served, capped, wanted[:6], **dry).code == 0
 
 
 def test_the_labels_of_a_batch_are_one_pdf(served: Gateway) -> None:

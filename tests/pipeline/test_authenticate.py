@@ -13,7 +13,7 @@ from tollway.ledger.caller_cache import Caller
 from tollway.ledger.token_format import mint, token_hash
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.pipeline import authenticate
-from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call
 
@@ -36,6 +36,12 @@ class SlowCallerCache:
 
     def is_ended(self, hashed: bytes) -> bool:
         return hashed in self._ended
+
+    def known_caller(self, _: bytes) -> None:
+        return None
+
+    def end(self, token: str) -> None:
+        self._ended.add(token_hash(token))
 
     async def caller(self, hashed: bytes) -> Caller | None:
         self.looked_up.append(hashed)
@@ -102,6 +108,27 @@ def test_a_new_caller_waits_for_no_crowd_of_tokens_from_another_address() -> Non
 
     asyncio.run(work())
     assert callers.looked_up.index(token_hash(token)) < 5
+
+
+def test_a_token_that_ends_while_it_is_looked_up_is_looked_at_again_behind_the_body() -> None:
+    callers, token = SlowCallerCache(), new_token()
+    versions, side = SimpleNamespace(is_fresh=lambda: True, reading=1), SimpleNamespace()
+    stage = Authenticate(*cast(Any, (callers, versions, side, side, ())))
+    recheck = Recheck(stage, cast(Any, versions))
+
+    async def work() -> None:
+        looking_up = asyncio.ensure_future(enter(stage, token))
+        while not callers.looked_up:  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0)
+        # It is revoked, and another call has read the versions since.
+        callers.end(token)
+        versions.reading = 2
+        call = await looking_up
+        call.body = cast(Any, b"it has come")
+        refused = recheck(call)
+        assert isinstance(refused, Refusal) and refused.reason is Reason.CREDENTIAL_INVALID
+
+    asyncio.run(work())
 
 
 class GatheringDirectory(SlowCallerCache):

@@ -15,7 +15,7 @@ from enum import StrEnum
 import msgspec
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import find_link
+from tollway.carriers.carrier_links import CarrierLink, find_link
 from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
 from tollway.carriers.connectors.remotes import Remotes
@@ -34,6 +34,7 @@ from tollway.carriers.pending_waybills import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill, refuse_several
 from tollway.contract.language import Phrase
+from tollway.ledger.holds import find_hold
 from tollway.ledger.runtime import Runtime, cautious_clock, uptime_s
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
@@ -45,7 +46,7 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.sealing import Sealer
-from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.events import Event, is_recorded, record_event
 
 logger = logging.getLogger("tollway.carriers")
 
@@ -132,9 +133,10 @@ class Reconciler:
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
         """If one cannot be settled (a number given twice, a lost key), the rest must go on."""
-        stored = await self._dated(stored)
-        age_s = await self.age_s(stored)
+        age_s = 0
         try:
+            stored = await self._dated(stored)
+            age_s = await self.age_s(stored)
             if await self._is_being_asked(stored):
                 return _finding(stored, Outcome.BEING_ASKED, age_s, age_s + 1)
             return await self._settle(stored, age_s)
@@ -155,7 +157,7 @@ class Reconciler:
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
         if carrier is None or opened is None:
             return _finding(stored, Outcome.NOT_CONNECTED, age_s, 0)
-        after_s = opened.link.settle_after_s
+        after_s = await self._after_s(pending, opened.link)
         try:
             connector = self._remotes.connector(carrier, opened, is_counted=False)
             issued = await connector.look_up(ref_of(pending))
@@ -179,7 +181,7 @@ class Reconciler:
 
         async def work(transaction: Transaction) -> bool:
             issued = None if number is None else Issued(number)
-            is_done = await self.end(transaction, stored, issued, _DECIDED)
+            is_done = await self._end_late(transaction, stored, issued, _DECIDED)
             if is_done:
                 subject, after = f"account {pending.account_id}", {"number": number}
                 await record_act(
@@ -200,7 +202,7 @@ class Reconciler:
         pending, age_s = stored.waybill, await self.age_s(stored)
         carrier = await known_carrier(self._database, pending.wp_code)
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
-        after_s = 0 if opened is None else opened.link.settle_after_s
+        after_s = 0 if opened is None else await self._after_s(pending, opened.link)
         if await self._is_being_asked(stored) or age_s < after_s:
             raise CarrierError(
                 "Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
@@ -235,39 +237,46 @@ class Reconciler:
     async def _settle_as(self, stored: StoredWaybill, issued: Issued | None) -> Outcome:
         """Issues a waybill as the carrier says, or gives it up because the carrier does not know
         it."""
-        if not await self._database.write(lambda tx: self.end(tx, stored, issued, _GIVEN_UP)):
+        if not await self._database.write(lambda tx: self._end_late(tx, stored, issued, _GIVEN_UP)):
             return Outcome.SETTLED
         return Outcome.GIVEN_UP if issued is None else Outcome.ISSUED
 
-    async def end(
-        self,
-        transaction: Transaction,
-        stored: StoredWaybill,
-        issued: Issued | None,
-        why_not: str,
-        *,
-        is_late: bool = True,
+    async def _end_late(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
     ) -> bool:
-        """Ends the wait for a carrier; False if another process was faster. If it is late, the call
-        has ended without the answer, and the caller is notified."""
+        """The same as `end`, once the call has ended without the answer."""
+        is_done = await self.end(transaction, stored, issued, why_not)
+        if is_done:
+            await self.notify(transaction, stored, issued)
+        return is_done
+
+    async def end(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None, why_not: str
+    ) -> bool:
+        """Ends the wait for a carrier; False if another process was faster."""
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if issued is None:
-            is_done = await end_refused(transaction, stored, why_not, at_ms)
-        else:
-            is_done = await end_issued(transaction, stored, issued, self._vault, at_ms)
-        if is_done and is_late:
-            settled = stored.waybill
-            data = {
-                "object_id": settled.object_id,
-                "order_sn": settled.order_sn,
-                "wp_code": settled.wp_code,
-                "outcome": "given_up" if issued is None else "issued",
-                "number": None if issued is None else issued.number,
-            }
-            subject = f"waybill:{settled.object_id}"
-            event = Event(settled.account_id, "waybill.settled", subject, data)
-            await record_event(transaction, self._runtime, event)
-        return is_done
+            return await end_refused(transaction, stored, why_not, at_ms)
+        return await end_issued(transaction, stored, issued, self._vault, at_ms)
+
+    async def notify(
+        self, transaction: Transaction, stored: StoredWaybill, issued: Issued | None
+    ) -> None:
+        """Notifies the caller of how the wait for a carrier ended, once."""
+        settled = stored.waybill
+        event_id = f"evt_{settled.object_id}"
+        if await is_recorded(transaction, settled.account_id, event_id):
+            return
+        data = {
+            "object_id": settled.object_id,
+            "order_sn": settled.order_sn,
+            "wp_code": settled.wp_code,
+            "outcome": "given_up" if issued is None else "issued",
+            "number": None if issued is None else issued.number,
+        }
+        subject = f"waybill:{settled.object_id}"
+        event = Event(settled.account_id, "waybill.settled", subject, data, event_id)
+        await record_event(transaction, self._runtime, event)
 
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at least: a lower bound, because a message from any
@@ -304,6 +313,14 @@ class Reconciler:
             asked.asked_at_s - asked_at_s,
         )
         return await self._database.write(lambda tx: date_back(tx, stored, asked_at_s, now_ms))
+
+    async def _after_s(self, pending: Waybill, link: CarrierLink) -> int:
+        """How old a waybill must be to be given up. The link may have been given a shorter time
+        since: its message may arrive for as long as the link said then, as its hold shows."""
+        assert pending.hold_id is not None
+        held = await find_hold(self._database, pending.account_id, pending.hold_id)
+        then_s = 0 if held is None else held.deadline_at_ms // 1000 - pending.asked_at_s
+        return max(link.settle_after_s, then_s)
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
         """How long a message to a waybill's carrier may take."""

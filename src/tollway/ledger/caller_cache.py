@@ -182,9 +182,11 @@ class CallerCache:
                 return left
         return run_at_once(self.amount_left(account_id, unit))
 
-    async def check_cap(self, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
-        """Raises DayCapError if the token's daily cap does not allow the call."""
-        await check_cap(self._database, token_id, cap, unit, amount)
+    async def check_cap(
+        self, token_id: str, cap: DayCap, unit: str, amount: int, calls: int = 1
+    ) -> None:
+        """Raises DayCapError if the token's daily cap does not allow the calls."""
+        await check_cap(self._database, token_id, cap, unit, amount, calls)
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
         """Keeps a balance that charging reported; charging alone decides what can be paid."""

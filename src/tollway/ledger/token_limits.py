@@ -126,10 +126,11 @@ class DayCap(msgspec.Struct, frozen=True, gc=False):
 class DayCapError(Exception):
     """A charge was refused, because its token has spent what it may spend in a day."""
 
-    def __init__(self, unit: str, left: int, most: int) -> None:
+    def __init__(self, unit: str, left: int, most: int, cost: int) -> None:
         self.unit = unit
         self.left = left
         self.most = most
+        self.cost = cost
 
 
 _day = bindparam("of_day_ms", type_=BigInteger)
@@ -224,15 +225,18 @@ def _credits_of(unit: str, amount: int) -> int:
     return amount if unit == "credits" else 0
 
 
-async def check_cap(reader: Reader, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
-    """Raises DayCapError if a call cannot be counted against the cap now."""
+async def check_cap(
+    reader: Reader, token_id: str, cap: DayCap, unit: str, amount: int, calls: int = 1
+) -> None:
+    """Raises DayCapError if calls that cost so much together cannot be counted against the cap
+    now."""
     row = await reader.fetch_one(_SPENT, of_token=token_id, of_day_ms=cap.day_at_ms)
     credits_spent, calls_spent = row or (0, 0)
     taken = _credits_of(unit, amount)
-    if cap.calls_max is not None and calls_spent + 1 > cap.calls_max:
-        raise DayCapError("calls", cap.calls_max - calls_spent, cap.calls_max)
+    if cap.calls_max is not None and calls_spent + calls > cap.calls_max:
+        raise DayCapError("calls", cap.calls_max - calls_spent, cap.calls_max, calls)
     if cap.credits_max is not None and credits_spent + taken > cap.credits_max:
-        raise DayCapError("credits", cap.credits_max - credits_spent, cap.credits_max)
+        raise DayCapError("credits", cap.credits_max - credits_spent, cap.credits_max, taken)
 
 
 async def give_back(

@@ -57,12 +57,13 @@ class Authenticate:
             if self._callers.is_ended(hashed):
                 return _REFUSED
             return self._look_up(call, header, hashed)
+        call.caller_reading = self._versions.reading
         self._enter(call, caller)
         return None
 
     async def _look_up(self, call: Call, header: bytes, hashed: bytes) -> None:
         if header in self._hashes:
-            caller = await self._find(hashed)
+            caller = await self._find(call, hashed)
         else:
             caller = await self._find_unknown(call, header, hashed)
         if caller is None and not self._callers.is_ended(hashed):
@@ -82,13 +83,15 @@ class Authenticate:
             # After a restart many calls of one token queue here: once the first is answered, the
             # others must not hold the slot, each for a round trip.
             if header not in self._hashes:
-                return await self._find(hashed)
+                return await self._find(call, hashed)
         finally:
             self._unknown.leave()
-        return await self._find(hashed)
+        return await self._find(call, hashed)
 
-    async def _find(self, hashed: bytes) -> Caller | None:
+    async def _find(self, call: Call, hashed: bytes) -> Caller | None:
         await self._callers.refresh()
+        # Before the caller is read: `Recheck` then notices what ends during that.
+        call.caller_reading = self._versions.reading
         if self._callers.is_ended(hashed):
             return None
         return await self._callers.caller(hashed)
@@ -97,7 +100,6 @@ class Authenticate:
         if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:
             raise Refusal(_INVALID)
         call.caller = caller
-        call.caller_reading = self._versions.reading
         call.environment = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:

@@ -123,22 +123,25 @@ class DryRun:
 
     async def _answer(self, call: Call) -> None:
         unit = call.operation.balance_unit
+        calls = 1
         if call.operation.batch_of is not None:
-            call.price *= len(call.request.waybills)
+            calls = len(call.request.waybills)
+            call.price *= calls
         if call.operation.is_measured:
             waiting = self._perform(call)
             if waiting is not None:
                 await waiting
-        left = 0 if call.caller.is_test else await self._left(call, unit)
+        left = 0 if call.caller.is_test else await self._left(call, unit, calls)
         call.is_dry_run = True
         call.data = encode_data(DryRunAnswer(True, call.price, unit, left))
         raise DryRunDone
 
-    async def _left(self, call: Call, unit: str) -> int:
-        """The balance left; raises an error if it, or the token's cap, does not cover the call."""
+    async def _left(self, call: Call, unit: str, calls: int) -> int:
+        """The balance left; raises an error if it, or the token's cap, does not cover so many
+        calls."""
         cap = day_cap(call, self._zone)
         if cap is not None:
-            await self._callers.check_cap(call.caller.token_id, cap, unit, call.price)
+            await self._callers.check_cap(call.caller.token_id, cap, unit, call.price, calls)
         left = await self._callers.amount_left(call.caller.account_id, unit)
         if left < call.price:
             raise ShortageError(left)

@@ -105,8 +105,8 @@ _CAPPED = {
 def cannot_pay(operation: Operation, error: ShortageError | DayCapError, cost: int) -> Refusal:
     left = error.left
     if isinstance(error, DayCapError):
-        unit, cost = _CAPPED[error.unit][error.most != 1], 1 if error.unit == "calls" else cost
-        return Refusal(Reason.TOKEN_DAY_USED_UP, unit=unit, left=left, most=error.most, cost=cost)
+        unit, most = _CAPPED[error.unit][error.most != 1], error.most
+        return Refusal(Reason.TOKEN_DAY_USED_UP, unit=unit, left=left, most=most, cost=error.cost)
     in_calls = operation.unit is Unit.CALLS
     reason = Reason.CALLS_USED_UP if in_calls else Reason.CREDITS_USED_UP
     return Refusal(reason, left=left, cost=cost)

@@ -30,7 +30,7 @@ from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, find_in_force
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge, ClosingAct
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import Runtime, uptime_s
 from tollway.operations.waybills.waybill_maker import issued, refused
 from tollway.store.clock import common_ms
 from tollway.store.database import Transaction
@@ -75,13 +75,14 @@ class RemoteIssuer:
             connector = self._remotes.connector(carrier, opened)
         except NotSentError:
             raise Refusal(Reason.CARRIER_UNREACHABLE) from None
-        began_s = time.monotonic()
+        began_s = uptime_s()
         now_ms = await common_ms(transaction, self._runtime.at_ms())
         # From now, not from the arrival of the call: its body may have been slow. Rounded up, so
         # that a waybill never counts as older than it is.
         dated = replace(stored.waybill, asked_at_s=now_ms // 1000 + 1)
         stored = stored._replace(waybill=dated)
-        await begin(transaction, stored, charge, now_ms + opened.link.settle_after_s * 1000)
+        deadline_at_s = dated.asked_at_s + opened.link.settle_after_s
+        await begin(transaction, stored, charge, deadline_at_s * 1000)
         ask = partial(self._ask, stored, connector, opened.link, began_s, language)
         return ActResult(b"", is_paid=False, then=ask, is_held=True)
 
@@ -113,7 +114,8 @@ class RemoteIssuer:
         self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
-        if time.monotonic() - began_s > link.settle_after_s - deadline_s:
+        # By a clock that also runs while this machine sleeps, as those of other nodes do.
+        if uptime_s() - began_s > link.settle_after_s - deadline_s:
             # After such a delay, reconciliation could give it up while the carrier still works.
             return NotSentError("The message is too old to be sent.")
         order = order_of(stored, self._vault)
@@ -137,7 +139,11 @@ class RemoteIssuer:
         *,
         is_late: bool = False,
     ) -> ActResult:
-        end = partial(self._reconciler.end, transaction, stored, is_late=is_late)
+        end = partial(self._reconciler.end, transaction, stored)
+        if is_late:
+            # Also if the commit that failed before was made after all.
+            settled = answer if isinstance(answer, Issued) else None
+            await self._reconciler.notify(transaction, stored, settled)
         if isinstance(answer, Issued):
             await end(answer, "")
             return await self._close_issued(stored, answer, transaction, charge)
