@@ -4,6 +4,7 @@ A sentence is written in English where it is used, as `_("...")` in a template o
 code. `words/` has the Chinese sentences, by area; a test fails on a missing or unused one.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -153,6 +154,11 @@ def plain_number(text: str, digits_max: int = 18) -> int | None:
     """The number that a text of digits stands for; None for any other text."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= digits_max
     return int(text) if is_number else None
+
+
+def written_list(text: str) -> list[str]:
+    """A typed list, separated by spaces or commas, also Chinese ones."""
+    return [each for each in re.split(r"[\s,，、]+", text) if each]
 
 
 def grouped(number: float) -> str:

@@ -26,13 +26,12 @@ from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_r
 from tollway.intake.files import read_records
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
-from tollway.web.lists import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.rejected import said_reason
-from tollway.web.operator.tables import plain_table, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
-from tollway.web.wording import grouped, sentences
+from tollway.web.wording import grouped, sentences, written_list
 from tollway.webhooks.addresses import Addresses
 
 _PROBLEMS_SHOWN = 5

@@ -31,12 +31,11 @@ from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, LastRun, last_ru
 from tollway.web.area import Context, Services, address
 from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
-from tollway.web.lists import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.rejected import PATH, rejects_table
-from tollway.web.operator.tables import plain_table, record, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
-from tollway.web.wording import grouped, sentence, sentences
+from tollway.web.wording import grouped, sentence, sentences, written_list
 
 SOURCE = f"{PATH}/source"
 UPLOADING = "import"
@@ -321,15 +320,16 @@ def _secret(context: Context, secret: str, name: str) -> Secret:
 
 
 async def replay_act(context: Context) -> Response:
-    say = context.say
+    say, database, runtime = context.say, context.database, context.runtime
+    subject = "rejected records"
     context.confirm(
         say("Try all rejected records again? Those that are good by now are stored."),
         say("Try all again"),
     )
-    await record(context, "record replay begin", "rejected records")
+    await note_act(database, runtime, "record replay begin", subject)
     async with context.web.without_slot():
-        done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
-    await record(context, "record replay", "rejected records", msgspec.to_builtins(done))
+        done = await replay(database, context.services.vault.sealer, RECORD_KINDS, None)
+    await note_act(database, runtime, "record replay", subject, msgspec.to_builtins(done))
     text = say(
         "{stored} stored, {unchanged} known already, {rejected} still rejected.",
         stored=grouped(done.stored),

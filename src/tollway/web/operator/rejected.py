@@ -22,11 +22,11 @@ from tollway.intake.rejects import (
     open_reject,
     rejects_page,
 )
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
-from tollway.web.operator.tables import record
 from tollway.web.wording import Say, sentence, sentences, short_id, titles
 
 PATH = "/operator/data"
@@ -84,7 +84,8 @@ async def show_record(context: Context) -> Response:
     """One rejected record, to correct. The trail records the view: it may be personal data."""
     sealer, record_id = context.services.vault.sealer, context.query("id")
     opened = await open_reject(context.database, sealer, record_id)
-    await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
+    subject, shown = f"source {opened.rejected.source}", {"record": record_id}
+    await note_act(context.database, context.runtime, "record show", subject, shown)
     problem = said_reason(context.say, opened.rejected.reason)
     return _record_page(context, opened.rejected, opened.record, problem)
 
@@ -162,7 +163,8 @@ async def rejected_file(context: Context) -> Response:
     memory allows."""
     async with context.web.making_file():
         lines = await _file_lines(context)
-    await record(context, "record export", "rejected records", {"records": len(lines)})
+    subject, written = "rejected records", {"records": len(lines)}
+    await note_act(context.database, context.runtime, "record export", subject, written)
     headers = {"Content-Disposition": 'attachment; filename="rejected.jsonl"'}
     return Response(b"".join(lines), media_type="application/x-ndjson", headers=headers)
 

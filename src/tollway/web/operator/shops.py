@@ -46,7 +46,7 @@ from tollway.web.blocks import (
 )
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.lists import BEGIN, ListPart, list_part, page_part
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.account_tabs import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import counted, sentence, titles
 
