@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from tollway.intake.files import read_records
+from tollway.intake.files import read_typed
 from tollway.intake.loading import LoadResult, RecordKind, Reject, checked_chunks, load
 from tollway.intake.raw_records import IntakeError, RawRecord
 from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
@@ -23,7 +23,6 @@ from tollway.intake.sources import (
     rotate_secret,
     set_source_scope,
 )
-from tollway.intake.written_times import with_plain_times
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
@@ -177,9 +176,7 @@ async def _load(
         await note_act(database, runtime, "import begin", f"records {kind.name}", begun)
         size = path.stat().st_size
         loader = kind.make_loader(sealer)
-        records = with_plain_times(
-            read_records(path, upload.name), kind.record_types, services.settings.zone
-        )
+        records = read_typed(path, kind.record_types, services.settings.zone, upload.name)
         chunks = checked_chunks(loader, records, kind.chunk_records, _as_json)
         total = LoadResult()
         while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):
