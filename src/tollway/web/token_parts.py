@@ -1,28 +1,168 @@
-"""Tokens on the pages of operators and callers: issuing them, showing them once with a call to copy
-if the account can pay for one, and revoking them."""
+"""Tokens on the pages of operators and callers: the list, issuing one, showing it once with a call
+to copy if the account can pay for one, and revoking it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
 from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.token_format import PREFIXES
+from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
+from tollway.ledger.token_pages import position_in, position_of, tokens_page
 from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.operations.account_api.examples import ALL_EXAMPLES
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.web.account_parts import asked_limits, prices_of
-from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Code, Link, Notice, Secret
+from tollway.web.account_parts import prices_of
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.code_samples import samples_of
-from tollway.web.wording import listed
+from tollway.web.lists import page_part
+from tollway.web.wording import amount, listed, titles
 
 # The parameters of the examples that name something of the demo data.
 _OF_DEMO = frozenset(
     ("product_id", "sid", "owner_id", "wp_code", "platform_user_id", "site_id", "adzone_id")
 )
+
+
+# An act on a token: the text of its link, and the address.
+_TokenAct = tuple[str, Callable[[Token], str]]
+
+
+async def tokens_table(
+    context: Context,
+    account_id: str,
+    *,
+    path: str,
+    kept: Mapping[str, str],
+    revoke: str,
+    rotate: str = "",
+    is_closed: bool,
+) -> Table:
+    """The tokens of an account, page by page; `kept` names the account in an operator's addresses.
+    The tokens of a closed account show as closed; a reader who may change nothing sees no acts."""
+    say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
+    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
+    named = {"account": account_id} if kept else {}
+    acts: list[_TokenAct] = []
+    may_change = context.person.may_change and not is_closed
+    if rotate and may_change:
+        acts.append((say("Rotate"), lambda of: address(rotate, token=of.id)))
+    if may_change:
+        acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
+    first = say("There is no token yet: issue the first below.")
+    part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
+    columns = titles(
+        say, "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
+    )
+    return Table(
+        [*columns, *("" for _ in acts)],
+        [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
+        Empty(first if may_change else say("There is no token yet.")),
+        title=say("Tokens") if kept else "",
+        older=part.next,
+        newest=part.first,
+    )
+
+
+def _token_row(
+    context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
+) -> list[Cell]:
+    """One token, with `acts` as links while it is active."""
+    say, found = context.say, token.state(context.now_s)
+    if found == "revoked":
+        state = Cell(say("revoked"), tone="bad")
+    elif found == "expired":
+        state = Cell(say("expired"), tone="bad")
+    elif is_closed:
+        state = Cell(say("closed"), tone="bad")
+    else:
+        state = Cell(say("active"), tone="good")
+    is_active = state.tone == "good"
+    return [
+        Cell(token.label or "–"),
+        Cell(f"{token.start}…", "code"),
+        Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
+        state,
+        context.time(token.issued_at_s),
+        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
+        context.time(token.expires_at_s),
+        Cell(_limits(context, token)),
+        *(
+            Cell(text, "time", link_of(token), of=token.label or token.start)
+            if is_active
+            else Cell("")
+            for text, link_of in acts
+        ),
+    ]
+
+
+def _limits(context: Context, token: Token) -> str:
+    say, limits = context.say, token.limits
+    parts = [listed(say, limits.operations or ()), listed(say, limits.networks or ())]
+    if limits.credits_per_day is not None:
+        parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
+    if limits.calls_per_day is not None:
+        parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
+    return say("; ").join(each for each in parts if each)
+
+
+def token_form(context: Context, action: str, account_id: str) -> Form:
+    say, cap = context.say, context.say("no cap")
+    return Form(
+        action,
+        say("Issue token"),
+        [
+            Field("label", say("Label"), length_max=100, placeholder="erp-1"),
+            Field(
+                "kind",
+                say("Kind"),
+                "select",
+                "live",
+                [("live", say("live")), ("test", say("sandbox"))],
+            ),
+            Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
+            Field(
+                "addresses",
+                say("Only from addresses"),
+                length_max=2000,
+                placeholder="203.0.113.0/24",
+            ),
+            Field("credits_per_day", say("Credits a day"), "number", placeholder=cap, least=0),
+            Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
+            _only_operations(context),
+        ],
+        hidden={"account": account_id},
+        title=say("Issue a token"),
+        is_line=True,
+    )
+
+
+def _only_operations(context: Context) -> Field:
+    say = context.say
+    named = [(each.name, say(each.title)) for each in OPERATIONS]
+    return Field(
+        "only",
+        say("Only operations"),
+        "checks",
+        choices=[*named, (ACCOUNT_API, say("Account API"))],
+        help=say("(none ticked: all)"),
+    )
+
+
+def _asked_limits(context: Context) -> TokenLimits:
+    """The limits of the token form; a LedgerError names what is wrong with them."""
+    say = context.say
+    return read_limits(
+        _only_operations(context).ticked(context.form),
+        context.form.get("addresses", "").split(","),
+        context.optional_number("credits_per_day", say("Credits a day")),
+        context.optional_number("calls_per_day", say("Calls a day")),
+        known=list(BY_NAME),
+    )
 
 
 async def issued_token(context: Context, account_id: str) -> IssuedToken:
@@ -35,7 +175,7 @@ async def issued_token(context: Context, account_id: str) -> IssuedToken:
         kind="test" if context.form.get("kind") == "test" else "live",
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
-        limits=asked_limits(context),
+        limits=_asked_limits(context),
         day_start_s=context.counted_from_s,
     )
 

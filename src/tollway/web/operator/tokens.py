@@ -7,11 +7,10 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
 from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import prices_of, token_form, tokens_table
+from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.lists import BEGIN, list_part
-from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoke
 from tollway.web.operator.account_tabs import (
     CLIENTS,
     ONE,
@@ -21,6 +20,14 @@ from tollway.web.operator.account_tabs import (
     tab_page,
 )
 from tollway.web.page_errors import PageError
+from tollway.web.token_parts import (
+    issued_token,
+    new_token,
+    payable_operations,
+    revoke,
+    token_form,
+    tokens_table,
+)
 from tollway.web.wording import sentence
 
 _CLIENT_TITLES = ("Label", sentence("Client"), "Kind", "State", "Added")
