@@ -52,6 +52,17 @@ def scope_title(context: Context, grant: Grant) -> str:
     return context.say(found[1]) if found else grant.scope
 
 
+def grant_cells(context: Context, grant: Grant) -> list[Cell]:
+    """What a grant allows, whether it holds, since when and until when."""
+    say, is_valid = context.say, grant.holds(context.now_s)
+    return [
+        Cell(scope_title(context, grant), title=grant.scope),
+        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
+        context.time(grant.granted_at_s),
+        context.time(grant.expires_at_s),
+    ]
+
+
 def grants_after(context: Context) -> tuple[int, str] | None:
     """The grant behind which a page of a list begins; None for the first page."""
     granted, _, grant_id = context.query("after").partition(":")

@@ -110,6 +110,17 @@ def _limits(context: Context, token: Token) -> str:
     return say("; ").join(each for each in parts if each)
 
 
+def kind_field(context: Context) -> Field:
+    """Whether a token, or those of a client, are for live data or for the sandbox."""
+    say = context.say
+    kinds = [("live", say("live")), ("test", say("sandbox"))]
+    return Field("kind", say("Kind"), "select", "live", kinds)
+
+
+def chosen_kind(context: Context) -> str:
+    return "test" if context.form.get("kind") == "test" else "live"
+
+
 def token_form(context: Context, action: str, account_id: str) -> Form:
     say, cap = context.say, context.say("no cap")
     return Form(
@@ -117,13 +128,7 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
         say("Issue token"),
         [
             Field("label", say("Label"), length_max=100, placeholder="erp-1"),
-            Field(
-                "kind",
-                say("Kind"),
-                "select",
-                "live",
-                [("live", say("live")), ("test", say("sandbox"))],
-            ),
+            kind_field(context),
             Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
             Field(
                 "addresses",
@@ -172,7 +177,7 @@ async def issued_token(context: Context, account_id: str) -> IssuedToken:
         context.database,
         context.runtime,
         account_id,
-        kind="test" if context.form.get("kind") == "test" else "live",
+        kind=chosen_kind(context),
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
         limits=_asked_limits(context),

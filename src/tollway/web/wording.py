@@ -202,6 +202,14 @@ def _moment(at_s: float, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(min(at_s, _LAST_S), zone)
 
 
+# Up to which span a time is given in which unit.
+_SPANS = (
+    (3600, 60, sentence("{count} min ago"), sentence("in {count} min")),
+    (2 * 86_400, 3600, sentence("{count} h ago"), sentence("in {count} h")),
+    (7 * 86_400, 86_400, sentence("{count} days ago"), sentence("in {count} days")),
+)
+
+
 def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
     """How long ago or how soon; beyond a week the day."""
     past_s = now_s - at_s
@@ -210,21 +218,7 @@ def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
         if past_s < 0:
             return say("in a moment")
         return say("{count} s ago", count=int(past_s)) if past_s >= 1 else say("just now")
-    if span_s < 3600:
-        count = round(span_s / 60) or 1
-        return (
-            say("{count} min ago", count=count)
-            if past_s > 0
-            else say("in {count} min", count=count)
-        )
-    if span_s < 2 * 86_400:
-        count = round(span_s / 3600)
-        return say("{count} h ago", count=count) if past_s > 0 else say("in {count} h", count=count)
-    if span_s < 7 * 86_400:
-        count = round(span_s / 86_400)
-        return (
-            say("{count} days ago", count=count)
-            if past_s > 0
-            else say("in {count} days", count=count)
-        )
+    for limit_s, unit_s, past, ahead in _SPANS:
+        if span_s < limit_s:
+            return say(past if past_s > 0 else ahead, count=round(span_s / unit_s) or 1)
     return _moment(at_s, zone).strftime("%Y-%m-%d")

@@ -31,7 +31,6 @@ _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the ne
 
 
 async def show_tokens(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
     blocks = [*closed_notice(context, account), *context.reported(_REVOKED, *first)]
@@ -126,7 +125,6 @@ async def revoke_act(context: Context) -> Response:
 
 
 async def show_members(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     blocks = [*closed_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})

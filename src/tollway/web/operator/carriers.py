@@ -25,7 +25,6 @@ _YEARS_DAYS = 1000
 
 
 async def show_carriers(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)

@@ -45,7 +45,6 @@ _REJECTS_MAX = 10_000
 
 
 async def show_data(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, UPLOADING, context.now_s)
     blocks = context.reported(_SAID, *first)

@@ -63,21 +63,18 @@ async def rejects_table(context: Context) -> Table:
 def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
-        Cell(_said_source(context, each), "time"),
-        Cell(_said_kind(context, each), "time"),
+        *(Cell(text, "time") for text in _source_and_kind(context, each)),
         Cell(said_reason(context.say, each.reason)),
         Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]
 
 
-def _said_source(context: Context, rejected: Rejected) -> str:
-    name = rejected.source
-    return context.say(name) if name in SAID_SOURCES else name
-
-
-def _said_kind(context: Context, rejected: Rejected) -> str:
-    name = rejected.kind
-    return context.say(name) if name in SAID_KINDS else name
+def _source_and_kind(context: Context, rejected: Rejected) -> tuple[str, str]:
+    source, kind = rejected.source, rejected.kind
+    return (
+        context.say(source) if source in SAID_SOURCES else source,
+        context.say(kind) if kind in SAID_KINDS else kind,
+    )
 
 
 async def show_record(context: Context) -> Response:
@@ -110,9 +107,7 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
     return context.page(
         say("Rejected record"),
         [Notice(problem, "soon"), correcting, dropping],
-        lead=" · ".join(
-            (_said_source(context, rejected), _said_kind(context, rejected), rejected.id)
-        ),
+        lead=" · ".join((*_source_and_kind(context, rejected), rejected.id)),
         crumbs=[Link(say("Data"), PATH)],
     )
 

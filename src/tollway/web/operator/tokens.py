@@ -21,7 +21,9 @@ from tollway.web.operator.account_tabs import (
 )
 from tollway.web.page_errors import PageError
 from tollway.web.token_parts import (
+    chosen_kind,
     issued_token,
+    kind_field,
     new_token,
     payable_operations,
     revoke,
@@ -94,15 +96,11 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     )
     blocks: list[Block] = [table]
     if account.closed_at_s is None:
-        kinds = [("live", say("live")), ("test", say("sandbox"))]
         blocks.append(
             Form(
                 f"{CLIENTS}/add",
                 say("Add client"),
-                [
-                    Field("label", say("Label"), length_max=100),
-                    Field("kind", say("Kind"), "select", "live", kinds),
-                ],
+                [Field("label", say("Label"), length_max=100), kind_field(context)],
                 hidden={"account": account.id},
                 title=say("Add a client"),
                 note=say("A client obtains short-lived tokens at /oauth/token by its secret."),
@@ -134,7 +132,7 @@ async def add_client_act(context: Context) -> Response:
         context.database,
         context.runtime,
         account.id,
-        kind="test" if context.form.get("kind") == "test" else "live",
+        kind=chosen_kind(context),
         label=context.form.get("label", "")[:100],
     )
     title = say("The secret of {name}", name=added.client_id)
