@@ -202,7 +202,7 @@ class Gateway:
         return status
 
     def _wait_for_workers(self) -> None:
-        """Waits until the last worker is gone: only then does the output end, and with it what
+        """Waits until the last worker has ended: only then does the output end, and with it what
         keeps another gateway from the same file."""
         assert self.process.stdout is not None
         ends_at_s = time.monotonic() + START_TIMEOUT_S
