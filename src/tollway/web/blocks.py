@@ -109,9 +109,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Form(Block):
-    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. The way
-    back is a link, or with `back_with` a button that keeps what was typed. The answer to a download
-    is a file, and its page stays open."""
+    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. `back`
+    is a link, and `back_with` a button that keeps what was typed. The answer to a download is a
+    file, and its page stays open."""
 
     action: str
     button: str
@@ -128,6 +128,11 @@ class Form(Block):
     back: Link | None = None
     back_with: Link | None = None
     is_download: bool = False
+
+
+def folded_act(action: str, button: str, hidden: Mapping[str, str], note: str) -> Form:
+    """An act that takes something away, folded so that it is not started by accident."""
+    return Form(action, button, hidden=hidden, title=button, note=note, tone="warn", is_folded=True)
 
 
 @dataclass(frozen=True)

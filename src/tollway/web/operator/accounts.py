@@ -34,7 +34,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table, folded_act
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.operator.account_tabs import (
@@ -150,15 +150,8 @@ async def _overview(context: Context, account: Account) -> list[Block]:
 
 def _close_form(context: Context, account: Account) -> Form:
     say = context.say
-    return Form(
-        f"{ONE}/close",
-        say("Close the account"),
-        hidden={"account": account.id},
-        title=say("Close the account"),
-        note=say("Its tokens are refused from the next call on. It cannot be opened again."),
-        tone="warn",
-        is_folded=True,
-    )
+    note = say("Its tokens are refused from the next call on. It cannot be opened again.")
+    return folded_act(f"{ONE}/close", say("Close the account"), {"account": account.id}, note)
 
 
 def _top_up_form(context: Context, account: Account) -> Form:

@@ -25,7 +25,7 @@ from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
+from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice, folded_act
 from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.rejected import said_reason
@@ -67,7 +67,9 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
     if link is not None:
         if link.protocol == CAINIAO_LINK:
             blocks.append(_subscriptions_form(context, code))
-        blocks.append(_disconnect_form(context, code))
+        note = say("Its numbers come from the pool again.")
+        leaving = {"carrier": code}
+        blocks.append(folded_act(f"{CARRIER}/disconnect", say("Disconnect"), leaving, note))
     blocks += await _routing(context, code)
     loading = Link(say("Load numbers"), address(PATH, load=code))
     return context.page(
@@ -86,19 +88,6 @@ def _subscriptions_form(context: Context, code: str) -> Form:
         hidden={"carrier": code},
         title=say("Subscriptions"),
         note=say("Which branches issue numbers, how many, and from which addresses."),
-        is_folded=True,
-    )
-
-
-def _disconnect_form(context: Context, code: str) -> Form:
-    say = context.say
-    return Form(
-        f"{CARRIER}/disconnect",
-        say("Disconnect"),
-        hidden={"carrier": code},
-        title=say("Disconnect"),
-        note=say("Its numbers come from the pool again."),
-        tone="warn",
         is_folded=True,
     )
 
