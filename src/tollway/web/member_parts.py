@@ -20,7 +20,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, sentences
+from tollway.web.wording import sentence, titles
 
 REMOVED = sentence("The member was removed and is signed out.")
 CHANGED = sentence("Done. The role holds from the member's next page on.")
@@ -56,9 +56,8 @@ async def members_table(
         ]
         for each in part.rows
     ]
-    titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*map(say, titles), "", "", ""],
+        [*titles(say, "Member", "Login", "Role", "Added"), "", "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",

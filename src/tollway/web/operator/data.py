@@ -146,15 +146,14 @@ def _upload_form(context: Context) -> Form:
 
 async def import_act(context: Context) -> Response:
     upload, kind = context.upload, RECORD_KINDS.get(context.form.get("kind", ""))
-    if upload is None or upload.path is None or not upload.name or kind is None:
-        if upload is not None:
-            upload.drop()
+    assert upload is not None
+    if upload.path is None or not upload.name or kind is None:
+        upload.drop()
         raise PageError(400, "There is no file", "Choose a kind and a file.")
-    services = context.services
     started = False
     try:
-        load_file = partial(_load, services, context.runtime, kind, upload)
-        started = await services.jobs.start(UPLOADING, load_file)
+        load_file = partial(_load, context.services, context.runtime, kind, upload)
+        started = await context.services.jobs.start(UPLOADING, load_file)
     finally:
         if not started:
             upload.drop()

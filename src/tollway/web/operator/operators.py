@@ -28,7 +28,7 @@ async def show_operators(context: Context, *first: Block) -> Response:
     blocks = context.reported(_REMOVED, *first)
     blocks.append(
         Table(
-            [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
+            [*titles(say, "Operator", "Login", "Added"), "", ""],
             [_row(context, each) for each in part.rows],
             older=part.next,
             newest=part.first,

@@ -30,9 +30,7 @@ from tollway.web.token_parts import (
     token_form,
     tokens_table,
 )
-from tollway.web.wording import sentence
-
-_CLIENT_TITLES = ("Label", sentence("Client"), "Kind", "State", "Added")
+from tollway.web.wording import titles
 
 
 async def show_tokens(context: Context) -> Response:
@@ -88,7 +86,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     found = await list_clients(context.database, account.id)
     part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
-        [*(say(each) for each in _CLIENT_TITLES), ""],
+        [*titles(say, "Label", "Client", "Kind", "State", "Added"), ""],
         [_client_row(context, account, each) for each in part.rows],
         Empty(say("There is no client yet."), command=f"tollway client add {account.id}"),
         older=part.next,
