@@ -25,30 +25,25 @@ async def show_operators(context: Context, *first: Block) -> Response:
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
-    blocks = context.reported(_REMOVED, *first)
-    blocks.append(
-        Table(
-            [*titles(say, "Operator", "Login", "Added"), "", ""],
-            [_row(context, each) for each in part.rows],
-            older=part.next,
-            newest=part.first,
-            is_by_name=True,
-        )
+    table = Table(
+        [*titles(say, "Operator", "Login", "Added"), "", ""],
+        [_row(context, each) for each in part.rows],
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
     )
-    blocks.append(
-        Form(
-            f"{PATH}/invite",
-            say("Make a link"),
-            [
-                Field("name", say("Full name"), is_required=True, length_max=100),
-                Field("login", say("Login"), is_required=True, length_max=100),
-            ],
-            title=say("Invite an operator"),
-            note=say("An operator may do everything that these pages can."),
-            is_line=True,
-        )
+    form = Form(
+        f"{PATH}/invite",
+        say("Make a link"),
+        [
+            Field("name", say("Full name"), is_required=True, length_max=100),
+            Field("login", say("Login"), is_required=True, length_max=100),
+        ],
+        title=say("Invite an operator"),
+        note=say("An operator may do everything that these pages can."),
+        is_line=True,
     )
-    return context.page(say("Operators"), blocks)
+    return context.page(say("Operators"), [*context.reported(_REMOVED, *first), table, form])
 
 
 def _row(context: Context, person: Person) -> list[Cell]:
