@@ -13,7 +13,6 @@ import compileall
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,8 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+
+from bench.servers import free_port
 
 PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536"
 SCHEMA = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type <> 'table', rowid"
@@ -69,13 +70,11 @@ def first_run(folder: Path) -> float:
     """Seconds from `make run` in a fresh clone to the call that it prints."""
     project = Path(__file__).parents[1]
     subprocess.run(["git", "clone", "--quiet", project, folder / "clone"], check=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     began = time.perf_counter()
     with subprocess.Popen(
         ["make", "--silent", "run"],
         cwd=folder / "clone",
-        env={**os.environ, "TOLLWAY_PORT": str(port)},
+        env={**os.environ, "TOLLWAY_PORT": str(free_port())},
         stdout=subprocess.PIPE,
         text=True,
         process_group=0,

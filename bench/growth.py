@@ -17,15 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import msgspec
-
 from bench.cost_databases import DURABLE
 from bench.growth_curves import CURVES_FILE, Curve, Growth
 from bench.growth_orders import order_curves
 from bench.load import full
-from bench.page import write_page
-from bench.results import MAIN, Measured, by_rate, machine, now_text, ratio_of
-from bench.rounds import medians, take_rounds
+from bench.page import write_results
+from bench.results import MAIN, Measured, by_rate, machine, medians, now_text, ratio_of, take_rounds
 from bench.scenarios import SCENARIOS, Amounts, Scenario, analysis, product_days
 from bench.servers import Steal, cpu_s, free_port, missing, start, stop
 from bench.world import Size, World, make_world
@@ -342,10 +339,7 @@ def main() -> None:
         print(f"{each.title}: {each.sentence}", flush=True)
     its_machine["stolen by the host during the run"] = f"{steal.share:.0%}"
     found = Growth(now_text(), options.length, its_machine, curves)
-    file = options.docs / CURVES_FILE
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
-    write_page(options.docs)
+    write_results(options.docs, CURVES_FILE, found)
 
 
 if __name__ == "__main__":

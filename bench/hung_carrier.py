@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
+from bench.servers import free_port
 from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.carriers.carriers import add_carrier
 from tollway.ledger.holds import open_holds
@@ -300,18 +300,9 @@ def main() -> int:
         }
         world = prepare(folder, environment)
         (folder / "secret").write_text(SECRET)
-        fake = [
-            "-m",
-            "tollway.demo.fakes.carrier",
-            "--journal",
-            "journal",
-            "--secret-file",
-            "secret",
-        ]
-        carrier = stack.enter_context(started(fake, folder, {}))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        fake = ["-m", "tollway.demo.fakes.carrier", "--journal", "journal"]
+        carrier = stack.enter_context(started([*fake, "--secret-file", "secret"], folder, {}))
+        port = free_port()
         serve = ["-m", "tollway", "serve", "--port", str(port)]
         stack.enter_context(started(serve, folder, environment))
         answering, hung = asyncio.run(measure(folder, world, port, carrier, options))

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from bench.servers import tree
+
 START_MS = 1_735_660_800_000
 SHOPS = 20
 # One order in four seconds, whatever the size: a longer file is a longer time, and no denser one.
@@ -67,15 +69,6 @@ def write_file(path: Path, count: int) -> None:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def family(pid: int) -> list[int]:
-    """A process and all that it started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(each for child in children for each in family(int(child)))]
-
-
 def memory_mb(pid: int) -> dict[str, float]:
     """What the kernel says of a process's memory; nothing if it has ended."""
     try:
@@ -95,7 +88,7 @@ def watched_run(command: list[str], folder: Path) -> tuple[float, float, float]:
     highest: dict[int, float] = {}
     own = 0.0
     while process.poll() is None:
-        now = {pid: memory_mb(pid) for pid in family(process.pid)}
+        now = {pid: memory_mb(pid) for pid in tree(process.pid)}
         # The last value counts: before a new process runs its own program, it is reported as large
         # as the one that started it.
         highest.update({pid: memory["VmHWM"] for pid, memory in now.items() if memory})

@@ -16,23 +16,21 @@ RESULTS_FILE = Path("performance/calls.json")
 _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "performance.template.md"
 _PARTS = (
-    "run",
-    "missing",
-    "comparison",
-    "rounds",
-    "ratios",
-    "connections",
-    "paced",
-    "costs",
-    "memory",
-    "peers",
+    *("run", "missing", "comparison", "rounds", "ratios", "connections", "paced", "costs"),
+    *("memory", "peers", "goals", "growth"),
 )
-_PARTS += ("goals", "growth")
 _PEERS = {
     "bare": ("The bare server", _HERE / "peers/bare.py"),
     "nginx": ("nginx + Lua + Redis", _HERE / "peers/nginx.py"),
     "fastapi_sqlite": ("FastAPI + SQLAlchemy", _HERE / "peers/fastapi_app.py"),
 }
+
+
+def write_results(docs: Path, file: Path, found: Results | Growth) -> None:
+    """Stores what a run has found, and makes the page again."""
+    (docs / file).parent.mkdir(exist_ok=True)
+    (docs / file).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    write_page(docs)
 
 
 def write_page(docs: Path) -> None:

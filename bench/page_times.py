@@ -25,12 +25,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import httpx
 
 from bench import paid_beside
+from bench.servers import cpu_s, free_port
 
 LIMIT_MS = 60
 ACCOUNTS = 10_000
@@ -146,35 +146,20 @@ def fill_sqlite(path: Path, entries: int, refused: int) -> None:
             connection.execute(statement).fetchall()
 
 
-def tollway(folder: Path, url: str, *arguments: str) -> Any:
-    command = [sys.executable, "-m", "tollway", *arguments, "--json"]
-    files = {
-        "TOLLWAY_DATABASE": url,
-        "TOLLWAY_KEY_FILE": f"{folder}/keys",
-        "TOLLWAY_SECRET_FILE": f"{folder}/secret",
-    }
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **files}, capture_output=True, check=False
-    )
-    if done.returncode:
-        sys.exit(done.stderr.decode())
-    return json.loads(done.stdout) if done.stdout.strip() else None
+def settings_of(folder: Path, url: str) -> dict[str, str]:
+    files = {f"TOLLWAY_{each}_FILE": f"{folder}/{each}" for each in ("KEY", "SECRET")}
+    return {**os.environ, "TOLLWAY_DATABASE": url, **files}
 
 
 @contextmanager
 def served(folder: Path, url: str, port: int) -> Iterator[tuple[str, int]]:
     """A gateway on the database: the link that signs its operator in, and its process."""
     command = [sys.executable, "-m", "tollway", "serve", "--json", "--port", str(port)]
-    files = {
-        "TOLLWAY_DATABASE": url,
-        "TOLLWAY_KEY_FILE": f"{folder}/keys",
-        "TOLLWAY_SECRET_FILE": f"{folder}/secret",
-    }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, **files},
+            env=settings_of(folder, url),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -228,24 +213,14 @@ def pages(client: httpx.Client, account: str) -> list[str]:
     ]
 
 
-def cpu_ms(process: int) -> float:
-    """What a process and its children, which are the workers, have used."""
-    total = 0.0
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    for each in (process, *map(int, children)):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
-    return total
-
-
 def measure(client: httpx.Client, path: str, process: int) -> tuple[float, float, float]:
-    taken, before_ms = [], cpu_ms(process)
+    taken, before_s = [], cpu_s(process)
     for _ in range(ROUNDS):
         began = time.perf_counter()
         answer = client.get(path)
         taken.append((time.perf_counter() - began) * 1000)
         assert answer.status_code == 200, f"{path}: {answer.status_code}"
-    return statistics.median(taken), max(taken), (cpu_ms(process) - before_ms) / ROUNDS
+    return statistics.median(taken), max(taken), (cpu_s(process) - before_s) * 1000 / ROUNDS
 
 
 def beside_calls(client: httpx.Client, port: int, request: bytes, paths: list[str]) -> list[str]:
@@ -282,12 +257,14 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--refused", type=int, default=1_000_000)
     parser.add_argument("--postgresql", help="the URL of an empty database", default="")
-    parser.add_argument("--port", type=int, default=18_080)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         folder = Path(name)
         url = chosen.postgresql or f"sqlite:///{folder}/load.db"
-        tollway(folder, url, "migrate")
+        migrate = [sys.executable, "-m", "tollway", "migrate"]
+        subprocess.run(
+            migrate, cwd=folder, env=settings_of(folder, url), stdout=subprocess.DEVNULL, check=True
+        )
         began = time.perf_counter()
         if chosen.postgresql:
             asyncio.run(fill_postgresql(url, chosen.entries, chosen.refused))
@@ -298,8 +275,8 @@ def main() -> None:
         )
         print(f"made in {time.perf_counter() - began:.0f} s", flush=True)
         request = paid_beside.paid_request(url)
-        account, over = "acc_000000000001", []
-        with served(folder, url, chosen.port) as (link, process):
+        account, over, port = "acc_000000000001", [], free_port()
+        with served(folder, url, port) as (link, process):
             base = link.partition("/operator")[0]
             with httpx.Client(base_url=base, follow_redirects=True, timeout=60) as client:
                 sign_in(client, link)
@@ -310,7 +287,7 @@ def main() -> None:
                     over += [path] if median > LIMIT_MS else []
                     figures = f"{median:8.1f} ms  most {most:7.1f}  CPU {cpu:5.1f}"
                     print(f"{figures}  {path}", flush=True)
-                over += beside_calls(client, chosen.port, request, paths)
+                over += beside_calls(client, port, request, paths)
     sys.exit(f"over the limit: {', '.join(over)}" if over else 0)
 
 

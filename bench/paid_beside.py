@@ -22,7 +22,7 @@ from bench.results import MAIN
 from tests.support.gateway import ANALYSIS
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, add_permission
+from tollway.ledger.permissions import RATE_MAX, Permission, add_permission
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
@@ -63,7 +63,7 @@ async def _paid_request(url: str) -> bytes:
     day = date.today() - timedelta(days=1)  # noqa: DTZ011 - any day will do that has passed
     await fill_figures(database, products=1, days=3, last=day)
     account_id = (await open_account(database, runtime, "Paying")).id
-    await add_permission(database, account_id, Permission(PRODUCT_ANALYSIS.name, None, _MANY))
+    await add_permission(database, account_id, Permission(PRODUCT_ANALYSIS.name, None, RATE_MAX))
     await top_up(database, runtime, account_id, PRODUCT_ANALYSIS.balance_unit, _MANY)
     token = (await issue_token(database, runtime, account_id)).text
     await database.close()

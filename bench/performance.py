@@ -17,14 +17,23 @@ from statistics import median
 from time import monotonic, sleep
 from typing import NamedTuple
 
-import msgspec
-
 from bench.contestants import Contestant, Field
 from bench.load import NUMBERS_APART, Load, full, paced
-from bench.page import RESULTS_FILE, write_page
+from bench.page import RESULTS_FILE, write_results
 from bench.report import printed
-from bench.results import MAIN, Measured, Paced, Results, Round, Row, machine, median_of, now_text
-from bench.rounds import medians, take_rounds
+from bench.results import (
+    MAIN,
+    Measured,
+    Paced,
+    Results,
+    Round,
+    Row,
+    machine,
+    median_of,
+    medians,
+    now_text,
+    take_rounds,
+)
 from bench.scenarios import SCENARIOS, Scenario
 from bench.servers import LOAD_CORE, Steal, cpu_s, memory_mib, missing
 from bench.world import Size
@@ -238,10 +247,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         found = run(Path(name), options.length)
     print(printed(found))
-    file = options.docs / RESULTS_FILE
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
-    write_page(options.docs)
+    write_results(options.docs, RESULTS_FILE, found)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ from typing import NamedTuple
 from bench.cost_databases import DURABLE, main_process, open_accounts
 from bench.load import NUMBERS_APART, full
 from bench.report import ratio_text
-from bench.results import MAIN, Measured, Round, by_rate, ratio_of
-from bench.rounds import medians, take_rounds
+from bench.results import MAIN, Measured, Round, by_rate, medians, ratio_of, take_rounds
 from bench.scenarios import PAGE, SCENARIOS, Amounts, Scenario, analysis, product_days
 from bench.servers import cpu_s, free_port, missing, start, stop
 from bench.world import Size, World, make_world

@@ -26,9 +26,8 @@ from tests.support.known_types import know_types
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
 from tests.support.postgresql import databases_of, drop
-from tests.support.scheduling import EngineScheduling
+from tests.support.scheduling import EngineScheduling, ShortReports
 from tests.support.server_files import use_memory
-from tests.support.short_reports import ShortReports
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 

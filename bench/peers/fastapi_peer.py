@@ -99,7 +99,7 @@ def _tokens(world: World) -> Iterator[dict[str, Any]]:
 
 def _products(data: Data) -> Iterator[dict[str, Any]]:
     for (product_id, day), answer in data.analyses.items():
-        # The place of the daily figures among the other parts stays.
+        # The daily figures keep their position among the other parts.
         parts = {**json.loads(answer), "dateData": None}
         yield {"product_id": product_id, "day": day, "parts": parts}
 

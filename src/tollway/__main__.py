@@ -16,8 +16,8 @@ if _interrupt is signal.default_int_handler:
 import typer  # noqa: E402
 from typer.main import get_command  # noqa: E402
 
+from tollway.cli.arguments import usage_sentence  # noqa: E402
 from tollway.cli.main import app  # noqa: E402
-from tollway.cli.usage_errors import usage_sentence  # noqa: E402
 
 signal.signal(signal.SIGINT, _interrupt)
 

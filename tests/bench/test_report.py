@@ -10,6 +10,7 @@ from bench.growth_curves import CURVES_FILE, Curve, Growth
 from bench.page import RESULTS_FILE, write_page
 from bench.report import comparison, goals, paced_table, printed, ratio_table, rounds_text
 from bench.results import (
+    CHANGE_MAX,
     Measured,
     Paced,
     Ratio,
@@ -19,9 +20,10 @@ from bench.results import (
     by_cpu,
     by_rate,
     median_of,
+    medians,
     ratio_of,
+    take_rounds,
 )
-from bench.rounds import CHANGE_MAX, medians, take_rounds
 
 pytestmark = pytest.mark.sqlite
 RATES = {"bare": 20_000.0, "sqlite": 9000.0, "postgresql": 5000.0, "nginx": 12_000.0}

@@ -1,8 +1,9 @@
 """Waybills of a database of the first schema, which stored fingerprints of their requests."""
 
 from tests.support.gateway import Gateway
+from tests.support.ledger import credits_left
 from tests.support.stores import Store
-from tests.support.waybills import credits_left, issue, new_carrier, new_customer, request
+from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.store.migrate import migrate, newest_revision
 
 

@@ -107,10 +107,9 @@ def test_the_version_loads_no_library_but_the_parser_and_neither_it_nor_the_help
     after_version, after_help = loaded_by(("--version",), ("--help",))
     assert not after_version & (HEAVY | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
     assert {each for each in after_version if each.startswith("tollway.cli.")} == {
+        "tollway.cli.arguments",
         "tollway.cli.lazy",
         "tollway.cli.main",
-        "tollway.cli.usage_errors",
-        "tollway.cli.values",
     }
     assert not after_help & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
     assert "tollway.cli.account" not in after_help

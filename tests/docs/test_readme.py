@@ -21,7 +21,7 @@ from tests.docs.pages import (
     examples_of,
     name_of,
 )
-from tests.support.lent_pip import lend_pip
+from tests.support.lent_environment import lend_pip
 from tests.support.ports import free_port
 from tollway.operations.catalogue import OPERATIONS
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from tests.docs.pages import DOCS, ROOT, examples_of
 from tests.support.gateway import Gateway
-from tests.support.lent_bytecode import lend_bytecode
-from tests.support.lent_pip import lend_pip
+from tests.support.lent_environment import lend_bytecode, lend_pip
 from tests.support.stores import Store
 
 PAGE = DOCS / "extend.md"

@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 import openpyxl
 import pytest
 
-from tollway.intake.files import read_records
-from tollway.intake.written_times import with_plain_times
+from tollway.intake.files import read_typed
 from tollway.operations.catalogue import RECORD_KINDS
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -16,7 +15,7 @@ AT_S = 1_793_495_580  # 2026-11-01 09:13:00 in Shanghai
 
 
 def read(path: Path, kind: str = "orders") -> list[dict[str, object] | None]:
-    records = with_plain_times(read_records(path), RECORD_KINDS[kind].record_types, SHANGHAI)
+    records = read_typed(path, RECORD_KINDS[kind].record_types, SHANGHAI)
     return [each.values for each in records]
 
 

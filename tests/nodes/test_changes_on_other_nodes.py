@@ -124,7 +124,7 @@ def test_a_revoked_consent(
     served: Store, nodes: list[Gateway], cut_off: Callable[[], None]
 ) -> None:
     def revoked() -> float:
-        asker = new_asker(served, credits=100_000, rate_limit=1_000_000)
+        asker = new_asker(served, credits_=100_000, rate_limit=1_000_000)
         person = new_person(served)
         given = allow(served, asker, person)
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.consent import Asker, Person, allow, new_asker, new_person
+from tests.support.consent import Person, allow, new_asker, new_person
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.remote import HASTY, PATIENT, connected_carrier
 from tests.support.stores import Store
 
@@ -18,7 +19,7 @@ def person(store: Store) -> Person:
 
 
 @pytest.fixture
-def asker(store: Store, person: Person) -> Asker:
+def asker(store: Store, person: Person) -> Caller:
     """An account that has a grant of that person."""
     made = new_asker(store)
     allow(store, made, person)

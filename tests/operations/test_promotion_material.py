@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from tests.support.any_records import MATERIAL
-from tests.support.consent import Asker, Person, allow, ask, credits_left, new_asker
+from tests.support.consent import Person, allow, ask, new_asker
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, credits_left
 from tests.support.stores import Store
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.intake.record_problems import RecordError
@@ -35,7 +36,7 @@ def listed(reply: Reply) -> list[dict[str, Any]]:
 
 
 def test_0_success_costs_the_price_and_tells_it(
-    gateway: Gateway, store: Store, asker: Asker, person: Person
+    gateway: Gateway, store: Store, asker: Caller, person: Person
 ) -> None:
     reply = ask(gateway, asker, person.id)
     assert (reply.code, reply.status, reply.msg) == (0, 200, "Success")
@@ -54,7 +55,7 @@ def test_an_own_price_is_charged_and_reported(
 
 @pytest.mark.parametrize("promotion_id", [37104, 37116, 62191, 61809])
 def test_every_field_has_its_type(
-    gateway: Gateway, asker: Asker, person: Person, promotion_id: int
+    gateway: Gateway, asker: Caller, person: Person, promotion_id: int
 ) -> None:
     reply = ask(gateway, asker, person.id, promotion_id=promotion_id)
     # Strict: a number is no string here, and a missing field is an error.
@@ -77,7 +78,7 @@ def test_every_field_has_its_type(
         assert bool(extension["youjia_coupon_info"]["url"]) == (promotion_id == 37104)
 
 
-def test_every_link_carries_the_slot(gateway: Gateway, asker: Asker, person: Person) -> None:
+def test_every_link_carries_the_slot(gateway: Gateway, asker: Caller, person: Person) -> None:
     slot = f"pid=mm_{person.id}_66_77"
     links = []
     for record in listed(ask(gateway, asker, person.id)):
@@ -102,7 +103,7 @@ def test_a_link_that_has_a_slot_already_is_no_material(query: str) -> None:
 
 
 def test_pages_follow_each_other_and_only_what_is_on_display_is_listed(
-    gateway: Gateway, asker: Asker, person: Person
+    gateway: Gateway, asker: Caller, person: Person
 ) -> None:
     first = listed(ask(gateway, asker, person.id))
     second = listed(ask(gateway, asker, person.id, page_num=2))
@@ -121,7 +122,7 @@ def test_pages_follow_each_other_and_only_what_is_on_display_is_listed(
 
 
 def test_an_unknown_promotion_id_is_an_empty_page_and_a_success(
-    gateway: Gateway, store: Store, asker: Asker, person: Person
+    gateway: Gateway, store: Store, asker: Caller, person: Person
 ) -> None:
     reply = ask(gateway, asker, person.id, promotion_id=99999)
     assert listed(reply) == []
@@ -130,7 +131,7 @@ def test_an_unknown_promotion_id_is_an_empty_page_and_a_success(
 
 
 def test_both_spellings_and_both_ways_to_write_a_number_are_taken(
-    gateway: Gateway, asker: Asker, person: Person
+    gateway: Gateway, asker: Caller, person: Person
 ) -> None:
     expected = ask(gateway, asker, person.id).data
     for change in (
@@ -147,7 +148,7 @@ def test_both_spellings_and_both_ways_to_write_a_number_are_taken(
 def test_the_sandbox_has_a_user_of_each_kind_and_charges_nothing(
     gateway: Gateway, store: Store, person: Person
 ) -> None:
-    asker = new_asker(store, kind="test", credits=0)
+    asker = new_asker(store, kind="test", credits_=0)
     reply = ask(gateway, asker, int(USER.id))
     assert len(listed(reply)) == 3
     assert reply.data["withholding_money"] == 0

@@ -6,18 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.changes import assert_seen
-from tests.support.consent import (
-    PATH,
-    Asker,
-    Person,
-    allow,
-    ask,
-    credits_left,
-    new_asker,
-    new_person,
-)
+from tests.support.consent import PATH, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME
+from tests.support.ledger import RUNTIME, Caller, credits_left
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
@@ -26,21 +17,23 @@ from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 
 
 @pytest.fixture
-def unpaid(store: Store, asker: Asker) -> Iterator[Asker]:
+def unpaid(store: Store, asker: Caller) -> Iterator[Caller]:
     """An asker whose credits must be the same after the test."""
     before = credits_left(store, asker)
     yield asker
     assert credits_left(store, asker) == before
 
 
-def test_100_spellings_that_differ(gateway: Gateway, unpaid: Asker, person: Person) -> None:
+def test_100_spellings_that_differ(gateway: Gateway, unpaid: Caller, person: Person) -> None:
     reply = ask(gateway, unpaid, person.id, material_id=37116)
     assert (reply.code, reply.data) == (100, {})
     assert "promotion_id" in reply.msg and "material_id" in reply.msg
 
 
 @pytest.mark.parametrize("field", ["adzone_id", "site_id", "promotion_id", "platform_user_id"])
-def test_100_parameter_missing(gateway: Gateway, unpaid: Asker, person: Person, field: str) -> None:
+def test_100_parameter_missing(
+    gateway: Gateway, unpaid: Caller, person: Person, field: str
+) -> None:
     reply = ask(gateway, unpaid, person.id, **{field: None})
     assert (reply.code, reply.data) == (100, {})
     assert field in reply.msg and "missing" in reply.msg
@@ -61,7 +54,7 @@ def test_100_parameter_missing(gateway: Gateway, unpaid: Asker, person: Person, 
     ],
 )
 def test_100_parameter_invalid(
-    gateway: Gateway, unpaid: Asker, person: Person, field: str, value: object
+    gateway: Gateway, unpaid: Caller, person: Person, field: str, value: object
 ) -> None:
     reply = ask(gateway, unpaid, person.id, **{field: value})
     assert (reply.code, reply.data) == (100, {})
@@ -69,7 +62,7 @@ def test_100_parameter_invalid(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"adzone_id": NaN}', b"\xff"])
-def test_100_body_unreadable(gateway: Gateway, unpaid: Asker, body: bytes) -> None:
+def test_100_body_unreadable(gateway: Gateway, unpaid: Caller, body: bytes) -> None:
     assert gateway.post_json(PATH, body, token=unpaid.token).code == 100
 
 
@@ -84,7 +77,7 @@ def test_101_timed_out(own_store: Store) -> None:
     gateway.stop()
 
 
-def test_103_owner_unknown(gateway: Gateway, unpaid: Asker) -> None:
+def test_103_owner_unknown(gateway: Gateway, unpaid: Caller) -> None:
     reply = ask(gateway, unpaid, 5)
     assert (reply.code, reply.data) == (103, {})
     assert "platform_user_id" in reply.msg
@@ -114,7 +107,7 @@ def test_200_and_203_and_mapped_statuses(own_store: Store) -> None:
 
 
 def test_202_throttled(gateway: Gateway, store: Store, person: Person) -> None:
-    def allowed() -> Asker:
+    def allowed() -> Caller:
         asker = new_asker(store, rate_limit=1)
         allow(store, asker, person)
         return asker
@@ -132,7 +125,7 @@ def test_204_permission_missing_and_credits_used_up(
     reply = ask(gateway, new_asker(store, granted=False), person.id)
     assert (reply.code, reply.data) == (204, {})
     assert "permission" in reply.msg.lower()
-    poor = new_asker(store, credits=1, price=2)
+    poor = new_asker(store, credits_=1, price=2)
     allow(store, poor, person)
     reply = ask(gateway, poor, person.id)
     assert reply.code == 204
@@ -153,7 +146,7 @@ def test_302_tells_where_and_until_when_to_authorize(
 
 
 def test_302_for_another_account_an_expired_and_a_revoked_grant(
-    gateway: Gateway, store: Store, asker: Asker, person: Person
+    gateway: Gateway, store: Store, asker: Caller, person: Person
 ) -> None:
     assert ask(gateway, asker, person.id).code == 0
     other = new_asker(store)
@@ -170,6 +163,6 @@ def test_302_for_another_account_an_expired_and_a_revoked_grant(
     assert credits_left(store, other) == left
 
 
-def test_401_and_404(gateway: Gateway, asker: Asker) -> None:
+def test_401_and_404(gateway: Gateway, asker: Caller) -> None:
     assert gateway.post_json(PATH, {}).code == 401
     assert gateway.get(PATH, token=asker.token).code == 404

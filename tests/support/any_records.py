@@ -83,7 +83,7 @@ ORDER = order("sn-0", remark="请尽快", remark_tag=1, remark_tag_name="急")
 
 
 class Sample(NamedTuple):
-    """Good records of one kind, what tells them apart, and where they are stored."""
+    """Good records of one kind, what distinguishes them, and where they are stored."""
 
     records: tuple[dict[str, Any], ...]
     id_field: str
@@ -197,9 +197,9 @@ def between_good_ones(kind: str, odd: Iterable[tuple[int, str, str]]) -> list[by
 
 def odd_fields(kind: str) -> st.SearchStrategy[list[tuple[int, str, str]]]:
     records = SAMPLES[kind].records
-    places = [(which, name) for which, each in enumerate(records) for name in each]
+    fields = [(which, name) for which, each in enumerate(records) for name in each]
     return st.lists(
-        st.tuples(st.sampled_from(places), json_values).map(lambda odd: (*odd[0], odd[1])),
+        st.tuples(st.sampled_from(fields), json_values).map(lambda odd: (*odd[0], odd[1])),
         min_size=1,
         max_size=20,
     )

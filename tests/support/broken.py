@@ -50,7 +50,7 @@ def break_all() -> None:
 
 
 class NaiveServer(NamedTuple):
-    """Where a server listens that knows no bodies: every head is a request to it."""
+    """The port of a server that ignores bodies: it takes every head for a request."""
 
     port: int
 

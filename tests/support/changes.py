@@ -12,8 +12,8 @@ T = TypeVar("T")
 def assert_seen(store: Store, look: Callable[[], T], expected: T) -> None:
     """That a call sees the change which was just made to the store.
 
-    What is committed to a file is seen by the very next call. Of a change to a shared database a
-    gateway hears on another connection, maybe a moment after the change was committed.
+    The very next call sees what is committed to a file. A gateway is notified of a change to a
+    shared database on another connection, maybe a moment after the commit.
     """
     if store.is_shared:
         eventually(look, lambda seen: seen == expected)

@@ -2,19 +2,15 @@
 
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import RUNTIME
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.consent.grants import Grant, GrantRequest, give_grant
 from tollway.consent.links import PasswordLinks
 from tollway.consent.owners import Owner, add_owner, credential_of_login
-from tollway.ledger.accounts import open_account
-from tollway.ledger.entries import list_balances, top_up
-from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import issue_token
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 from tollway.store.database import Database
 from tollway.store.keys import load_secret
@@ -24,13 +20,6 @@ PASSWORD = "correct horse battery"
 _numbers = count(1)
 
 
-class Asker(NamedTuple):
-    """An account that may call promotion material, and its token."""
-
-    account_id: str
-    token: str
-
-
 class Person(NamedTuple):
     """A user known to the gateway, who signs in with PASSWORD."""
 
@@ -38,27 +27,10 @@ class Person(NamedTuple):
     login: str
 
 
-def new_asker(
-    store: Store,
-    *,
-    name: str = "",
-    credits: int = 100,  # noqa: A002 - the word of the domain
-    granted: bool = True,
-    price: int | None = None,
-    rate_limit: int | None = 1000,
-    kind: str = "live",
-) -> Asker:
-    async def work(database: Database) -> Asker:
-        account = await open_account(database, RUNTIME, name or f"asker {next(_numbers)}")
-        if granted:
-            given = Permission(PROMOTION_MATERIAL.name, price, rate_limit)
-            await add_permission(database, account.id, given)
-        if credits:
-            await top_up(database, RUNTIME, account.id, "credits", credits)
-        issued = await issue_token(database, RUNTIME, account.id, kind=kind)
-        return Asker(account.id, issued.text)
-
-    return store.do(work)
+def new_asker(store: Store, **changes: Any) -> Caller:
+    """A new account that may call promotion material."""
+    usual = {"operations": (PROMOTION_MATERIAL,), "credits_": 100, "rate_limit": 1000}
+    return new_caller(store, **{**usual, **changes})
 
 
 def new_person(store: Store, name: str = "林小满") -> Person:
@@ -82,7 +54,7 @@ def password_link(store: Store, login: str, age_s: int = 0) -> str:
     return store.do(work)
 
 
-def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3600) -> Grant:
+def allow(store: Store, asker: Caller, person: Person, lifetime_s: int | None = 3600) -> Grant:
     grant_request = GrantRequest(asker.account_id, "user", str(person.id), "promotion")
     return store.do(
         lambda database: give_grant(
@@ -91,12 +63,7 @@ def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3
     )
 
 
-def credits_left(store: Store, asker: Asker) -> int:
-    balances = store.do(lambda database: list_balances(database, asker.account_id))
-    return next((each.amount for each in balances if each.unit == "credits"), 0)
-
-
-def ask(gateway: Gateway, asker: Asker, person_id: int, **changes: object) -> Reply:
+def ask(gateway: Gateway, asker: Caller, person_id: int, **changes: object) -> Reply:
     """A call that succeeds if the person authorized the asker; a change to None leaves out."""
     body = {
         "adzone_id": 77,

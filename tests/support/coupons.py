@@ -48,7 +48,7 @@ def asked(**changes: object) -> dict[str, str]:
 
 
 async def put_claims(database: Database, claims: Sequence[ClaimRow]) -> int:
-    """Stores claims in one transaction; tells how many changed."""
+    """Stores claims in one transaction; returns how many changed."""
     return await store_records(database, ClaimLoader(), claims)
 
 

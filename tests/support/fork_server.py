@@ -41,7 +41,7 @@ _PID = os.getpid()
 
 
 class Forks:
-    """Starts them, and tells how they ended."""
+    """Starts programs, and reports how they ended."""
 
     def __init__(self, path: str) -> None:
         # A worker whose main process was killed is then waited for here as well.
@@ -79,7 +79,7 @@ class Forks:
         request, files, _, _ = socket.recv_fds(connection, REQUEST_MAX, 3)
         while not request.endswith(b"\n"):
             if not (more := connection.recv(REQUEST_MAX)):
-                connection.close()  # The one who asked is gone.
+                connection.close()  # The client has ended.
                 return None
             request += more
         if (pid := os.fork()) == 0:
@@ -104,11 +104,11 @@ class Forks:
     def _reap(self) -> None:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self._tell(*ended)
+                self._report(*ended)
 
-    def _tell(self, pid: int, status: int) -> None:
+    def _report(self, pid: int, status: int) -> None:
         if (connection := self._waiting.pop(pid, None)) is not None:
-            # The process that started it may be gone.
+            # The process that started it may have ended.
             with suppress(OSError):
                 connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
             connection.close()
@@ -147,7 +147,7 @@ def _run(module: str, arguments: list[str], folder: str, environment: dict[str, 
 
 
 def _status_of(request: dict[str, Any]) -> int:
-    """Runs what is asked for; tells the status as the interpreter would have it."""
+    """Runs the requested program; returns the exit status that the interpreter would give it."""
     try:
         _run(**request)
     except SystemExit as ended:
@@ -172,8 +172,8 @@ def _end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    warm_up(str(place.parent))
-    asked = Forks(str(place)).serve()
-    if asked is not None:
-        _end(_status_of(asked))
+    socket_path = Path(sys.argv[1])
+    warm_up(str(socket_path.parent))
+    requested = Forks(str(socket_path)).serve()
+    if requested is not None:
+        _end(_status_of(requested))

@@ -59,7 +59,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tollway-forks-"))
         self.path = self._folder / "socket"
-        # Only the end of its input ends it. It ends when this process does, whichever way.
+        # Only the end of its input ends it: it ends when this process does, even if killed.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.fork_server", str(self.path)],
             cwd=ROOT,
@@ -199,7 +199,7 @@ class Fork:
         self._server.settimeout(timeout)
         while b"\n" not in self._heard:
             said = self._server.recv(64)
-            assert said, "the loaded programs are gone"
+            assert said, "the fork server has ended"
             self._heard += said
         line, _, self._heard = self._heard.partition(b"\n")
         return int(line)
@@ -212,7 +212,7 @@ def run(
     cwd: Path | None = None,
     timeout: float = _TIMEOUT_S,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; tells its status and what it printed."""
+    """Runs a program to its end; returns its status and what it printed."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         fork = Fork(module, *arguments, env=env, cwd=cwd, stdout=out, stderr=err)
         try:

@@ -39,18 +39,16 @@ def without_limit(store: Store) -> Iterator[None]:
 _CLOCK_READ = ("clock_timestamp()", f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))")
 
 
-def hold_clock(store: Store) -> None:
+def hold_clock(store: Store, now_us: int = 1_000_000_000) -> None:
     """From now on the clock of charging is a row that the test changes."""
-    store.run(f"CREATE TABLE {CLOCK} AS SELECT 1000000000::bigint AS now_us")
+    store.run(f"CREATE TABLE {CLOCK} AS SELECT {now_us}::bigint AS now_us")
     change_function(store, "tollway_charge", _CLOCK_READ)
 
 
 @contextmanager
 def held_clock(store: Store) -> Iterator[None]:
     """For charging, no time passes meanwhile."""
-    now_us = int(time.time() * 1_000_000)
-    store.run(f"CREATE TABLE {CLOCK} AS SELECT {now_us}::bigint AS now_us")
-    change_function(store, "tollway_charge", _CLOCK_READ)
+    hold_clock(store, int(time.time() * 1_000_000))
     try:
         yield
     finally:

@@ -69,6 +69,11 @@ def assert_no_hidden_error(log_path: Path) -> None:
             raise AssertionError(f"an error was logged and hidden: {line}")
 
 
+def _with_token(token: str | None, headers: dict[str, str] | None) -> dict[str, str]:
+    bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return {**(headers or {}), **bearer}
+
+
 class Gateway:
     """`tollway serve`, started and stopped for real."""
 
@@ -135,9 +140,7 @@ class Gateway:
         method: str = "GET",
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        sent = dict(headers or {})
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
+        sent = _with_token(token, headers)
         url = f"{path}?{query}" if isinstance(query, str) else path
         params = query if isinstance(query, dict) else None
         return reply_of(self.client.request(method, url, params=params, headers=sent))
@@ -152,9 +155,7 @@ class Gateway:
         headers: dict[str, str] | None = None,
     ) -> Reply:
         """Sends fields as a form of either encoding."""
-        sent = dict(headers or {})
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
+        sent = _with_token(token, headers)
         if encoding == "urlencoded":
             return reply_of(self.client.post(path, data=fields, headers=sent))
         parts = {name: (None, value.encode()) for name, value in fields.items()}
@@ -162,7 +163,7 @@ class Gateway:
 
     def post_bytes(self, path: str, body: bytes, content_type: str, token: str) -> Reply:
         """Sends a body exactly as it is."""
-        sent = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+        sent = _with_token(token, {"Content-Type": content_type})
         return reply_of(self.client.post(path, content=body, headers=sent))
 
     def post_json(
@@ -174,9 +175,7 @@ class Gateway:
         headers: dict[str, str] | None = None,
     ) -> Reply:
         """Sends a body as JSON; bytes are sent as they are."""
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
+        sent = {"Content-Type": "application/json", **_with_token(token, headers)}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return reply_of(self.client.post(path, content=content, headers=sent))
 
@@ -203,7 +202,7 @@ class Gateway:
         return status
 
     def _wait_for_workers(self) -> None:
-        """Waits until the last worker is gone: only then does the output end, and with it what
+        """Waits until the last worker has ended: only then does the output end, and with it what
         keeps another gateway from the same file."""
         assert self.process.stdout is not None
         ends_at_s = time.monotonic() + START_TIMEOUT_S

@@ -18,20 +18,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.all_operations import all_operations_caller
-from tests.support.browsers import Browser
+from tests.support.browsers import Browser, operator_link
 from tests.support.gateway import Gateway
 from tests.support.late import late
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.demo.owners import SHOP, USER
-from tollway.identity.sign_in_links import ensure_operator, new_link
 from tollway.ledger.tokens import issue_token
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.pipeline.dry_run import OUTCOME_HEADER
-from tollway.store.database import Database
 
 schemathesis, checks = late("schemathesis"), late("schemathesis.specs.openapi.checks")
 _AS_DESCRIBED = [
@@ -208,12 +206,8 @@ def _test_token(store: Store, caller: Caller) -> str:
 
 
 def _operator_cookie(gateway: Gateway, store: Store) -> str:
-    async def link(database: Database) -> str:
-        first = await ensure_operator(database, RUNTIME)
-        return (await new_link(database, RUNTIME, first.id)).link
-
     browser = Browser(gateway)
-    browser.open(f"/operator/enter?link={store.do(link)}")
+    browser.open(f"/operator/enter?link={operator_link(store)}")
     browser.send("/operator/enter")
     cookies = "; ".join(f"{each.name}={each.value}" for each in browser.client.cookies.jar)
     browser.client.close()

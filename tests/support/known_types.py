@@ -23,7 +23,7 @@ _STATEMENT = SimpleNamespace(name="none")
 
 
 def row_of(array: int) -> dict[str, Any]:
-    """As the server tells it."""
+    """The row that the server returns."""
     element, name, element_name = ARRAYS[array]
     nothing = ("basetype", "range_subtype", "attrtypoids", "attrnames", "basetype_name")
     return {

@@ -40,9 +40,9 @@ def months_of(store: Store, table: str) -> list[str]:
     return [name.removeprefix(f"{table}_") for (name,) in rows]
 
 
-def put_entries(store: Store, times_ms: list[int], first: int = 1, account_id: str = "acc") -> None:
+def put_entries(store: Store, times_ms: list[int], account_id: str = "acc") -> None:
     """A balance and its entries, each of which gave one."""
-    for number, at_ms in enumerate(times_ms, first):
+    for number, at_ms in enumerate(times_ms, 1):
         store.run(
             "INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms) "
             f"VALUES ('{account_id}', 'credits', {number}, 'top_up', 1, {number}, {at_ms})"
@@ -51,7 +51,7 @@ def put_entries(store: Store, times_ms: list[int], first: int = 1, account_id: s
         f"INSERT INTO account VALUES ('{account_id}', '{account_id}', 0, NULL) "
         "ON CONFLICT DO NOTHING"
     )
-    last = first + len(times_ms) - 1
+    last = len(times_ms)
     store.run(
         f"INSERT INTO balance VALUES ('{account_id}', 'credits', {last}, 0, 0, {last}) "
         f"ON CONFLICT (account_id, unit) DO UPDATE SET amount = {last}, entries = {last}"

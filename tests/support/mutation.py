@@ -68,7 +68,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/joint_acts.py": (_POSTING, _MACHINE),
     "ledger/entries.py": (
         ("tests/ledger/test_top_ups.py", "tests/ledger/test_entries.py"),
-        # On a server, entries are added in another way.
+        # PostgreSQL adds entries by another statement.
         ("--engine", "postgresql", "tests/ledger/test_entries.py"),
         _MACHINE,
     ),
@@ -104,7 +104,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/shared_windows.py": (("tests/ledger/test_shared_windows.py",),),
     "ledger/consent_uses.py": (
         ("tests/ledger/test_consent_uses.py",),
-        # On a server, uses are added in another way.
+        # PostgreSQL adds uses by another statement.
         ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
     ),
     "ledger/cpu_contention.py": (("tests/ledger/test_core_shortage.py",),),

@@ -50,9 +50,10 @@ class Experience:
         times = sorted(at_s for at_s, code, _ in self.answers if code == 0)
         return max(after - before for before, after in pairwise(times))
 
-    def slowest_refusal_s(self, share: float = 0.99) -> float:
+    def slowest_refusal_s(self) -> float:
+        """The 99th percentile."""
         elapsed = sorted(elapsed_s for _, code, elapsed_s in self.answers if code != 0)
-        return elapsed[min(len(elapsed) - 1, int(len(elapsed) * share))] if elapsed else 0.0
+        return elapsed[min(len(elapsed) - 1, int(len(elapsed) * 0.99))] if elapsed else 0.0
 
 
 async def call_through(
@@ -119,7 +120,7 @@ class _Connection:
         head = await reader.readuntil(b"\r\n\r\n")
         headers = {name.lower(): value.decode() for name, value in _HEADER.findall(head)}
         body = await reader.readexactly(int(headers[b"content-length"]))
-        # An answer that was given before tells of the request that it was first given to.
+        # A replayed answer names the request that it was first given to.
         return json.loads(body)["code"], headers.get(b"x-replay-of") or headers[b"x-request-id"]
 
     def close(self) -> None:

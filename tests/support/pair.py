@@ -1,4 +1,4 @@
-"""A primary and its standby: two real servers, the way they are run for not losing anything."""
+"""A primary and its standby: two real servers, set up so that no commit is lost."""
 
 from time import monotonic, sleep
 
@@ -23,7 +23,7 @@ class Pair:
             self._wait_for("SELECT state = 'streaming' FROM pg_stat_replication")
 
     def fail_over(self) -> None:
-        """The primary is gone from one moment to the next, and the standby takes its place."""
+        """Kills the primary, and promotes the standby."""
         self.primary.kill()
         run_on(self.standby.url, "SELECT pg_promote(wait => true)")
 

@@ -87,8 +87,8 @@ def _take_all(started: dict[str, Any]) -> None:
 def main() -> None:
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tollway", "serve", "--demo", "--json"]
-        place = ["--database", f"sqlite:///{folder}/demo.db", "--port", str(free_port())]
-        with subprocess.Popen([*command, *place], stdout=subprocess.PIPE, text=True) as gateway:
+        options = ["--database", f"sqlite:///{folder}/demo.db", "--port", str(free_port())]
+        with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as gateway:
             assert gateway.stdout is not None
             try:
                 _take_all(json.loads(gateway.stdout.readline()))

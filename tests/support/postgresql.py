@@ -125,7 +125,7 @@ class Server:
     def kill(self) -> None:
         """All of its processes at once, as when the machine goes away."""
         for pid in self._processes():
-            # Some end by themselves when the first is gone.
+            # Some end by themselves when the main process has.
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         assert self._process is not None
@@ -190,7 +190,7 @@ def copy_of(url: str) -> str:
 
 @contextmanager
 def databases_of(user: list[str]) -> Iterator[None]:
-    """What is made meanwhile is for this user: a fixture or a test, which tells when it is over."""
+    """What is made meanwhile is for this user: a fixture or a test, which drops it at its end."""
     _users.append(user)
     try:
         yield

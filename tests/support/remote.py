@@ -71,7 +71,7 @@ def left_pending(
     body = request(connected_carrier(store, carrier, **whole_link))
     gateway = Gateway(store, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
     carrier.misbehave(fault, message=ISSUE)
-    # A carrier that does not want to tell is not asked again, so that no deadline is waited for.
+    # A carrier that refuses the look-up is not asked again, so no test waits for that deadline.
     carrier.misbehave("refuse", message=LOOK_UP)
     reply = issue(gateway, customer.token, body)
     assert (reply.code, "credits are held" in reply.msg) == (101, True)
@@ -133,7 +133,7 @@ def eventually(look: Callable[[], T], is_so: Callable[[T], bool]) -> T:
     """What is seen once it is so; fails if it never is."""
     ends_at_s, pause_s = time.monotonic() + _PATIENCE_S, 0.02
     while not is_so(seen := look()):
-        assert time.monotonic() < ends_at_s, f"it never came to be: {seen}"
+        assert time.monotonic() < ends_at_s, f"it was never seen: {seen}"
         time.sleep(pause_s)
         # To look takes as long as the first pause: it must not take the time of what is awaited.
         pause_s = min(1.5 * pause_s, 0.2)

@@ -1,4 +1,5 @@
-"""Which test process runs what: each stays with one engine, as long as there is work for it.
+"""Which test process runs what, and what it reports. Each stays with one engine, as long as there
+is work for it.
 
 What a session shares is then made once in each process. One that has run out of its own work helps
 with the other engine's, a file at a time.
@@ -6,6 +7,8 @@ with the other engine's, a file at a time.
 
 from typing import Any
 
+import pytest
+from _pytest.runner import runtestprotocol
 from xdist.scheduler import LoadScopeScheduling
 
 # What these share takes longer to make than they take, and is the same for both engines.
@@ -41,3 +44,15 @@ class EngineScheduling(LoadScopeScheduling):
     def _free_engine(self) -> str:
         """The one that fewer processes have; tests on PostgreSQL take longer."""
         return min(("postgresql", "sqlite"), key=list(self._engines.values()).count)
+
+
+class ShortReports:
+    """Leaves out that a test began and ended, and that nothing was wrong before and after it: to
+    send all that takes longer than many a test."""
+
+    @pytest.hookimpl
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True

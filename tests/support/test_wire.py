@@ -35,8 +35,8 @@ def closed_in_the_turn_of(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         wire = Wire(_URL.format(port))
-        place = wire.url.rpartition("@")[2].partition("/")[0].split(":")
-        with socket.create_connection((place[0], int(place[1]))):
+        host, proxy_port = wire.url.rpartition("@")[2].partition("/")[0].split(":")
+        with socket.create_connection((host, int(proxy_port))):
             server.accept()[0].close()
             assert is_closing.wait(10)
         wire._thread.join(10)

@@ -108,8 +108,8 @@ def _use_large_pages() -> None:
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        place, rights, _, _, _, *name = line.split()
-        begin, end = (int(each, 16) for each in place.split("-"))
+        span, rights, _, _, _, *name = line.split()
+        begin, end = (int(each, 16) for each in span.split("-"))
         begin, end = -(-begin // _LARGE) * _LARGE, end // _LARGE * _LARGE
         if rights == "rw-p" and name in ([], ["[heap]"]):
             # One by one: it does not go on after one that it cannot put together.

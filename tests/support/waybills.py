@@ -5,16 +5,12 @@ from itertools import count
 from typing import Any
 
 from tests.support.gateway import Gateway, Reply, reply_of
-from tests.support.ledger import RUNTIME, Caller
+from tests.support.ledger import Caller, new_caller
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tollway.carriers.carriers import ServiceArea, add_carrier
 from tollway.carriers.pools import SHARED, Rejected, add_numbers
 from tollway.demo.owners import SHOP
-from tollway.ledger.accounts import open_account
-from tollway.ledger.entries import list_balances, newest_entries, top_up
-from tollway.ledger.permissions import Permission, add_permission
-from tollway.ledger.tokens import issue_token
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Database
 
@@ -45,17 +41,11 @@ def load_numbers(
 
 def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") -> Caller:
     """A new account that can have waybills issued, as fast as it likes."""
-
-    async def work(database: Database) -> Caller:
-        account = await open_account(database, RUNTIME, f"customer {next(_numbers)}")
-        await add_permission(database, account.id, Permission(WAYBILLS.name, None, 100_000))
-        await authorize(database, account.id, WAYBILLS, SHOP)
-        if credits_:
-            await top_up(database, RUNTIME, account.id, "credits", credits_)
-        issued = await issue_token(database, RUNTIME, account.id, kind=kind)
-        return Caller(account.id, issued.text, issued.token.id)
-
-    return store.do(work)
+    made = new_caller(
+        store, operations=(WAYBILLS,), credits_=credits_, rate_limit=100_000, kind=kind
+    )
+    store.do(lambda database: authorize(database, made.account_id, WAYBILLS, SHOP))
+    return made
 
 
 def authorize_shops(store: Store, customer: Caller, *owner_ids: str) -> None:
@@ -66,19 +56,6 @@ def authorize_shops(store: Store, customer: Caller, *owner_ids: str) -> None:
             await authorize(database, customer.account_id, WAYBILLS, shop(owner_id))
 
     store.do(work)
-
-
-def credits_left(store: Store, caller: Caller) -> int:
-    """The balance, which must be the sum of its entries."""
-
-    async def work(database: Database) -> int:
-        balances = {each.unit: each for each in await list_balances(database, caller.account_id)}
-        entries = await newest_entries(database, caller.account_id, "credits", 1_000_000)
-        amount = balances["credits"].amount if "credits" in balances else 0
-        assert sum(entry.amount for entry in entries) == amount
-        return amount
-
-    return store.do(work)
 
 
 def request(wp_code: str, **changes: object) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class Wire:
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self._writers.append(to_client)
         try:
-            place = self._parts.hostname, self._parts.port
-            server, to_server = await asyncio.open_connection(*place)
+            behind = self._parts.hostname, self._parts.port
+            server, to_server = await asyncio.open_connection(*behind)
             self._writers.append(to_server)
             back = asyncio.create_task(_copy(server, to_client))
             try:

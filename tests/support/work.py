@@ -1,6 +1,6 @@
-"""How much work an answer is for the database: a count that the machine's mood does not change.
+"""How much work an answer is for the database, as a count that a busy machine does not change.
 
-The embedded engine tells the steps of its machine, the shared one the blocks that it looked at.
+The embedded engine counts the steps of its virtual machine, the shared one the blocks it read.
 """
 
 import json

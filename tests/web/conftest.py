@@ -10,7 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.support.browsers import Browser, operator_link
 from tests.support.chromium import CHROMIUM
-from tests.support.consent import Asker, Person, new_asker, new_person
+from tests.support.consent import Person, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.members import entered
@@ -44,7 +44,7 @@ def person(store: Store) -> Person:
 
 
 @pytest.fixture
-def asker(store: Store) -> Asker:
+def asker(store: Store) -> Caller:
     return new_asker(store)
 
 

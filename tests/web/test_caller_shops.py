@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlsplit
 
 from tests.support.browsers import Browser, shown_secret
-from tests.support.consent import Asker, allow, ask, new_person
+from tests.support.consent import allow, ask, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.members import entered
@@ -13,12 +13,12 @@ from tollway.identity.people import Role
 from tollway.web.area import PAGE_ROWS
 
 
-def _entered(store: Store, browser: Browser, asker: Asker, role: Role = Role.OWNER) -> Browser:
+def _entered(store: Store, browser: Browser, asker: Caller, role: Role = Role.OWNER) -> Browser:
     return entered(store, browser, Caller(asker.account_id, asker.token, ""), role)
 
 
 def test_a_link_from_the_page_is_approved_and_the_shop_is_listed(
-    store: Store, browser: Browser, asker: Asker, gateway: Gateway
+    store: Store, browser: Browser, asker: Caller, gateway: Gateway
 ) -> None:
     member, person = _entered(store, browser, asker), new_person(store)
     member.open("/account/shops")
@@ -36,7 +36,7 @@ def test_a_link_from_the_page_is_approved_and_the_shop_is_listed(
 
 
 def test_an_owner_that_is_not_known_is_refused_with_what_was_typed(
-    store: Store, browser: Browser, asker: Asker
+    store: Store, browser: Browser, asker: Caller
 ) -> None:
     member = _entered(store, browser, asker)
     member.open("/account/shops")
@@ -46,7 +46,7 @@ def test_an_owner_that_is_not_known_is_refused_with_what_was_typed(
     assert member.send("/account/shops/ask", need="shop:none", owner="1").status_code == 400
 
 
-def test_a_reader_makes_no_link(store: Store, browser: Browser, asker: Asker) -> None:
+def test_a_reader_makes_no_link(store: Store, browser: Browser, asker: Caller) -> None:
     reader, person = _entered(store, browser, asker, Role.READER), new_person(store)
     assert "/account/shops/ask" not in reader.open("/account/shops").text
     sent = reader.send("/account/shops/ask", need="user:promotion", owner=str(person.id))
@@ -54,7 +54,7 @@ def test_a_reader_makes_no_link(store: Store, browser: Browser, asker: Asker) ->
 
 
 def test_shops_are_listed_page_by_page_and_found_by_their_id(
-    store: Store, browser: Browser, asker: Asker
+    store: Store, browser: Browser, asker: Caller
 ) -> None:
     member, first = _entered(store, browser, asker), new_person(store)
     allow(store, asker, first)

@@ -6,17 +6,9 @@ from pathlib import Path
 
 from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
-from tests.support.consent import (
-    PATH,
-    Asker,
-    Person,
-    allow,
-    ask,
-    new_asker,
-    new_person,
-)
+from tests.support.consent import PATH, Person, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest, revoke_grant
 from tollway.consent.links import ConsentLinks
@@ -24,7 +16,7 @@ from tollway.consent.owners import set_password
 from tollway.store.keys import load_secret
 
 
-def link_of(gateway: Gateway, asker: Asker, person: Person) -> str:
+def link_of(gateway: Gateway, asker: Caller, person: Person) -> str:
     reply = ask(gateway, asker, person.id)
     assert reply.code == 302
     url: str = reply.data["authorize_url"]
@@ -32,7 +24,7 @@ def link_of(gateway: Gateway, asker: Asker, person: Person) -> str:
 
 
 def test_refused_approved_succeeds_revoked_refused_again(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     assert "Sign in" in browser.open(link).text
@@ -65,7 +57,7 @@ def test_refused_approved_succeeds_revoked_refused_again(
 
 
 def test_a_repeated_read_is_shown_with_the_one_it_repeats(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     allow(store, asker, person)
     body = {"adzone_id": 77, "site_id": 66, "promotion_id": 37104, "platform_user_id": person.id}
@@ -88,7 +80,7 @@ def test_a_repeated_read_is_shown_with_the_one_it_repeats(
 
 
 def test_an_approval_that_is_sent_again_changes_nothing(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     browser.open(link)
@@ -102,7 +94,7 @@ def test_an_approval_that_is_sent_again_changes_nothing(
 
 
 def test_an_owner_sees_when_a_grant_was_given_and_when_and_by_whom_it_was_extended(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     browser.open(link)
@@ -127,7 +119,7 @@ def test_an_owner_sees_when_a_grant_was_given_and_when_and_by_whom_it_was_extend
 
 
 def test_an_owner_approves_and_revokes_so_often_in_a_day(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     for _ in range(20):
@@ -145,7 +137,7 @@ def test_an_owner_approves_and_revokes_so_often_in_a_day(
 
 
 def test_declining_allows_nothing(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
     browser.open(link_of(gateway, asker, person))
     browser.sign_in(person.login)
@@ -154,7 +146,7 @@ def test_declining_allows_nothing(
 
 
 def test_holding_the_link_alone_does_nothing(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     page = browser.open(link).text
@@ -164,7 +156,7 @@ def test_holding_the_link_alone_does_nothing(
 
 
 def test_another_owner_cannot_approve(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     other = new_person(store)
     browser.open(link_of(gateway, asker, person))
@@ -177,7 +169,7 @@ def test_another_owner_cannot_approve(
 
 
 def test_who_owns_two_shops_signs_out_of_one_and_is_asked_for_the_other(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     """The link is in a message that the owner would have to find again."""
     other = new_person(store)
@@ -195,7 +187,7 @@ def test_who_owns_two_shops_signs_out_of_one_and_is_asked_for_the_other(
 
 
 def test_another_owners_grant_is_neither_seen_nor_revoked(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     given = allow(store, asker, person)
     browser.open("/owner")
@@ -207,7 +199,7 @@ def test_another_owners_grant_is_neither_seen_nor_revoked(
 
 
 def test_a_changed_link_is_refused(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     content, _, mac = link.partition("link=")[2].partition(".")
@@ -236,7 +228,7 @@ def test_an_expired_link_and_a_link_of_the_sandbox_are_explained(
 
 
 def test_a_form_without_its_token_is_refused(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     assert browser.client.post("/owner/sign-in", data={"login": "a"}).status_code == 403
     browser.open(link_of(gateway, asker, person))
@@ -325,7 +317,7 @@ def test_signing_out_and_a_new_password_end_the_session(
 def test_a_read_that_costs_nothing_is_written_down_too(
     gateway: Gateway, store: Store, person: Person, browser: Browser
 ) -> None:
-    asker = new_asker(store, price=0, credits=0)
+    asker = new_asker(store, price=0, credits_=0)
     allow(store, asker, person)
     reply = ask(gateway, asker, person.id)
     assert reply.code == 0

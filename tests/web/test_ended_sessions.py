@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.browsers import Browser
-from tests.support.consent import Asker, Person, ask, password_link
+from tests.support.consent import Person, ask, password_link
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.members import entered, new_member
@@ -28,7 +28,7 @@ def sent_as_shown(browser: Browser, begin: str, **fields: str) -> httpx.Response
 
 
 def test_an_owner_whose_session_ended_signs_in_and_sees_the_question_again(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     browser.open(link_of(gateway, asker, person))
     browser.sign_in(person.login)
@@ -41,7 +41,7 @@ def test_an_owner_whose_session_ended_signs_in_and_sees_the_question_again(
 
 
 def test_a_question_of_an_older_session_leads_back_to_itself(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     browser.open(link)
@@ -74,7 +74,7 @@ def test_signing_out_after_the_session_ended_does_not_fail(
 
 
 def test_a_refused_sign_in_keeps_the_question(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
     browser.open(link_of(gateway, asker, person))
     wrong = sent_as_shown(browser, "/owner/sign-in", login=person.login, password="wrong")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import httpx
 
 from tests.support.browsers import Browser
-from tests.support.consent import Asker, Person, ask
+from tests.support.consent import Person, ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.members import new_member
@@ -96,7 +96,7 @@ def test_an_owner_who_becomes_a_developer_meanwhile_invites_no_one(
 
 
 def test_an_owner_who_is_signed_out_meanwhile_approves_nothing(
-    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Caller, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     browser.open(link)

@@ -25,7 +25,7 @@ from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web import new_tokens
 from tollway.web.area import PAGE_ROWS, Context
-from tollway.web.new_tokens import payable_operations
+from tollway.web.token_parts import payable_operations
 from tollway.web.wording import PLAIN_VIEW
 
 

@@ -5,8 +5,9 @@ import re
 
 from tests.support.browsers import Browser, open_until, recorded_acts
 from tests.support.gateway import Gateway
+from tests.support.ledger import credits_left
 from tests.support.stores import Store
-from tests.support.waybills import credits_left, issue, new_carrier, new_customer, request
+from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.web.area import PAGE_ROWS
 
 

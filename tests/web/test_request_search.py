@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.browsers import Browser
-from tests.support.consent import Asker, allow, ask, new_asker, new_person
+from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.members import entered
@@ -58,7 +58,7 @@ def test_calls_are_found_by_the_shop_whose_consent_they_used(
     assert _found(operator, f"/operator/requests?shop={person.id}-none") == []
 
 
-def _entered(store: Store, browser: Browser, asker: Asker) -> Browser:
+def _entered(store: Store, browser: Browser, asker: Caller) -> Browser:
     return entered(store, browser, Caller(asker.account_id, asker.token, ""))
 
 

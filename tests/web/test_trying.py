@@ -12,11 +12,11 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.ledger import Caller, calls_left, credits_left, new_caller
 from tests.support.members import entered
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tests.support.waybills import PRICE, credits_left, new_carrier, new_customer, request
+from tests.support.waybills import PRICE, new_carrier, new_customer, request
 from tollway.identity.people import Role
 from tollway.ledger.permissions import Permission, add_permission
 from tollway.operations.account_api.examples import ALL_EXAMPLES

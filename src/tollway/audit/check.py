@@ -40,8 +40,8 @@ class CheckFigures(msgspec.Struct, frozen=True):
 class Check:
     """One thing that must hold for every row of a table.
 
-    `wrong` selects the rows for which it does not hold, and `tell` says what is wrong with such a
-    row. `holds` says, in half a sentence, what is known to hold if there are none.
+    `wrong` selects the rows for which it does not hold, and `describe` says what is wrong with such
+    a row. `holds` says, in half a sentence, what is known to hold if there are none.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class Check:
         holds: str,
         table: Table,
         wrong: Select[tuple[object, ...]] | CompoundSelect[tuple[object, ...]],
-        tell: Callable[[Row], Iterator[Breach]],
+        describe: Callable[[Row], Iterator[Breach]],
     ) -> None:
         self.name = name
         self.holds = holds
         self._rows = Query(select(func.count()).select_from(table))
         self._wrong = Query(wrong.limit(BREACHES_SHOWN_MAX))
-        self._tell = tell
+        self._describe = describe
 
     async def run(self, database: Database, now_ms: int) -> tuple[CheckFigures, list[Breach]]:
         """Checks all rows; reports at most BREACHES_SHOWN_MAX wrong ones. `now_ms` is there for
         queries that use it."""
         ((rows,),) = await database.fetch_long(self._rows)
         wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
-        breaches = [breach for row in wrong for breach in self._tell(row)]
+        breaches = [breach for row in wrong for breach in self._describe(row)]
         return CheckFigures(self.name, self.holds, rows, len(breaches)), breaches
 
 
@@ -79,11 +79,11 @@ def check_each(
     `wrong`; `account_id` and `unit` among them say whose breach it is."""
     columns = wrong.selected_columns.keys()
 
-    def tell(row: Row) -> Iterator[Breach]:
+    def describe(row: Row) -> Iterator[Breach]:
         of = dict(zip(columns, row, strict=True))
         yield Breach(breach, of.get("account_id"), of.get("unit"), difference.format_map(of))
 
-    return Check(name, holds, table, wrong, tell)
+    return Check(name, holds, table, wrong, describe)
 
 
 # Typed, because an engine cannot infer the type from the other half of the union.
@@ -108,7 +108,7 @@ def count_reporter(
     """Reports a bucket; its row ends with the stored count (None if there is none) and the actual
     count."""
 
-    def tell(row: Row) -> Iterator[Breach]:
+    def describe(row: Row) -> Iterator[Breach]:
         *bucket, counted, there = row
         if counted is None:
             difference = f"{subject_of(tuple(bucket))}: there are {what}, but no count of them"
@@ -118,4 +118,4 @@ def count_reporter(
             )
         yield Breach(f"{what}_miscounted", None, None, difference)
 
-    return tell
+    return describe

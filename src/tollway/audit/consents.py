@@ -72,7 +72,7 @@ _counted = select(
 _unequal = select(_counted).where(_counted.c.charges != _counted.c.uses)
 
 
-def _tell_use(row: Row) -> Iterator[Breach]:
+def _describe_use(row: Row) -> Iterator[Breach]:
     consent_id, request_id, account_id = row
     if account_id is None:
         difference = f"request {request_id} was made under consent {consent_id}, which is missing"
@@ -90,7 +90,7 @@ CONSENT_USES = Check(
     "what was done under a consent was so under one of the account charged",
     consent_use,
     _wrong_uses,
-    _tell_use,
+    _describe_use,
 )
 CONSENT_CHARGES = check_each(
     "consent_charges",

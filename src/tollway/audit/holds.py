@@ -88,7 +88,7 @@ _beside = (
 )
 
 
-def _tell_beside(row: Row) -> Iterator[Breach]:
+def _describe_beside(row: Row) -> Iterator[Breach]:
     account_id, object_id, state, hold_state, expected, price, amount, request_id, held_for = row
     which = f"waybill {object_id}"
     if hold_state != expected:
@@ -113,7 +113,7 @@ WAYBILL_HOLDS = Check(
             _beside.c.held_for != _beside.c.request_id,
         )
     ),
-    _tell_beside,
+    _describe_beside,
 )
 
 # A summed union instead of a join, because either side may be missing.

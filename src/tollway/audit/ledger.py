@@ -143,7 +143,7 @@ async def unit_figures(database: Database) -> list[UnitFigures]:
     ]
 
 
-def _tell(row: Row) -> Iterator[Breach]:
+def _describe(row: Row) -> Iterator[Breach]:
     account_id, unit, balances, counted, entries, last_number, *amounts = row
     if not balances:
         yield Breach("balance_missing", account_id, unit, f"{entries} entries but no balance")
@@ -168,7 +168,7 @@ BALANCES = Check(
     "every balance follows from its entries and is not negative",
     balance,
     _unbalanced,
-    _tell,
+    _describe,
 )
 
 # Each entry with its predecessor in key order, which must also have the preceding number. The first
@@ -284,7 +284,7 @@ _wrong_refunds = select(_refunds).where(
 )
 
 
-def _tell_entry(row: Row) -> Iterator[Breach]:
+def _describe_entry(row: Row) -> Iterator[Breach]:
     account_id, unit, number, kind, amount, before, after, is_sandbox = row
     if before is None:
         yield Breach("entry_missing", account_id, unit, f"there is no entry before entry {number}")
@@ -306,7 +306,7 @@ ENTRIES = Check(
     "no entry is missing, every step adds up, no test token was charged",
     entry,
     _wrong_entries,
-    _tell_entry,
+    _describe_entry,
 )
 CHARGED_ONCE = check_each(
     "charged_once",
@@ -318,7 +318,7 @@ CHARGED_ONCE = check_each(
 )
 
 
-def _tell_refund(row: Row) -> Iterator[Breach]:
+def _describe_refund(row: Row) -> Iterator[Breach]:
     account_id, unit, number, request_id, amount, charged, is_second = row
     if is_second:
         difference = f"entry {number}: request {request_id} was refunded before"
@@ -334,5 +334,5 @@ REFUNDS = Check(
     "a request was refunded once at most, and at most what it was charged",
     entry,
     _wrong_refunds,
-    _tell_refund,
+    _describe_refund,
 )

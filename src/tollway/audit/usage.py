@@ -170,7 +170,7 @@ _wrong_days = select(*_days.c).where(
 )
 
 
-def _tell_day(row: Row) -> Iterator[Breach]:
+def _describe_day(row: Row) -> Iterator[Breach]:
     account_id, unit, day, kind, operation, entries, more, _ = row
     which = f"day {day}, {kind} {operation}".rstrip()
     differs = f"{entries} entries and {more} too many, or other numbers"
@@ -178,5 +178,5 @@ def _tell_day(row: Row) -> Iterator[Breach]:
 
 
 ENTRY_DAYS = Check(
-    "entry_days", "statements have sums of the entries", entry_day, _wrong_days, _tell_day
+    "entry_days", "statements have sums of the entries", entry_day, _wrong_days, _describe_day
 )

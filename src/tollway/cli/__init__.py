@@ -5,6 +5,7 @@
     command.py          how a command is declared, and its session: settings and database
     setting_sources.py  the settings in force, and where each came from
     parameters.py       the arguments and options that commands share
+    arguments.py        how they are read, shown in the help, and refused
     output.py           JSON, tables, times and progress bars
     files.py            files that commands write
     statements.py       statements of a month, for `ledger`

@@ -106,7 +106,8 @@ class Session:
         self._options = options
         self._database: OpenDatabase | None = None
         self.as_json = as_json
-        self.runtime = Runtime(by=_operator())
+        # The person who runs the command, as the trail of acts names them.
+        self.runtime = Runtime(by=f"{user_name()}@{socket.gethostname()}")
 
     def with_options(self, **options: object) -> "Session":
         """A session with more settings from the command line."""
@@ -193,11 +194,6 @@ class Session:
     async def close(self) -> None:
         if self._database is not None:
             await self._database.close()
-
-
-def _operator() -> str:
-    """Who runs this command, as the trail of acts names them."""
-    return f"{user_name()}@{socket.gethostname()}"
 
 
 def add_group(commands: typer.Typer, name: str, meaning: str | None = None) -> typer.Typer:

@@ -11,12 +11,14 @@ from typer._click.exceptions import UsageError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from tollway.cli.usage_errors import WrongUsageError, too_many, unknown
-from tollway.cli.values import (
+from tollway.cli.arguments import (
     Values,
+    WrongUsageError,
     kind_shown,
     refuse_missing_values,
     span_shown,
+    too_many,
+    unknown,
     with_negatives,
 )
 

@@ -107,7 +107,8 @@ def serve(
 
     world, link = run(session, prepare)
     if session.as_json:
-        greeting = _json_greeting(settings.address, world, link)
+        content = {"address": settings.address, "demo": world, "operator_link": link or None}
+        greeting = f"{msgspec.json.encode(content).decode()}\n"
     else:
         greeting = _greeting(settings.address, world, warnings, link, next_lines)
     configure_logging(settings.log_level, settings.port)
@@ -193,11 +194,6 @@ def _serving_lock(settings: Settings) -> ServingLock | None:
     lock = ServingLock(path)
     remove_abandoned_backups(Path(path))
     return lock
-
-
-def _json_greeting(base_url: str, world: DemoWorld | None, link: str) -> str:
-    content = {"address": base_url, "demo": world, "operator_link": link or None}
-    return f"{msgspec.json.encode(content).decode()}\n"
 
 
 def _greeting(

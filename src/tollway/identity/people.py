@@ -63,7 +63,8 @@ class Person(msgspec.Struct, frozen=True):
 
 
 PERSON_COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
-_FIND = Query(lambda: select(*PERSON_COLUMNS).where(person.c.id == bindparam("wanted")))
+_is_wanted = person.c.id == bindparam("wanted")
+_FIND = Query(lambda: select(*PERSON_COLUMNS).where(_is_wanted))
 IS_PRESENT = person.c.removed_at_s.is_(None)
 BY_LOGIN = Query(
     lambda: select(*PERSON_COLUMNS, person.c.password_hash).where(
@@ -85,26 +86,11 @@ _MEMBERS = Query(
     )
 )
 SET_PASSWORD = Query(
-    lambda: (
-        person.update()
-        .where(person.c.id == bindparam("wanted"))
-        .values(password_hash=bindparam("new_hash"))
-    )
+    lambda: person.update().where(_is_wanted).values(password_hash=bindparam("new_hash"))
 )
-_REMOVE = Query(
-    lambda: (
-        person.update()
-        .where(person.c.id == bindparam("wanted"), IS_PRESENT)
-        .values(removed_at_s=bindparam("now_s"))
-    )
-)
-_SET_ROLE = Query(
-    lambda: (
-        person.update()
-        .where(person.c.id == bindparam("wanted"), IS_PRESENT)
-        .values(role=bindparam("new_role"))
-    )
-)
+_change_present = person.update().where(_is_wanted, IS_PRESENT)
+_REMOVE = Query(lambda: _change_present.values(removed_at_s=bindparam("now_s")))
+_SET_ROLE = Query(lambda: _change_present.values(role=bindparam("new_role")))
 _HAS_PASSWORD = Query(
     lambda: (
         select(func.count())

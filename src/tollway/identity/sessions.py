@@ -63,18 +63,19 @@ _DROP_OLDEST = Query(
         )
     )
 )
-_FIND = Query(lambda: select(*_COLUMNS).where(session.c.hash == bindparam("wanted")))
+_is_wanted = session.c.hash == bindparam("wanted")
+_FIND = Query(lambda: select(*_COLUMNS).where(_is_wanted))
 _SEEN = Query(
     lambda: (
         session.update()
-        .where(session.c.hash == bindparam("wanted"), session.c.seen_at_s < bindparam("now_s"))
+        .where(_is_wanted, session.c.seen_at_s < bindparam("now_s"))
         .values(seen_at_s=bindparam("now_s"))
     )
 )
 _END = Query(
     lambda: (
         session.update()
-        .where(session.c.hash == bindparam("wanted"), session.c.ended_at_s.is_(None))
+        .where(_is_wanted, session.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("now_s"))
     )
 )

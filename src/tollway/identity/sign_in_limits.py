@@ -63,11 +63,8 @@ _since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "n
 _is_over = or_(
     sign_in_attempt.c.began_at_s <= _since_s, sign_in_attempt.c.began_at_s > _now_s + WINDOW_S
 )
-_READ = Query(
-    lambda: select(sign_in_attempt.c.attempts).where(
-        sign_in_attempt.c.counter == bindparam("wanted"), ~_is_over
-    )
-)
+_is_wanted = sign_in_attempt.c.counter == bindparam("wanted")
+_READ = Query(lambda: select(sign_in_attempt.c.attempts).where(_is_wanted, ~_is_over))
 _new = insert(sign_in_attempt).values(counter=bindparam("wanted"), attempts=1, began_at_s=_now_s)
 _COUNT = Query(
     lambda: _new.on_conflict_do_update(
@@ -81,13 +78,11 @@ _COUNT = Query(
 _UNCOUNT = Query(
     lambda: (
         sign_in_attempt.update()
-        .where(sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.attempts > 0)
+        .where(_is_wanted, sign_in_attempt.c.attempts > 0)
         .values(attempts=sign_in_attempt.c.attempts - 1)
     )
 )
-_FORGET = Query(
-    lambda: sign_in_attempt.delete().where(sign_in_attempt.c.counter == bindparam("wanted"))
-)
+_FORGET = Query(lambda: sign_in_attempt.delete().where(_is_wanted))
 _SWEEP = delete_oldest(sign_in_attempt, sign_in_attempt.c.began_at_s)
 
 

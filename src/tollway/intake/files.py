@@ -1,4 +1,8 @@
-"""Reading records from a file, one at a time: CSV, JSON Lines, a JSON array, or a spreadsheet."""
+"""Reading records from a file, one at a time: CSV, JSON Lines, a JSON array, or a spreadsheet.
+
+A record has its times as numbers. JSON comes from a program, which can send them; a column of a
+table has what a person sees there, so its times may be written out.
+"""
 
 import csv
 import errno
@@ -7,13 +11,20 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
+from zoneinfo import ZoneInfo
 
+import msgspec
+
+from tollway.contract.fields import InvalidValueError
+from tollway.contract.time_fields import Moment, milliseconds_of
 from tollway.intake.json_records import ArrayError, as_bytes, as_text, split_array
 from tollway.intake.raw_records import Columns, IntakeError, RawRecord
+from tollway.intake.record_fields import UNIT_MS
+from tollway.intake.record_problems import extra_of, fields_of
 from tollway.intake.text_encodings import PIECE_BYTES, as_utf8
 
 _LINE_MAX = 1_048_576
@@ -24,6 +35,9 @@ _DELIMITERS = ",\t;"
 _HEADER_LINES_MAX = 100
 # A line before the header, written for Excel.
 _SAID_DELIMITER = re.compile(r'"?sep=([,\t;|])"?\s*', re.IGNORECASE)
+# Excel writes 2026/1/5 9:30.
+_WRITTEN_TIME = re.compile(r"([0-9]{4})[-/]([0-9]{1,2})[-/]([0-9]{1,2})(?:[ T]([0-9]{1,2})(:.+))?")
+_MOMENT = Moment()
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
@@ -193,3 +207,37 @@ _READERS: dict[str, Callable[[BinaryIO, Callable[[], int]], Iterator[RawRecord]]
     ".ndjson": _json_lines,
     ".json": _json_array,
 }
+
+
+def read_typed(
+    path: Path, record_types: Sequence[type[msgspec.Struct]], zone: ZoneInfo, name: str = ""
+) -> Iterator[RawRecord]:
+    """The records of a file; times that a table writes out become numbers in the unit of their
+    field. What is not such a time stays, for the check to refuse."""
+    units = [
+        (field.encode_name, unit_ms)
+        for record_type in record_types
+        for field, _ in fields_of(record_type)
+        if (unit_ms := extra_of(field.type).get(UNIT_MS))
+    ]
+    for raw in read_records(path, name):
+        if isinstance(raw.source, str) and raw.values is not None:
+            for field_name, unit_ms in units:
+                sent = raw.values.get(field_name)
+                if isinstance(sent, str) and not sent.isdecimal():
+                    at_ms = _milliseconds(sent, zone)
+                    if at_ms is not None:
+                        raw.values[field_name] = str(at_ms // unit_ms)
+        yield raw
+
+
+def _milliseconds(text: str, zone: ZoneInfo) -> int | None:
+    found = _WRITTEN_TIME.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, rest = found.groups()
+    clock = f" {hour:0>2}{rest}" if hour else ""
+    try:
+        return milliseconds_of(_MOMENT.read(f"{year}-{month:0>2}-{day:0>2}{clock}"), zone)
+    except InvalidValueError:
+        return None

@@ -12,11 +12,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.language import Sentence
-from tollway.intake.files import read_records
+from tollway.intake.files import read_typed
 from tollway.intake.loading import Batch, CheckedChunk, RecordKind, Reject, checked_chunks
 from tollway.intake.raw_records import IntakeError
 from tollway.intake.second_process import SecondProcess
-from tollway.intake.written_times import with_plain_times
 from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
@@ -56,7 +55,7 @@ def _read(
     """Reads or makes the key file only when the first records are asked for: by then it has been
     checked against the database."""
     loader = kind.make_loader(open_sealer(database_url, key_file) if kind.is_sealed else None)
-    records = with_plain_times(read_records(path), kind.record_types, zone)
+    records = read_typed(path, kind.record_types, zone)
     yield from checked_chunks(loader, records, kind.chunk_records)
 
 

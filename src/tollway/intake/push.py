@@ -18,7 +18,7 @@ from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
 from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
 from tollway.intake.record_problems import NotOwnError
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import KnownSource, SourceScope, find_source
+from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots, TurnSlots
 from tollway.store.database import Database, StoreError
@@ -124,7 +124,8 @@ class Pushes:
                 # Not on the event loop: a large push takes as long as hundreds of calls.
                 key = await asyncio.to_thread(signing_key, claimed, known.keys, body)
                 facts.source = source
-                pushed = await asyncio.to_thread(self._read, known.speaks_for, body, signed_s)
+                check = partial(known.speaks_for.check, self.kind.spoken_for)
+                pushed = await asyncio.to_thread(read_push, self.loader, body, signed_s, check)
                 # Its records are in memory now; they may have to wait.
                 del body
             is_own = partial(known.speaks_for.has, self.kind.spoken_for[0])
@@ -189,10 +190,6 @@ class Pushes:
                 if len(body) > limit:
                     raise _TooLargeError
         return bytes(body)
-
-    def _read(self, speaks_for: SourceScope, body: bytes, signed_s: int) -> Pushed:
-        check = partial(speaks_for.check, self.kind.spoken_for)
-        return read_push(self.loader, body, signed_s, check)
 
     async def _store(self, signed: _Signed, pushed: Pushed) -> int:
         """Stores a push; returns how many of its records were new or newer.

@@ -19,11 +19,11 @@ Values = Mapping[str, object]
 
 
 class MalformedError(Exception):
-    """The body is refused as a whole; the text tells the sender why."""
+    """The body is refused as a whole; the text says why."""
 
 
 class Good(NamedTuple):
-    """A record that can be stored: its place in the body, its text, and the row."""
+    """A record that can be stored: its position in the body, its text, and the row."""
 
     number: int
     text: bytes

@@ -72,19 +72,16 @@ _PAGE = Query(
         .limit(bindparam("most", type_=Integer))
     )
 )
-_WHOLE = Query(
-    lambda: select(*_COLUMNS, rejected_record.c.sealed).where(
-        rejected_record.c.id == bindparam("wanted")
-    )
-)
+_is_wanted = rejected_record.c.id == bindparam("wanted")
+_WHOLE = Query(lambda: select(*_COLUMNS, rejected_record.c.sealed).where(_is_wanted))
 _CORRECT = Query(
     lambda: (
         rejected_record.update()
-        .where(rejected_record.c.id == bindparam("wanted"))
+        .where(_is_wanted)
         .values(sealed=bindparam("corrected"), reason=bindparam("why"))
     )
 )
-_FORGET = Query(lambda: rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
+_FORGET = Query(lambda: rejected_record.delete().where(_is_wanted))
 
 
 def sealed_reject(

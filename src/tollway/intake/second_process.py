@@ -53,7 +53,9 @@ class SecondProcess:
         _spare_garbage_collector()
         try:
             if self._is_held:
-                self._begin()
+                # If the process has ended already, its first piece is missing, which is reported.
+                with suppress(BrokenPipeError):
+                    self._ours.send_bytes(_BEGIN)
             while piece := self._received():
                 yield piece
         finally:
@@ -67,11 +69,6 @@ class SecondProcess:
         except OSError:
             # The process ended within a piece.
             raise EOFError from None
-
-    def _begin(self) -> None:
-        # If the process has ended already, its first piece will be missing, and that is reported.
-        with suppress(BrokenPipeError):
-            self._ours.send_bytes(_BEGIN)
 
 
 def _send(

@@ -69,21 +69,16 @@ class SourceSecret(msgspec.Struct, frozen=True):
 
 _ADD = Query(lambda: insert_row(push_source))
 _LIST = Query(lambda: select(push_source).order_by(push_source.c.name))
+_is_wanted = push_source.c.name == bindparam("wanted")
+_FIND = Query(lambda: select(push_source).where(_is_wanted))
+_FIND_TO_CHANGE = Query(lambda: select(push_source).where(_is_wanted).with_for_update())
 _SPEAK = Query(
-    lambda: (
-        push_source.update()
-        .where(push_source.c.name == bindparam("wanted"))
-        .values(speaks_for=bindparam("speaks_for"))
-    )
-)
-_FIND = Query(lambda: select(push_source).where(push_source.c.name == bindparam("wanted")))
-_FIND_TO_CHANGE = Query(
-    lambda: select(push_source).where(push_source.c.name == bindparam("wanted")).with_for_update()
+    lambda: push_source.update().where(_is_wanted).values(speaks_for=bindparam("speaks_for"))
 )
 _ROTATE = Query(
     lambda: (
         push_source.update()
-        .where(push_source.c.name == bindparam("wanted"))
+        .where(_is_wanted)
         .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
     )
 )

@@ -38,7 +38,9 @@ class _Utf8(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while not self._ready and not self._is_ended:
-            self._ready = self._next_piece()
+            piece = self._content.read(PIECE_BYTES)
+            self._is_ended = not piece
+            self._ready = self._decoded(piece)
         taken = self._ready[: len(buffer)]
         buffer[: len(taken)] = taken
         self._ready = self._ready[len(taken) :]
@@ -53,11 +55,6 @@ class _Utf8(io.RawIOBase):
             # Records begin with a name of ASCII letters, or with a bracket.
             self._decide("utf-16-be" if start[0] == 0 else "utf-16-le")
         self._ready = self._decoded(start[len(mark) :])
-
-    def _next_piece(self) -> bytes:
-        piece = self._content.read(PIECE_BYTES)
-        self._is_ended = not piece
-        return self._decoded(piece)
 
     def _decoded(self, piece: bytes) -> bytes:
         if not self._is_decided and not piece.isascii():

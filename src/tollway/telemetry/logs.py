@@ -120,7 +120,7 @@ class LogWriter:
         """Writes lines, and how many were dropped before. If the log cannot be written, as on a
         full disk, nothing else must fail."""
         if reported:
-            message = _dropped(reported)
+            message = f"{reported} log lines were dropped because standard error took no more"
             lines += self._line("tollway.log", level="warning", message=message)
         try:
             self._stream.write(lines)
@@ -133,10 +133,6 @@ class LogWriter:
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"at": at, "event": event, **self._origin, **fields}
         return _encoder.encode(line).decode() + "\n"
-
-
-def _dropped(lines: int) -> str:
-    return f"{lines} log lines were dropped because standard error took no more"
 
 
 class _JsonHandler(logging.Handler):

@@ -1,7 +1,7 @@
-"""Parts of an account that operators and callers both see: balances, tokens, usage, the ledger."""
+"""Parts of an account that operators and callers both see: balances, usage, prices, consents."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from tollway.consent.grants import Grant, NamedGrant
@@ -11,16 +11,12 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.balance_pace import SOON_DAYS, days_left, pace_start_s
 from tollway.ledger.entries import Balance
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
-from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
-from tollway.ledger.token_pages import position_in, position_of, tokens_page
-from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum, usage_of_account
-from tollway.operations.catalogue import BY_NAME, OPERATIONS, title_of
-from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Chart, Empty, Field, Figure, Figures, Form, Notice, Table
+from tollway.operations.catalogue import OPERATIONS, title_of
+from tollway.web.area import Context, address
+from tollway.web.blocks import Cell, Chart, Empty, Figure, Figures, Notice, Table
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.lists import page_part
-from tollway.web.wording import amount, grouped, listed, plain_number, titles
+from tollway.web.wording import grouped, plain_number
 
 DAYS_SHOWN = 30
 _DAYS_MEANT = 1000
@@ -54,6 +50,17 @@ def scope_title(context: Context, grant: Grant) -> str:
     """What a grant allows: the operation that needs it."""
     found = CONSENTED.get((grant.owner_kind, grant.scope))
     return context.say(found[1]) if found else grant.scope
+
+
+def grant_cells(context: Context, grant: Grant) -> list[Cell]:
+    """What a grant allows, whether it holds, since when and until when."""
+    say, is_valid = context.say, grant.holds(context.now_s)
+    return [
+        Cell(scope_title(context, grant), title=grant.scope),
+        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
+        context.time(grant.granted_at_s),
+        context.time(grant.expires_at_s),
+    ]
 
 
 def grants_after(context: Context) -> tuple[int, str] | None:
@@ -140,131 +147,6 @@ def lasts_until(context: Context, days: int) -> str:
     return context.say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
 
 
-# An act on a token: the text of its link, and the address.
-_TokenAct = tuple[str, Callable[[Token], str]]
-
-
-async def tokens_table(
-    context: Context,
-    account_id: str,
-    *,
-    path: str,
-    kept: Mapping[str, str],
-    revoke: str,
-    rotate: str = "",
-    is_closed: bool,
-) -> Table:
-    """The tokens of an account, page by page; `kept` names the account in an operator's addresses.
-    The tokens of a closed account show as closed; a reader who may change nothing sees no acts."""
-    say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
-    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
-    named = {"account": account_id} if kept else {}
-    acts: list[_TokenAct] = []
-    may_change = context.person.may_change and not is_closed
-    if rotate and may_change:
-        acts.append((say("Rotate"), lambda of: address(rotate, token=of.id)))
-    if may_change:
-        acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
-    first = say("There is no token yet: issue the first below.")
-    part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
-    columns = titles(
-        say, "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
-    )
-    return Table(
-        [*columns, *("" for _ in acts)],
-        [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
-        Empty(first if may_change else say("There is no token yet.")),
-        title=say("Tokens") if kept else "",
-        older=part.next,
-        newest=part.first,
-    )
-
-
-def _token_row(
-    context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
-) -> list[Cell]:
-    """One token, with `acts` as links while it is active."""
-    say, found = context.say, token.state(context.now_s)
-    if found == "revoked":
-        state = Cell(say("revoked"), tone="bad")
-    elif found == "expired":
-        state = Cell(say("expired"), tone="bad")
-    elif is_closed:
-        state = Cell(say("closed"), tone="bad")
-    else:
-        state = Cell(say("active"), tone="good")
-    is_active = state.tone == "good"
-    return [
-        Cell(token.label or "–"),
-        Cell(f"{token.start}…", "code"),
-        Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
-        state,
-        context.time(token.issued_at_s),
-        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
-        context.time(token.expires_at_s),
-        Cell(_limits(context, token)),
-        *(
-            Cell(text, "time", link_of(token), of=token.label or token.start)
-            if is_active
-            else Cell("")
-            for text, link_of in acts
-        ),
-    ]
-
-
-def _limits(context: Context, token: Token) -> str:
-    say, limits = context.say, token.limits
-    parts = [listed(say, limits.operations or ()), listed(say, limits.networks or ())]
-    if limits.credits_per_day is not None:
-        parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
-    if limits.calls_per_day is not None:
-        parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
-    return say("; ").join(each for each in parts if each)
-
-
-def token_form(context: Context, action: str, account_id: str) -> Form:
-    say, cap = context.say, context.say("no cap")
-    return Form(
-        action,
-        say("Issue token"),
-        [
-            Field("label", say("Label"), length_max=100, placeholder="erp-1"),
-            Field(
-                "kind",
-                say("Kind"),
-                "select",
-                "live",
-                [("live", say("live")), ("test", say("sandbox"))],
-            ),
-            Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
-            Field(
-                "addresses",
-                say("Only from addresses"),
-                length_max=2000,
-                placeholder="203.0.113.0/24",
-            ),
-            Field("credits_per_day", say("Credits a day"), "number", placeholder=cap, least=0),
-            Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
-            _only_operations(context),
-        ],
-        hidden={"account": account_id},
-        title=say("Issue a token"),
-        is_line=True,
-    )
-
-
-def _only_operations(context: Context) -> Field:
-    say = context.say
-    named = [(each.name, say(each.title)) for each in OPERATIONS]
-    return Field(
-        "only",
-        say("Only operations"),
-        "checks",
-        choices=[*named, (ACCOUNT_API, say("Account API"))],
-        help=say("(none ticked: all)"),
-    )
-
-
 async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
     """What each operation costs the account; None if it may not call it now."""
     held = {each.operation: each for each in await list_permissions(context.database, account_id)}
@@ -278,18 +160,6 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
             own = permission.price
             prices[operation.name] = common_price(operation, states) if own is None else own
     return prices
-
-
-def asked_limits(context: Context) -> TokenLimits:
-    """The limits of the token form; a LedgerError names what is wrong with them."""
-    say = context.say
-    return read_limits(
-        _only_operations(context).ticked(context.form),
-        context.form.get("addresses", "").split(","),
-        context.optional_number("credits_per_day", say("Credits a day")),
-        context.optional_number("calls_per_day", say("Calls a day")),
-        known=list(BY_NAME),
-    )
 
 
 def days_shown(context: Context) -> tuple[date, date]:

@@ -267,10 +267,7 @@ def area_routes(
     web: Web[Person], sign_in: SignInPages, services: Services, specs: Sequence[PageSpec]
 ) -> list[Route]:
     """The routes of an area, and of its sign-in."""
-    area, home = (
-        _Area(web, sign_in, services, {spec.path: spec for spec in specs}),
-        sign_in.home,
-    )
+    area, home = _Area(web, sign_in, services, {each.path: each for each in specs}), sign_in.home
 
     def route(spec: PageSpec) -> Route:
         answer = partial(area.answer, spec)

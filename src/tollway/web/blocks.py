@@ -6,7 +6,7 @@ of its own. Texts are already in the reader's language; the template escapes eve
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 
 class Link(NamedTuple):
@@ -99,13 +99,20 @@ class Field:
         return [choice for choice, _ in self.choices if form.get(self.box_name(choice)) == "yes"]
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. The way
-    back is a link, or with `back_with` a button that keeps what was typed. The answer to a download
-    is a file, and its page stays open."""
+class Block:
+    """A part of a page; `templates/blocks.html` draws each kind."""
 
-    kind: ClassVar[str] = "form"
+    @property
+    def kind(self) -> str:
+        return type(self).__name__.lower()
+
+
+@dataclass(frozen=True)
+class Form(Block):
+    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn. `back`
+    is a link, and `back_with` a button that keeps what was typed. The answer to a download is a
+    file, and its page stays open."""
+
     action: str
     button: str
     fields: Sequence[Field] = ()
@@ -123,6 +130,11 @@ class Form:
     is_download: bool = False
 
 
+def folded_act(action: str, button: str, hidden: Mapping[str, str], note: str) -> Form:
+    """An act that takes something away, folded so that it is not started by accident."""
+    return Form(action, button, hidden=hidden, title=button, note=note, tone="warn", is_folded=True)
+
+
 @dataclass(frozen=True)
 class Filters:
     """The fields that filter the rows of a table; sent by GET, so that the address has them."""
@@ -138,11 +150,10 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """Rows. On a phone each row becomes a card, a row of a log becomes a few lines without labels,
     and a ranking stays a table."""
 
-    kind: ClassVar[str] = "table"
     titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     empty: Empty = _NEVER_EMPTY
@@ -182,26 +193,23 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figures:
-    kind: ClassVar[str] = "figures"
+class Figures(Block):
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Block):
     """Names and values; a value is a cell."""
 
-    kind: ClassVar[str] = "facts"
     facts: Sequence[tuple[str, Cell]]
     title: str = ""
     links: Sequence[Link] = ()
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notice(Block):
     """A text with a link; the link is a button where there is nothing else to do."""
 
-    kind: ClassVar[str] = "notice"
     text: str
     tone: str = ""
     link: Link | None = None
@@ -209,50 +217,45 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Secret:
+class Secret(Block):
     """A text to copy that is shown only once."""
 
-    kind: ClassVar[str] = "secret"
     title: str
     text: str
     note: str
 
 
 @dataclass(frozen=True)
-class Code:
+class Code(Block):
     """Texts to copy, each with a name; where there are many, each is folded under its name."""
 
-    kind: ClassVar[str] = "code"
     title: str
     samples: Sequence[tuple[str, str]]
     is_folded: bool = False
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Block):
     """A picture that this gateway serves."""
 
-    kind: ClassVar[str] = "picture"
     title: str
     href: str
     text: str
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Block):
     """An SVG made for this page, with a text below it."""
 
-    kind: ClassVar[str] = "drawing"
     title: str
     drawing: object
     text: str
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(Block):
     """A drawing by `charts`, and the same values as a table."""
 
-    kind: ClassVar[str] = "chart"
     title: str
     drawing: object
     table: Table
@@ -272,32 +275,14 @@ class Stage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stages:
-    kind: ClassVar[str] = "stages"
+class Stages(Block):
     title: str
     stages: Sequence[Stage]
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Block):
     """Blocks side by side, where there is space."""
 
-    kind: ClassVar[str] = "columns"
-    blocks: Sequence["Block"]
-
-
-Block = (
-    Form
-    | Table
-    | Figures
-    | Facts
-    | Notice
-    | Secret
-    | Code
-    | Chart
-    | Drawing
-    | Picture
-    | Stages
-    | Columns
-)
+    blocks: Sequence[Block]

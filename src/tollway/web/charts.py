@@ -2,6 +2,7 @@
 and a page shows the same values as a table."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ def stacked_columns(
     labels: Sequence[str], series: Sequence[Series], title: str, say: Say
 ) -> Markup:
     """Stacked columns, one part per series, at full width."""
-    return _columns(labels, series, title, say, WIDE) + _columns(labels, series, title, say, _PHONE)
+    draw = partial(_columns, labels, series, title, say)
+    return draw(WIDE) + draw(_PHONE)
 
 
 def _columns(
@@ -64,9 +66,8 @@ def lines(
     labels: Sequence[str], series: Sequence[Series], title: str, say: Say, marked: int | None = None
 ) -> Markup:
     """Lines over time, at half width; one position can be marked."""
-    return _lines(labels, series, title, say, marked, HALF) + _lines(
-        labels, series, title, say, marked, _PHONE
-    )
+    draw = partial(_lines, labels, series, title, say, marked)
+    return draw(HALF) + draw(_PHONE)
 
 
 def _lines(

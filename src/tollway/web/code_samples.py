@@ -65,10 +65,8 @@ def _typed(operation: Operation, request: Request) -> Request:
 
 
 def _address(operation: Operation, request: Request, base: str) -> str:
-    is_query = operation.encoding is Encoding.QUERY and request
-    return (
-        f"{base}{operation.path}{'?' if is_query else ''}{urlencode(request) if is_query else ''}"
-    )
+    query = f"?{urlencode(request)}" if operation.encoding is Encoding.QUERY and request else ""
+    return f"{base}{operation.path}{query}"
 
 
 def _curl(operation: Operation, request: Request, base: str) -> str:

@@ -63,19 +63,17 @@ class FrontPage:
 
     async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
         say, states = visit.view.say, await operation_states(self.database)
-        offers = []
-        for operation in OPERATIONS:
-            state = states.get(operation.name)
-            offers.append(
-                Offer(
-                    say(operation.title),
-                    page_of(operation),
-                    f"{operation.method} {operation.path}",
-                    amount(say, operation.balance_unit, common_price(operation, states)),
-                    state is None or not state.is_closed,
-                )
+        closed = {name for name, state in states.items() if state.is_closed}
+        return [
+            Offer(
+                say(each.title),
+                page_of(each),
+                f"{each.method} {each.path}",
+                amount(say, each.balance_unit, common_price(each, states)),
+                each.name not in closed,
             )
-        return offers
+            for each in OPERATIONS
+        ]
 
     async def missing(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from tollway.ledger.csv_rows import CsvWriter
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Field
+from tollway.web.blocks import Cell, Empty, Field, Table
 from tollway.web.wording import exact_time, grouped, plain_number
 
 T = TypeVar("T")
@@ -30,6 +30,20 @@ CSV_STEP = 1000
 _WRITTEN_AT_ONCE = 25
 # Without it, Excel reads the file in the machine's code page.
 _BYTE_ORDER_MARK = "\ufeff"
+
+
+def plain_table(
+    context: Context,
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    title: str = "",
+    none: str = "",
+    command: str = "",
+) -> Table:
+    """A table that says in `none` why there are no rows, and which command makes one."""
+    say = context.say
+    empty = Empty(none or say("There is nothing here yet."), command=command)
+    return Table([*map(say, titles)], rows, empty, title)
 
 
 class ListPart(NamedTuple, Generic[T]):

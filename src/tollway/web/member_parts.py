@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from tollway.identity.people import (
     MEMBER_ROLES,
+    OPERATOR,
     Person,
     Role,
     change_role,
@@ -19,7 +20,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Secret, Table
 from tollway.web.lists import BEGIN, list_part
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, sentences
+from tollway.web.wording import sentence, titles
 
 REMOVED = sentence("The member was removed and is signed out.")
 CHANGED = sentence("Done. The role holds from the member's next page on.")
@@ -55,9 +56,8 @@ async def members_table(
         ]
         for each in part.rows
     ]
-    titles = sentences("Member", "Login", "Role", "Added")
     return Table(
-        [*map(say, titles), "", "", ""],
+        [*titles(say, "Member", "Login", "Role", "Added"), "", "", ""],
         rows,
         Empty(empty),
         title=say("Members") if kept else "",
@@ -127,7 +127,7 @@ async def invited(context: Context, account_id: str) -> Secret:
         account_wanted=account_id,
         day_start_s=context.counted_from_s,
     )
-    return _sent(context, made)
+    return sent_link(context, made)
 
 
 async def given_link(context: Context, account_id: str) -> Secret:
@@ -142,7 +142,7 @@ async def given_link(context: Context, account_id: str) -> Secret:
         say("Make a link"),
     )
     made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
-    return _sent(context, made)
+    return sent_link(context, made)
 
 
 async def role_page(
@@ -189,10 +189,11 @@ async def _other(context: Context, account_id: str) -> Person:
     return member
 
 
-def _sent(context: Context, made: Invitation) -> Secret:
-    say, base = context.say, context.services.settings.public_address
+def sent_link(context: Context, made: Invitation, note: str = "") -> Secret:
+    """A link to copy and send; by default one that holds as long as that of an invitation."""
+    area = "/operator" if made.person.kind == OPERATOR else "/account"
     return Secret(
-        say("Send this link to {name}", name=made.person.name),
-        f"{base}{address('/account/enter', link=made.link)}",
-        say("It signs them in once, within three days. It is not shown again."),
+        context.say("Send this link to {name}", name=made.person.name),
+        context.services.settings.public_address + address(f"{area}/enter", link=made.link),
+        note or context.say("It signs them in once, within three days. It is not shown again."),
     )

@@ -3,6 +3,7 @@ limits and receipt as any other call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -26,6 +27,10 @@ Make = Callable[
 ]
 
 
+# The account, whether live or test, and the operation.
+_TokenKey = tuple[str, str, str]
+
+
 class PageAnswer(NamedTuple):
     """The answer to a call. `paid_by` is the request whose receipt says what it cost."""
 
@@ -42,9 +47,9 @@ class PageCalls:
     def __init__(self, database: Database, make: Make) -> None:
         self._database = database
         self._make = make
-        self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
+        self._tokens: dict[_TokenKey, tuple[str, float]] = {}
         # A lock disappears with the last task that uses it.
-        self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[_TokenKey, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(
         self,
@@ -60,57 +65,50 @@ class PageCalls:
     ) -> PageAnswer:
         """One call, with a live or a test token; `key` is its idempotency key."""
         sent = {"accept-language": language, "idempotency-key": key, **(headers or {})}
-        answer = await self._call(runtime, account_id, operation, values, kind, sent)
+        named = [(name.encode(), text.encode("ascii")) for name, text in sent.items() if text]
+        whose = (account_id, kind, operation.name)
+        call = partial(self._call, runtime, whose, operation, values, named)
+        answer = await call()
         if answer.code == Reason.CREDENTIAL_INVALID.value.code:
             # An operator may have revoked the token.
-            self._tokens.pop((account_id, kind, operation.name), None)
-            answer = await self._call(runtime, account_id, operation, values, kind, sent)
+            self._tokens.pop(whose, None)
+            answer = await call()
         return answer
 
     async def _call(
         self,
         runtime: Runtime,
-        account_id: str,
+        whose: _TokenKey,
         operation: Operation,
         values: Mapping[str, Any],
-        kind: str,
-        named: Mapping[str, str],
+        named: Sequence[tuple[bytes, bytes]],
     ) -> PageAnswer:
-        token = await self._token(runtime, account_id, kind, operation)
-        headers = [(b"authorization", b"Bearer " + token.encode())]
-        headers += [(name.encode(), text.encode("ascii")) for name, text in named.items() if text]
+        token = await self._token(runtime, whose, operation)
+        headers = [(b"authorization", b"Bearer " + token.encode()), *named]
         envelope, sent = await self._make(operation, values, headers, _CLIENT)
         earlier = sent.get(b"x-replay-of")
         paid_by = (earlier or sent.get(b"x-request-id", b"")).decode()
         code, msg, data = (envelope[name] for name in ("code", "msg", "data"))
         return PageAnswer(code, msg, data, paid_by, is_repetition=earlier is not None)
 
-    async def _token(
-        self, runtime: Runtime, account_id: str, kind: str, operation: Operation
-    ) -> str:
-        key = (account_id, kind, operation.name)
+    async def _token(self, runtime: Runtime, whose: _TokenKey, operation: Operation) -> str:
         # If several calls need the token at once, the first one issues it.
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            text, ends_at_s = self._tokens.get(key, ("", 0.0))
+        async with self._locks.setdefault(whose, asyncio.Lock()):
+            text, ends_at_s = self._tokens.get(whose, ("", 0.0))
             if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():
                 return text
-            return await self._issue(runtime, key, operation)
-
-    async def _issue(
-        self, runtime: Runtime, key: tuple[str, str, str], operation: Operation
-    ) -> str:
-        account_id, kind, _ = key
-        issued = await issue_token(
-            self._database,
-            runtime,
-            account_id,
-            kind=kind,
-            label=PAGES,
-            lifetime_s=_TOKEN_LIFETIME_S,
-            client_id=PAGES,
-            limits=TokenLimits(operations=[operation.charged_as]),
-        )
-        if len(self._tokens) >= _TOKENS_MAX:
-            del self._tokens[next(iter(self._tokens))]
-        self._tokens[key] = (issued.text, float(issued.token.expires_at_s or 0))
-        return issued.text
+            account_id, kind, _ = whose
+            issued = await issue_token(
+                self._database,
+                runtime,
+                account_id,
+                kind=kind,
+                label=PAGES,
+                lifetime_s=_TOKEN_LIFETIME_S,
+                client_id=PAGES,
+                limits=TokenLimits(operations=[operation.charged_as]),
+            )
+            if len(self._tokens) >= _TOKENS_MAX:
+                del self._tokens[next(iter(self._tokens))]
+            self._tokens[whose] = (issued.text, float(issued.token.expires_at_s or 0))
+            return issued.text

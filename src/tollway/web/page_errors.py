@@ -93,23 +93,16 @@ class RefusedForm:
 
     def shown_in(self, blocks: Sequence[Block]) -> list[Block]:
         """The page with the form as it was sent; if it has no such form, the problem on top."""
-        kept = self._kept_in(blocks)
+        kept = [self._kept(block) for block in blocks]
         return kept if kept != list(blocks) else [Notice(self.problem, "bad"), *blocks]
-
-    def _kept_in(self, blocks: Sequence[Block]) -> list[Block]:
-        return [self._kept(block) for block in blocks]
 
     def _kept(self, block: Block) -> Block:
         if isinstance(block, Columns):
-            return replace(block, blocks=self._kept_in(block.blocks))
-        if isinstance(block, Form) and self._is_sent(block):
-            return self._filled(block)
+            return replace(block, blocks=[self._kept(each) for each in block.blocks])
+        if isinstance(block, Form) and block.action == self.action:
+            is_sent = block.hidden.items() <= self.typed.items()
+            return self._filled(block) if is_sent else block
         return block
-
-    def _is_sent(self, form: Form) -> bool:
-        return form.action == self.action and all(
-            self.typed.get(name) == value for name, value in form.hidden.items()
-        )
 
     def _filled(self, form: Form) -> Form:
         wrong = [number for number, field in enumerate(form.fields) if field.name in self.wrong]

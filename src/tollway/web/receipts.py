@@ -209,16 +209,11 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
     return found
 
 
-def _exactly(context: Context, at_s: float) -> Cell:
-    """A time to quote: to the second, and how long ago it was."""
-    return Cell(f"{exact_time(at_s, context.web.zone)} · {context.time(at_s).text}")
-
-
 def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
-    say = context.say
+    say, when = context.say, context.time(receipt.at_ms / 1000)
     facts = [
         (say("Request"), Cell(receipt.request_id, "mono")),
-        (say("When"), _exactly(context, receipt.at_ms / 1000)),
+        (say("When"), Cell(f"{when.title} · {when.text}")),
         (say("Result code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
         (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
     ]

@@ -255,6 +255,7 @@ _RULES = (
 def event_blocks(view: View) -> list[Block]:
     say = view.say
     waits = ", ".join(map(grouped, RETRY_AFTER_S))
+    examples = [(name, msgspec.json.encode(event_example(name)).decode()) for name in EVENT_TYPES]
     rows = [
         [Cell(name, "mono"), Cell(say(each.reports)), Cell(_data_of(each), "mono")]
         for name, each in EVENT_TYPES.items()
@@ -264,7 +265,7 @@ def event_blocks(view: View) -> list[Block]:
     ]
     return [
         Table(titles(say, "Event", "Sent when", "Fields of data"), rows, title=say("Events")),
-        Code(say("Each event as it comes"), _examples(), is_folded=True),
+        Code(say("Each event as it comes"), examples, is_folded=True),
         Code(say("Check the signature"), SIGNATURE_SAMPLES),
         Facts(rules, title=say("What to expect")),
     ]
@@ -272,7 +273,3 @@ def event_blocks(view: View) -> list[Block]:
 
 def _data_of(kind: EventType) -> str:
     return ", ".join(f"{name} | null" if name in kind.nullable else name for name in kind.example)
-
-
-def _examples() -> list[tuple[str, str]]:
-    return [(name, msgspec.json.encode(event_example(name)).decode()) for name in EVENT_TYPES]

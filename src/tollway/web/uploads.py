@@ -104,7 +104,8 @@ class _Reader:
     def take(self, parser: PushMultipartParser, chunk: bytes) -> None:
         for event in parser.parse(chunk):
             if event is None:
-                self._end()
+                if not self._is_file:
+                    self._upload.fields[self._name] = self._value.decode(errors="replace")
             elif isinstance(event, (bytes, bytearray)):
                 self._add(bytes(event))
             else:
@@ -123,7 +124,3 @@ class _Reader:
         self._value += content
         if len(self._value) > _FIELD_MAX_BYTES:
             raise PageError(413, "This form is too large", "Send less.")
-
-    def _end(self) -> None:
-        if not self._is_file:
-            self._upload.fields[self._name] = self._value.decode(errors="replace")

@@ -4,6 +4,7 @@ A sentence is written in English where it is used, as `_("...")` in a template o
 code. `words/` has the Chinese sentences, by area; a test fails on a missing or unused one.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -155,6 +156,11 @@ def plain_number(text: str, digits_max: int = 18) -> int | None:
     return int(text) if is_number else None
 
 
+def written_list(text: str) -> list[str]:
+    """A typed list, separated by spaces or commas, also Chinese ones."""
+    return [each for each in re.split(r"[\s,，、]+", text) if each]
+
+
 def grouped(number: float) -> str:
     return f"{number:,}"
 
@@ -196,6 +202,14 @@ def _moment(at_s: float, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(min(at_s, _LAST_S), zone)
 
 
+# Up to which span a time is given in which unit.
+_SPANS = (
+    (3600, 60, sentence("{count} min ago"), sentence("in {count} min")),
+    (2 * 86_400, 3600, sentence("{count} h ago"), sentence("in {count} h")),
+    (7 * 86_400, 86_400, sentence("{count} days ago"), sentence("in {count} days")),
+)
+
+
 def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
     """How long ago or how soon; beyond a week the day."""
     past_s = now_s - at_s
@@ -204,21 +218,7 @@ def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
         if past_s < 0:
             return say("in a moment")
         return say("{count} s ago", count=int(past_s)) if past_s >= 1 else say("just now")
-    if span_s < 3600:
-        count = round(span_s / 60) or 1
-        return (
-            say("{count} min ago", count=count)
-            if past_s > 0
-            else say("in {count} min", count=count)
-        )
-    if span_s < 2 * 86_400:
-        count = round(span_s / 3600)
-        return say("{count} h ago", count=count) if past_s > 0 else say("in {count} h", count=count)
-    if span_s < 7 * 86_400:
-        count = round(span_s / 86_400)
-        return (
-            say("{count} days ago", count=count)
-            if past_s > 0
-            else say("in {count} days", count=count)
-        )
+    for limit_s, unit_s, past, ahead in _SPANS:
+        if span_s < limit_s:
+            return say(past if past_s > 0 else ahead, count=round(span_s / unit_s) or 1)
     return _moment(at_s, zone).strftime("%Y-%m-%d")

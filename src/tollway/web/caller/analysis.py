@@ -188,12 +188,10 @@ def _shown(context: Context, wanted: Wanted, answers: Sequence[PageAnswer]) -> R
     first = shown[0].answer
     days = say("{first} and {second}", first=shown[0].name, second=shown[-1].name)
     lead = f"{first.shopName} · {first.itemId} · {days if shown[1:] else shown[0].name}"
+    blocks: list[Block] = []
     if wanted.is_test:
-        blocks: list[Block] = [
-            Notice(say("This is the sandbox: the figures are made up, and nothing was charged."))
-        ]
-    else:
-        blocks = []
+        text = say("This is the sandbox: the figures are made up, and nothing was charged.")
+        blocks.append(Notice(text))
     blocks += pictures(context, shown)
     if not wanted.is_test:
         blocks.append(_receipts(context, shown, answers))
@@ -224,8 +222,7 @@ def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
         Notice(f"{answer.msg} ({answer.code})", "bad", None if wanted.is_test else receipt),
         _form(context, wanted),
     ]
-    crumbs = [Link(say("Product analysis"), ANALYSIS)]
-    return context.page(say("Product analysis"), blocks, status=409, crumbs=crumbs)
+    return _page(context, blocks, 409)
 
 
 async def _offer(
@@ -234,11 +231,10 @@ async def _offer(
     """Shows the cost before anything is paid for."""
     say, own, unit = context.say, account_id(context.person), PRODUCT_ANALYSIS.balance_unit
     price = (await prices_of(context, own))[PRODUCT_ANALYSIS.name]
-    crumbs = [Link(say("Product analysis"), ANALYSIS)]
     if price is None:
         text = say("Your account may not call this operation: ask the operator to enable it.")
         blocks: list[Block] = [Notice(text, "soon"), _form(context, wanted)]
-        return context.page(say("Product analysis"), blocks, crumbs=crumbs)
+        return _page(context, blocks)
     balances = await amounts_by_unit(context.database, own)
     cost = price * len(unpaid)
     note = say(
@@ -261,7 +257,12 @@ async def _offer(
     may_not = Notice(say(_MAY_NOT_PAY), "soon")
     shown: list[Block] = [paying if context.person.may_change else may_not]
     shown.append(_form(context, wanted, is_folded=True))
-    return context.page(say("Product analysis"), shown, crumbs=crumbs)
+    return _page(context, shown)
+
+
+def _page(context: Context, blocks: Sequence[Block], status: int = 200) -> Response:
+    title = context.say("Product analysis")
+    return context.page(title, blocks, status=status, crumbs=[Link(title, ANALYSIS)])
 
 
 def _form(context: Context, wanted: Wanted, *, is_folded: bool = False) -> Form:

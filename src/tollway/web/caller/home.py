@@ -127,10 +127,8 @@ def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
 
 
 async def alert_act(context: Context) -> Response:
-    unit, below = (
-        context.form.get("unit", ""),
-        context.whole_number("below", context.say("Report below"), AMOUNT_MAX),
-    )
+    unit = context.form.get("unit", "")
+    below = context.whole_number("below", context.say("Report below"), AMOUNT_MAX)
     if unit not in dict(units(context)) or below < 0:
         wrong = PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
         raise wrong.at("below")

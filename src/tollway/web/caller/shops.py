@@ -8,9 +8,9 @@ from tollway.ledger import LedgerError
 from tollway.web.account_parts import (
     CONSENTED,
     closed_notice,
+    grant_cells,
     grants_after,
     position_of_grant,
-    scope_title,
 )
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret, Table
@@ -25,7 +25,6 @@ _NEEDS = {f"{kind}:{scope}": found for (kind, scope), found in CONSENTED.items()
 
 
 async def show_shops(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, own, text = context.say, account_id(context.person), context.query("q")
     after = grants_after(context)
     found = await grants_of_account_page(context.database, own, text, after, PAGE_ROWS + 1)
@@ -52,15 +51,8 @@ async def show_shops(context: Context, *first: Block) -> Response:
 
 
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
-    say, grant = context.say, each.grant
-    is_valid = grant.holds(context.now_s)
-    return [
-        Cell(context.owner(grant.owner_kind, grant.owner_id), "mono"),
-        Cell(scope_title(context, grant), title=grant.scope),
-        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
-        context.time(grant.granted_at_s),
-        context.time(grant.expires_at_s),
-    ]
+    owner = context.owner(each.grant.owner_kind, each.grant.owner_id)
+    return [Cell(owner, "mono"), *grant_cells(context, each.grant)]
 
 
 def _ask_form(context: Context) -> Form:

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from tollway.identity.people import Role
 from tollway.ledger.tokens import Token, find_own_token, replace_token
-from tollway.web.account_parts import closed_notice, token_form, tokens_table
+from tollway.web.account_parts import closed_notice
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
 from tollway.web.caller.home import PATH, account_id, own_account
@@ -19,8 +19,8 @@ from tollway.web.member_parts import (
     remove,
     role_page,
 )
-from tollway.web.new_tokens import issued_token, new_token, revoke
 from tollway.web.page_errors import PageError
+from tollway.web.token_parts import issued_token, new_token, revoke, token_form, tokens_table
 from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"
@@ -31,7 +31,6 @@ _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the ne
 
 
 async def show_tokens(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
     blocks = [*closed_notice(context, account), *context.reported(_REVOKED, *first)]
@@ -126,7 +125,6 @@ async def revoke_act(context: Context) -> Response:
 
 
 async def show_members(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     blocks = [*closed_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})

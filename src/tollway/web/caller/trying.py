@@ -181,7 +181,8 @@ async def send_act(context: Context) -> Response:
     is_asked = context.form.get("sure") == "yes" and _MADE_KEY.fullmatch(made) is not None
     # The key makes the call idempotent: a form that is sent twice is charged once.
     key = f"{OF_PAGES}try:{made}"
-    is_sent_again = is_asked and await _is_kept(context, key)
+    own, now_ms = account_id(context.person), int(context.now_s * 1000)
+    is_sent_again = is_asked and await find_kept(context.database, own, key, now_ms) is not None
     if not is_sent_again:
         # As late as possible: only a price raised between this check and the call goes unseen.
         dry = await _send(context, operation, values, is_dry_run=True)
@@ -202,11 +203,6 @@ async def _charged(context: Context, answer: PageAnswer) -> str:
     if receipt is None or receipt.unit is None:
         return ""
     return amount(context.say, receipt.unit, receipt.amount)
-
-
-async def _is_kept(context: Context, key: str) -> bool:
-    own, now_ms = account_id(context.person), int(context.now_s * 1000)
-    return await find_kept(context.database, own, key, now_ms) is not None
 
 
 def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: bool) -> Response:

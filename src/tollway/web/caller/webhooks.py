@@ -42,7 +42,6 @@ _LEAD = sentence(
 
 
 async def show_webhooks(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, account = context.say, await own_account(context)
     may_change = context.person.may_change and account.closed_at_s is None
     known = await list_endpoints(context.database, account.id)

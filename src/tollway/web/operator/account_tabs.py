@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from tollway.ledger.accounts import Account
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import Account, find_account
 from tollway.web.account_parts import closed_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Link, MoreOfPage, Tab
 from tollway.web.member_parts import CHANGED, REMOVED
-from tollway.web.operator.tables import known_account
+from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence
 
 ACCOUNTS = "/operator/accounts"
@@ -39,9 +40,22 @@ _SAID = {
 }
 
 
+async def known_account(context: Context, wanted: str) -> Account:
+    """The account with this id or name; the error if there is none says what to do."""
+    try:
+        return await find_account(context.database, wanted)
+    except LedgerError:
+        # The error's own text names a command.
+        raise PageError(
+            404,
+            "There is no such account",
+            "No account has the name or id {account}: look it up under Accounts.",
+            account=wanted,
+        ).at("account") from None
+
+
 async def find_wanted(context: Context) -> Account:
-    wanted = context.form.get("account") or context.query("id")
-    return await known_account(context, wanted)
+    return await known_account(context, context.form.get("account") or context.query("id"))
 
 
 def account_crumbs(context: Context, account: Account, tab: str = ONE) -> list[Link]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from tollway.contract.operation import Unit
+from tollway.ledger import LedgerError
 from tollway.ledger.account_pages import (
     BY_NAME,
     FEWEST_CREDITS,
@@ -17,7 +18,14 @@ from tollway.ledger.account_pages import (
     position_in,
 )
 from tollway.ledger.accounts import Account, close_account, open_account
-from tollway.ledger.entries import AMOUNT_MAX, amounts_by_unit, list_balances, top_up
+from tollway.ledger.entries import (
+    AMOUNT_MAX,
+    NOTE_MAX,
+    amounts_by_unit,
+    checked_note,
+    list_balances,
+    top_up,
+)
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
@@ -26,7 +34,7 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table
+from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table, folded_act
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.operator.account_tabs import (
@@ -38,7 +46,6 @@ from tollway.web.operator.account_tabs import (
     find_wanted,
     tab_page,
 )
-from tollway.web.operator.tables import given_reason, reason_field
 from tollway.web.page_errors import PageError
 from tollway.web.wording import amount, listed, one_line, titles
 
@@ -143,15 +150,8 @@ async def _overview(context: Context, account: Account) -> list[Block]:
 
 def _close_form(context: Context, account: Account) -> Form:
     say = context.say
-    return Form(
-        f"{ONE}/close",
-        say("Close the account"),
-        hidden={"account": account.id},
-        title=say("Close the account"),
-        note=say("Its tokens are refused from the next call on. It cannot be opened again."),
-        tone="warn",
-        is_folded=True,
-    )
+    note = say("Its tokens are refused from the next call on. It cannot be opened again.")
+    return folded_act(f"{ONE}/close", say("Close the account"), {"account": account.id}, note)
 
 
 def _top_up_form(context: Context, account: Account) -> Form:
@@ -175,6 +175,25 @@ def _top_up_form(context: Context, account: Account) -> Form:
         ),
         is_line=True,
     )
+
+
+def reason_field(context: Context) -> Field:
+    """The reason for a change of a balance."""
+    return Field("note", context.say("Reason"), is_required=True, length_max=NOTE_MAX)
+
+
+def given_reason(context: Context) -> str:
+    """The reason from `reason_field`; people must give one, programs need not."""
+    try:
+        note = checked_note(context.form.get("note", ""))
+    except LedgerError as error:
+        text = context.said(error.sentence)
+        raise PageError(409, "That is not possible", text).at("note") from None
+    if not note:
+        raise PageError(
+            400, "A reason is missing", "Fill in the field {field}.", field=context.say("Reason")
+        ).at("note")
+    return note
 
 
 async def top_up_act(context: Context) -> Response:

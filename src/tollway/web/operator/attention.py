@@ -1,27 +1,38 @@
 """What needs an operator: each alarm, with a link to where it can be fixed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from itertools import chain
 
 from sqlalchemy import exists, func, select
 
 from tollway.carriers.pool_levels import numbers_a_day, numbers_left
+from tollway.ledger.account_pages import FEWEST_CREDITS
+from tollway.ledger.balance_pace import (
+    ACCOUNTS_MAX,
+    SOON_DAYS,
+    BalancePace,
+    balance_paces,
+    days_left,
+)
 from tollway.ledger.holds import count_open_holds
+from tollway.ledger.usage import DAY_S, top_accounts
+from tollway.store.database import Row
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
 from tollway.store.nodes import all_nodes
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
+from tollway.web.account_parts import lasts_until, pace_tone, unit_name
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Notice, Table
-from tollway.web.operator.low_balances import Alarms, alarm, low_balances, watched_note
+from tollway.web.blocks import Block, Cell, Notice, Table
 from tollway.web.wording import counted, grouped, sentence
 
 FEW_NUMBERS = 100
-SOON_DAYS = 3
-DAY_S = 86_400
+# Of low balances, so many are listed.
+_SHOWN = 20
 _some_rejected = select(rejected_record.c.id).limit(1000).subquery()
 _REJECTED = Query(lambda: select(func.count()).select_from(_some_rejected))
 _OLDEST = Query(lambda: select(func.min(account.c.opened_at_s)))
@@ -39,11 +50,18 @@ _WITHOUT_NUMBERS = Query(
 )
 
 
+_Alarms = list[list[Cell]]
+
+
+def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
+    return [Cell(text, tone=tone), Cell(where, "time", href)]
+
+
 async def attention(context: Context) -> list[Block]:
     say = context.say
     found = await asyncio.gather(*(find(context) for find in _FINDERS))
-    rows: Alarms = list(chain.from_iterable(found))
-    note = await watched_note(context)
+    rows: _Alarms = list(chain.from_iterable(found))
+    note = await _watched_note(context)
     if not rows:
         text = say(" ").join(filter(None, (say("Nothing needs attention."), note)))
         return [Notice(text, "good")]
@@ -51,7 +69,7 @@ async def attention(context: Context) -> list[Block]:
     return [Table(columns, rows, title=say("Needs attention"), note=note, is_ranked=True)]
 
 
-async def _overdue(context: Context) -> Alarms:
+async def _overdue(context: Context) -> _Alarms:
     say = context.say
     holds = await count_open_holds(context.database, int(context.now_s * 1000))
     if not holds.overdue:
@@ -62,10 +80,10 @@ async def _overdue(context: Context) -> Alarms:
         sentence("{count} waybill waits too long for its carrier"),
         sentence("{count} waybills wait too long for their carrier"),
     )
-    return [alarm(text, "bad", say("Waybills"), "/operator/waybills")]
+    return [_alarm(text, "bad", say("Waybills"), "/operator/waybills")]
 
 
-async def _pools(context: Context) -> Alarms:
+async def _pools(context: Context) -> _Alarms:
     """Pools that are nearly empty, or will be within days at the pace of the last 24 hours."""
     say, found = context.say, []
     paces = await numbers_a_day(context.database, int(context.now_s))
@@ -90,17 +108,17 @@ async def _pools(context: Context) -> Alarms:
             continue
         tone = "bad" if left == 0 else "soon"
         found.append(
-            alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
+            _alarm(text, tone, say("Load numbers"), address("/operator/carriers", load=wp_code))
         )
     for (wp_code,) in await context.database.fetch_long(_WITHOUT_NUMBERS, "overview"):
         text = say("{carrier} never had numbers", carrier=wp_code)
         found.append(
-            alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
+            _alarm(text, "bad", say("Load numbers"), address("/operator/carriers", load=wp_code))
         )
     return found
 
 
-async def _rejected(context: Context) -> Alarms:
+async def _rejected(context: Context) -> _Alarms:
     say = context.say
     ((rejected,),) = await context.database.fetch_long(_REJECTED, "overview")
     if not rejected:
@@ -111,10 +129,10 @@ async def _rejected(context: Context) -> Alarms:
         sentence("{count} pushed record was rejected"),
         sentence("{count} pushed records were rejected"),
     )
-    return [alarm(text, "soon", say("Data"), "/operator/data")]
+    return [_alarm(text, "soon", say("Data"), "/operator/data")]
 
 
-async def _runs(context: Context) -> Alarms:
+async def _runs(context: Context) -> _Alarms:
     """Sources that went silent, an audit that failed or is missing, and a missing backup."""
     say, found = context.say, []
     runs = await last_runs(context.database)
@@ -127,25 +145,25 @@ async def _runs(context: Context) -> Alarms:
         if name.startswith(PUSH_PREFIX) and is_long_ago(run.at_s):
             source = name.removeprefix(PUSH_PREFIX)
             text = say("Source {name} has pushed nothing for a day", name=source)
-            found.append(alarm(text, "soon", say("Data"), "/operator/data"))
+            found.append(_alarm(text, "soon", say("Data"), "/operator/data"))
     audited = runs.get(AUDIT)
     if audited is not None and not audited.is_good:
         text = say("The last audit failed")
-        found.append(alarm(text, "bad", say("Audit"), "/operator/audit"))
+        found.append(_alarm(text, "bad", say("Audit"), "/operator/audit"))
     ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
     # A gateway without accounts has nothing to lose yet.
     began_s = context.now_s if oldest_s is None else oldest_s
     if is_long_ago(audited.at_s if audited else began_s):
         text = say("There was no audit for a day")
-        found.append(alarm(text, "soon", say("Audit"), "/operator/audit"))
+        found.append(_alarm(text, "soon", say("Audit"), "/operator/audit"))
     copied = runs.get(BACKUP)
     if not context.database.is_shared and is_long_ago(copied.at_s if copied else began_s):
         text = say("There was no backup for a day")
-        found.append(alarm(text, "soon", say("Backup"), "/operator/backup"))
+        found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
     return found
 
 
-async def _nodes(context: Context) -> Alarms:
+async def _nodes(context: Context) -> _Alarms:
     """Nodes that stopped reporting, run an older version, or have a replica that lags behind."""
     say, now_ms, found = context.say, int(context.now_s * 1000), []
     nodes = await all_nodes(context.database)
@@ -160,14 +178,83 @@ async def _nodes(context: Context) -> Alarms:
             text = say("The replica of node {name} is behind", name=each.name)
         else:
             continue
-        found.append(alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
+        found.append(_alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
     return found
 
 
-_FINDERS: tuple[Callable[[Context], Awaitable[Alarms]], ...] = (
+async def _low_balances(context: Context) -> _Alarms:
+    """Of the busiest accounts alone: to find the lowest of all balances, each would be read."""
+    say, zone, now_s = context.say, context.web.zone, context.now_s
+    ids = [account_id for account_id, _, _ in await busiest_accounts(context)]
+    found = []
+    for each in await balance_paces(context.database, ids, now_s, zone) if ids else ():
+        days = days_left(each.amount, each.taken, each.opened_at_s, now_s, zone)
+        if days is not None and days < SOON_DAYS:
+            found.append((days, each.account_name, each.unit, pace_tone(days), each))
+        elif each.below is not None and each.amount < each.below:
+            found.append((SOON_DAYS, each.account_name, each.unit, "soon", each))
+    found.sort()
+    rows = [
+        _alarm(
+            _low_text(context, days, each),
+            tone,
+            say("Top up"),
+            address("/operator/account", id=each.account_id),
+        )
+        for days, _, _, tone, each in found[:_SHOWN]
+    ]
+    if found[_SHOWN:]:
+        text = counted(
+            say,
+            len(found[_SHOWN:]),
+            sentence("{count} more balance is low"),
+            sentence("{count} more balances are low"),
+        )
+        href = address("/operator/accounts", order=FEWEST_CREDITS)
+        rows.append(_alarm(text, "soon", say("Accounts"), href))
+    return rows
+
+
+def _low_text(context: Context, days: int, low: BalancePace) -> str:
+    say = context.say
+    if days < SOON_DAYS:
+        why = lasts_until(context, days) if low.amount else say("used up")
+    else:
+        why = say("below the account's own line of {below}", below=grouped(low.below or 0))
+    return say(
+        "{account}: {left} left ({balance}), {why}",
+        account=low.account_name,
+        balance=unit_name(context, low.unit),
+        left=grouped(low.amount),
+        why=why,
+    )
+
+
+async def _watched_note(context: Context) -> str:
+    """Says whose balances were looked at, if not those of all accounts with calls."""
+    if len(await busiest_accounts(context)) < ACCOUNTS_MAX:
+        return ""
+    return context.say(
+        "Of balances, those of the {count} accounts with the most calls yesterday and today are "
+        "looked at.",
+        count=ACCOUNTS_MAX,
+    )
+
+
+async def busiest_accounts(context: Context) -> Sequence[Row]:
+    """Rows of (account id, calls, amount), the most calls first."""
+    # Yesterday and today by the day: 24 hours by the hour would be ten times as many rows.
+    today = context.web.now().date()
+    yesterday = today - timedelta(days=1)
+    return await context.services.read_cache.get(
+        "top accounts", lambda: top_accounts(context.database, yesterday, today, ACCOUNTS_MAX)
+    )
+
+
+_FINDERS: tuple[Callable[[Context], Awaitable[_Alarms]], ...] = (
     _overdue,
     _pools,
-    low_balances,
+    _low_balances,
     _runs,
     _rejected,
     _nodes,

@@ -25,14 +25,13 @@ from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.intake.files import read_records
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice
-from tollway.web.lists import BEGIN, list_part
+from tollway.web.blocks import Block, Cell, Facts, Field, Filters, Form, Link, Notice, folded_act
+from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.carriers import CARRIER, PATH, carrier_form, shown_area
 from tollway.web.operator.rejected import said_reason
-from tollway.web.operator.tables import plain_table, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
-from tollway.web.wording import grouped, sentences
+from tollway.web.wording import grouped, sentences, written_list
 from tollway.webhooks.addresses import Addresses
 
 _PROBLEMS_SHOWN = 5
@@ -68,7 +67,9 @@ async def _carrier_page(context: Context, carrier: Carrier, *first: Block) -> Re
     if link is not None:
         if link.protocol == CAINIAO_LINK:
             blocks.append(_subscriptions_form(context, code))
-        blocks.append(_disconnect_form(context, code))
+        note = say("Its numbers come from the pool again.")
+        leaving = {"carrier": code}
+        blocks.append(folded_act(f"{CARRIER}/disconnect", say("Disconnect"), leaving, note))
     blocks += await _routing(context, code)
     loading = Link(say("Load numbers"), address(PATH, load=code))
     return context.page(
@@ -87,19 +88,6 @@ def _subscriptions_form(context: Context, code: str) -> Form:
         hidden={"carrier": code},
         title=say("Subscriptions"),
         note=say("Which branches issue numbers, how many, and from which addresses."),
-        is_folded=True,
-    )
-
-
-def _disconnect_form(context: Context, code: str) -> Form:
-    say = context.say
-    return Form(
-        f"{CARRIER}/disconnect",
-        say("Disconnect"),
-        hidden={"carrier": code},
-        title=say("Disconnect"),
-        note=say("Its numbers come from the pool again."),
-        tone="warn",
         is_folded=True,
     )
 

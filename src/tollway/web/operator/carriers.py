@@ -11,10 +11,11 @@ from tollway.carriers.pool_levels import numbers_a_day
 from tollway.carriers.pools import Pool, add_numbers, list_pools
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
+from tollway.ledger.balance_pace import SOON_DAYS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
-from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
-from tollway.web.operator.tables import plain_table
+from tollway.web.lists import plain_table
+from tollway.web.operator.attention import FEW_NUMBERS
 from tollway.web.wording import grouped, listed, sentences
 
 PATH = "/operator/carriers"
@@ -24,7 +25,6 @@ _YEARS_DAYS = 1000
 
 
 async def show_carriers(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     pools = await list_pools(database)

@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 from starlette.responses import Response
 
-from tollway.intake.files import read_records
+from tollway.intake.files import read_typed
 from tollway.intake.loading import LoadResult, RecordKind, Reject, checked_chunks, load
 from tollway.intake.raw_records import IntakeError, RawRecord
 from tollway.intake.rejects import UPLOAD, keep_rejects, replay, sealed_reject
@@ -23,7 +23,6 @@ from tollway.intake.sources import (
     rotate_secret,
     set_source_scope,
 )
-from tollway.intake.written_times import with_plain_times
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
@@ -31,12 +30,11 @@ from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, LastRun, last_ru
 from tollway.web.area import Context, Services, address
 from tollway.web.blocks import Block, Cell, Field, Form, Link, Notice, Secret, Table
 from tollway.web.jobs import Progress, find_job
-from tollway.web.lists import BEGIN, list_part
+from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.rejected import PATH, rejects_table
-from tollway.web.operator.tables import plain_table, record, written_list
 from tollway.web.page_errors import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
-from tollway.web.wording import grouped, sentence, sentences
+from tollway.web.wording import grouped, sentence, sentences, written_list
 
 SOURCE = f"{PATH}/source"
 UPLOADING = "import"
@@ -47,7 +45,6 @@ _REJECTS_MAX = 10_000
 
 
 async def show_data(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say, runs = context.say, await last_runs(context.database)
     job = await find_job(context.database, UPLOADING, context.now_s)
     blocks = context.reported(_SAID, *first)
@@ -149,15 +146,14 @@ def _upload_form(context: Context) -> Form:
 
 async def import_act(context: Context) -> Response:
     upload, kind = context.upload, RECORD_KINDS.get(context.form.get("kind", ""))
-    if upload is None or upload.path is None or not upload.name or kind is None:
-        if upload is not None:
-            upload.drop()
+    assert upload is not None
+    if upload.path is None or not upload.name or kind is None:
+        upload.drop()
         raise PageError(400, "There is no file", "Choose a kind and a file.")
-    services = context.services
     started = False
     try:
-        load_file = partial(_load, services, context.runtime, kind, upload)
-        started = await services.jobs.start(UPLOADING, load_file)
+        load_file = partial(_load, context.services, context.runtime, kind, upload)
+        started = await context.services.jobs.start(UPLOADING, load_file)
     finally:
         if not started:
             upload.drop()
@@ -178,9 +174,7 @@ async def _load(
         await note_act(database, runtime, "import begin", f"records {kind.name}", begun)
         size = path.stat().st_size
         loader = kind.make_loader(sealer)
-        records = with_plain_times(
-            read_records(path, upload.name), kind.record_types, services.settings.zone
-        )
+        records = read_typed(path, kind.record_types, services.settings.zone, upload.name)
         chunks = checked_chunks(loader, records, kind.chunk_records, _as_json)
         total = LoadResult()
         while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):
@@ -321,15 +315,16 @@ def _secret(context: Context, secret: str, name: str) -> Secret:
 
 
 async def replay_act(context: Context) -> Response:
-    say = context.say
+    say, database, runtime = context.say, context.database, context.runtime
+    subject = "rejected records"
     context.confirm(
         say("Try all rejected records again? Those that are good by now are stored."),
         say("Try all again"),
     )
-    await record(context, "record replay begin", "rejected records")
+    await note_act(database, runtime, "record replay begin", subject)
     async with context.web.without_slot():
-        done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
-    await record(context, "record replay", "rejected records", msgspec.to_builtins(done))
+        done = await replay(database, context.services.vault.sealer, RECORD_KINDS, None)
+    await note_act(database, runtime, "record replay", subject, msgspec.to_builtins(done))
     text = say(
         "{stored} stored, {unchanged} known already, {rejected} still rejected.",
         stored=grouped(done.stored),

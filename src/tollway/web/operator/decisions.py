@@ -126,16 +126,11 @@ async def decide_act(context: Context) -> Response:
         raise wrong.at("number")
     reconciler = context.services.work.reconciler
     waybill = (await reconciler.decidable(wanted, None, number)).waybill
-    context.confirm(await _question(context, waybill, number), _button(context, number))
+    button = say("Give it up") if number is None else say("Settle with {number}", number=number)
+    context.confirm(await _question(context, waybill, number), button)
     found = await reconciler.decide(wanted, None, number, context.runtime)
     said = "settled" if found.outcome is Outcome.SETTLED else outcome
     return context.go(WAYBILL, id=waybill.object_id, said=said)
-
-
-def _button(context: Context, number: str | None) -> str:
-    if number is None:
-        return context.say("Give it up")
-    return context.say("Settle with {number}", number=number)
 
 
 async def _question(context: Context, waybill: Waybill, number: str | None) -> str:

@@ -5,10 +5,11 @@ from starlette.responses import Response
 
 from tollway.identity.people import Person, Role, list_operators, remove_person
 from tollway.identity.second_factor import find_factor, list_factors, reset_factor
-from tollway.identity.sign_in_links import Invitation, invite, new_link
-from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Secret, Table
+from tollway.identity.sign_in_links import invite, new_link
+from tollway.web.area import Context
+from tollway.web.blocks import Block, Cell, Empty, Field, Form, Table
 from tollway.web.lists import BEGIN, list_part
+from tollway.web.member_parts import sent_link
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences, titles
 
@@ -21,34 +22,28 @@ _RESET = {"reset": sentence("The second factor is gone: the password alone signs
 
 
 async def show_operators(context: Context, *first: Block) -> Response:
-    """The page; `first` are the blocks that an act shows."""
     say = context.say
     present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
     part = list_part(present, context.query(BEGIN), PATH)
-    blocks = context.reported(_REMOVED, *first)
-    blocks.append(
-        Table(
-            [say(each) for each in (sentence("Operator"), "Login", "Added")] + ["", ""],
-            [_row(context, each) for each in part.rows],
-            older=part.next,
-            newest=part.first,
-            is_by_name=True,
-        )
+    table = Table(
+        [*titles(say, "Operator", "Login", "Added"), "", ""],
+        [_row(context, each) for each in part.rows],
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
     )
-    blocks.append(
-        Form(
-            f"{PATH}/invite",
-            say("Make a link"),
-            [
-                Field("name", say("Full name"), is_required=True, length_max=100),
-                Field("login", say("Login"), is_required=True, length_max=100),
-            ],
-            title=say("Invite an operator"),
-            note=say("An operator may do everything that these pages can."),
-            is_line=True,
-        )
+    form = Form(
+        f"{PATH}/invite",
+        say("Make a link"),
+        [
+            Field("name", say("Full name"), is_required=True, length_max=100),
+            Field("login", say("Login"), is_required=True, length_max=100),
+        ],
+        title=say("Invite an operator"),
+        note=say("An operator may do everything that these pages can."),
+        is_line=True,
     )
-    return context.page(say("Operators"), blocks)
+    return context.page(say("Operators"), [*context.reported(_REMOVED, *first), table, form])
 
 
 def _row(context: Context, person: Person) -> list[Cell]:
@@ -74,15 +69,8 @@ async def _other(context: Context) -> Person:
     raise PageError(404, "There is no such operator", "They may be removed already.")
 
 
-def _sent(context: Context, made: Invitation, note: str) -> Secret:
-    path = address("/operator/enter", link=made.link)
-    link = f"{context.services.settings.public_address}{path}"
-    title = context.say("Send this link to {name}", name=made.person.name)
-    return Secret(title, link, note)
-
-
 async def invite_act(context: Context) -> Response:
-    form, say = context.form, context.say
+    form = context.form
     made = await invite(
         context.database,
         context.runtime,
@@ -90,8 +78,7 @@ async def invite_act(context: Context) -> Response:
         name=form.get("name", "").strip(),
         login=form.get("login", ""),
     )
-    note = say("It signs them in once, within three days. It is not shown again.")
-    return await show_operators(context, _sent(context, made, note))
+    return await show_operators(context, sent_link(context, made))
 
 
 async def link_act(context: Context) -> Response:
@@ -105,7 +92,7 @@ async def link_act(context: Context) -> Response:
     )
     made = await new_link(context.database, context.runtime, person.id, _LINK_S)
     note = say("It signs them in once, within the hour. It is not shown again.")
-    return await show_operators(context, _sent(context, made, note))
+    return await show_operators(context, sent_link(context, made, note))
 
 
 async def remove_act(context: Context) -> Response:

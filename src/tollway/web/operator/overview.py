@@ -20,8 +20,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Chart, Columns, Empty, Figure, Figures, Link, Table
 from tollway.web.charts import spark
 from tollway.web.latencies import Percentiles
-from tollway.web.operator.attention import attention
-from tollway.web.operator.low_balances import busiest_accounts
+from tollway.web.operator.attention import attention, busiest_accounts
 from tollway.web.wording import exact_time, grouped, named_reason
 
 PATH = "/operator"

@@ -29,6 +29,7 @@ from tollway.web.operator.account_tabs import (
     find_wanted,
     tab_page,
 )
+from tollway.web.operator.prices import chosen_operation
 from tollway.web.page_errors import PageError
 from tollway.web.wording import Say, amount, grouped, titles
 
@@ -101,9 +102,7 @@ def _change(context: Context, account: Account, operation: Operation) -> Cell:
 async def show_permission(context: Context) -> Response:
     """The form for one operation of an account, as it is now."""
     say, account = context.say, await find_wanted(context)
-    operation = BY_NAME.get(context.form.get("operation", ""))
-    if operation is None:
-        raise PageError(400, "There is no such operation", "Choose one of the list.")
+    operation = chosen_operation(context)
     held = (await _held(context, account)).get(operation.name)
     states = await operation_states(context.database)
     _, *now = _permission_row(context, operation, held, common_price(operation, states))

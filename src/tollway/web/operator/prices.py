@@ -60,7 +60,7 @@ def _state_and_price(
 
 async def show_operation(context: Context) -> Response:
     """One operation, with what can be changed about it."""
-    say, operation = context.say, _chosen(context)
+    say, operation = context.say, chosen_operation(context)
     states = await operation_states(context.database)
     state, price = _state_and_price(context, operation, states)
     facts = [
@@ -98,7 +98,7 @@ async def show_operation(context: Context) -> Response:
     )
 
 
-def _chosen(context: Context) -> Operation:
+def chosen_operation(context: Context) -> Operation:
     operation = BY_NAME.get(context.form.get("operation", ""))
     if operation is None:
         raise PageError(400, "There is no such operation", "Choose one of the list.")
@@ -106,7 +106,7 @@ def _chosen(context: Context) -> Operation:
 
 
 async def price_act(context: Context) -> Response:
-    say, operation = context.say, _chosen(context)
+    say, operation = context.say, chosen_operation(context)
     price = context.whole_number("price", say("Price"), PRICE_MAX)
     check_price(price)
     before = common_price(operation, await operation_states(context.database))
@@ -128,7 +128,7 @@ async def price_act(context: Context) -> Response:
 
 
 async def state_act(context: Context) -> Response:
-    say, operation = context.say, _chosen(context)
+    say, operation = context.say, chosen_operation(context)
     is_closed = context.form.get("state") == "closed"
     if is_closed:
         title = say(operation.title)

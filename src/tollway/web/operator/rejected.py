@@ -22,11 +22,11 @@ from tollway.intake.rejects import (
     open_reject,
     rejects_page,
 )
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
-from tollway.web.operator.tables import record
 from tollway.web.wording import Say, sentence, sentences, short_id, titles
 
 PATH = "/operator/data"
@@ -63,28 +63,26 @@ async def rejects_table(context: Context) -> Table:
 def _reject_row(context: Context, each: Rejected) -> list[Cell]:
     return [
         context.time(each.received_at_s),
-        Cell(_said_source(context, each), "time"),
-        Cell(_said_kind(context, each), "time"),
+        *(Cell(text, "time") for text in _source_and_kind(context, each)),
         Cell(said_reason(context.say, each.reason)),
         Cell(short_id(each.id), "code", address(f"{PATH}/record", id=each.id), each.id),
     ]
 
 
-def _said_source(context: Context, rejected: Rejected) -> str:
-    name = rejected.source
-    return context.say(name) if name in SAID_SOURCES else name
-
-
-def _said_kind(context: Context, rejected: Rejected) -> str:
-    name = rejected.kind
-    return context.say(name) if name in SAID_KINDS else name
+def _source_and_kind(context: Context, rejected: Rejected) -> tuple[str, str]:
+    source, kind = rejected.source, rejected.kind
+    return (
+        context.say(source) if source in SAID_SOURCES else source,
+        context.say(kind) if kind in SAID_KINDS else kind,
+    )
 
 
 async def show_record(context: Context) -> Response:
     """One rejected record, to correct. The trail records the view: it may be personal data."""
     sealer, record_id = context.services.vault.sealer, context.query("id")
     opened = await open_reject(context.database, sealer, record_id)
-    await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
+    subject, shown = f"source {opened.rejected.source}", {"record": record_id}
+    await note_act(context.database, context.runtime, "record show", subject, shown)
     problem = said_reason(context.say, opened.rejected.reason)
     return _record_page(context, opened.rejected, opened.record, problem)
 
@@ -109,9 +107,7 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
     return context.page(
         say("Rejected record"),
         [Notice(problem, "soon"), correcting, dropping],
-        lead=" · ".join(
-            (_said_source(context, rejected), _said_kind(context, rejected), rejected.id)
-        ),
+        lead=" · ".join((*_source_and_kind(context, rejected), rejected.id)),
         crumbs=[Link(say("Data"), PATH)],
     )
 
@@ -162,7 +158,8 @@ async def rejected_file(context: Context) -> Response:
     memory allows."""
     async with context.web.making_file():
         lines = await _file_lines(context)
-    await record(context, "record export", "rejected records", {"records": len(lines)})
+    subject, written = "rejected records", {"records": len(lines)}
+    await note_act(context.database, context.runtime, "record export", subject, written)
     headers = {"Content-Disposition": 'attachment; filename="rejected.jsonl"'}
     return Response(b"".join(lines), media_type="application/x-ndjson", headers=headers)
 

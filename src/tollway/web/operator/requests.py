@@ -18,7 +18,8 @@ from tollway.operations.catalogue import title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.call_log import call_log
-from tollway.web.operator.tables import given_reason, known_account, reason_field
+from tollway.web.operator.account_tabs import known_account
+from tollway.web.operator.accounts import given_reason, reason_field
 from tollway.web.page_errors import PageError
 from tollway.web.receipts import receipt_blocks, wanted_receipt
 from tollway.web.wording import amount, grouped, one_line, sentence

@@ -29,7 +29,13 @@ from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.usage import DAY_S
 from tollway.operations.orders.storage import last_change_of
-from tollway.web.account_parts import CONSENTED, grants_after, position_of_grant, scope_title
+from tollway.web.account_parts import (
+    CONSENTED,
+    grant_cells,
+    grants_after,
+    position_of_grant,
+    scope_title,
+)
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
     Block,
@@ -46,7 +52,7 @@ from tollway.web.blocks import (
 )
 from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.lists import BEGIN, ListPart, list_part, page_part
-from tollway.web.operator.tables import known_account
+from tollway.web.operator.account_tabs import known_account
 from tollway.web.page_errors import PageError
 from tollway.web.wording import counted, sentence, titles
 
@@ -343,19 +349,16 @@ def consents_table(
 
 
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
-    say, grant, is_valid = context.say, each.grant, each.grant.holds(context.now_s)
+    say, grant = context.say, each.grant
     shop = address(SHOP, kind=grant.owner_kind, shop=grant.owner_id)
     revoke = context.question(f"{CONSENTS}/revoke", consent=grant.id)
     owner, scope = context.owner(grant.owner_kind, grant.owner_id), scope_title(context, grant)
     return [
         Cell(owner, "mono", shop),
         Cell(each.account_name, href=address("/operator/account", id=grant.account_id)),
-        Cell(scope, title=grant.scope),
-        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
-        context.time(grant.granted_at_s),
-        context.time(grant.expires_at_s),
+        *grant_cells(context, grant),
         Cell(say("Revoke"), href=revoke, of=f"{owner}, {each.account_name}, {scope}")
-        if is_valid
+        if grant.holds(context.now_s)
         else Cell(""),
     ]
 

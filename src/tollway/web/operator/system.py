@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from tollway.ledger.trail import note_act
 from tollway.settings import Settings
 from tollway.store.last_runs import AUDIT, BACKUP, last_runs, note_run
 from tollway.store.nodes import ServingNode, all_nodes
@@ -20,7 +21,7 @@ from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Form, Notice
 from tollway.web.jobs import Progress, find_job
-from tollway.web.operator.tables import plain_table, record
+from tollway.web.lists import plain_table
 from tollway.web.page_errors import PageError
 from tollway.web.wording import exact_time, grouped, sentence, sentences
 
@@ -159,7 +160,7 @@ async def audit_act(context: Context) -> Response:
         await note_run(services.database, AUDIT, now_s, is_good=is_good, result=result)
 
     if await services.jobs.start(AUDIT, work):
-        await record(context, "audit run", "gateway")
+        await note_act(services.database, context.runtime, "audit run", "gateway")
     return context.go(AUDITS)
 
 
@@ -199,9 +200,10 @@ async def backup_act(context: Context) -> Response:
     try:
         size = os.fstat(file.fileno()).st_size
         now_s = context.services.runtime.at_s()
-        result = msgspec.json.encode({"bytes": size}).decode()
+        made = {"bytes": size}
+        result = msgspec.json.encode(made).decode()
         await note_run(context.database, BACKUP, now_s, result=result)
-        await record(context, "backup download", "gateway", {"bytes": size})
+        await note_act(context.database, context.runtime, "backup download", "gateway", made)
     except BaseException:
         file.close()
         raise

@@ -7,11 +7,10 @@ from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
 from tollway.ledger.tokens import list_tokens
 from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import prices_of, token_form, tokens_table
+from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.lists import BEGIN, list_part
-from tollway.web.new_tokens import issued_token, new_token, payable_operations, revoke
 from tollway.web.operator.account_tabs import (
     CLIENTS,
     ONE,
@@ -21,9 +20,17 @@ from tollway.web.operator.account_tabs import (
     tab_page,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence
-
-_CLIENT_TITLES = ("Label", sentence("Client"), "Kind", "State", "Added")
+from tollway.web.token_parts import (
+    chosen_kind,
+    issued_token,
+    kind_field,
+    new_token,
+    payable_operations,
+    revoke,
+    token_form,
+    tokens_table,
+)
+from tollway.web.wording import titles
 
 
 async def show_tokens(context: Context) -> Response:
@@ -79,7 +86,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     found = await list_clients(context.database, account.id)
     part = list_part(found[::-1], context.query(BEGIN), CLIENTS, {"id": account.id})
     table = Table(
-        [*(say(each) for each in _CLIENT_TITLES), ""],
+        [*titles(say, "Label", "Client", "Kind", "State", "Added"), ""],
         [_client_row(context, account, each) for each in part.rows],
         Empty(say("There is no client yet."), command=f"tollway client add {account.id}"),
         older=part.next,
@@ -87,15 +94,11 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
     )
     blocks: list[Block] = [table]
     if account.closed_at_s is None:
-        kinds = [("live", say("live")), ("test", say("sandbox"))]
         blocks.append(
             Form(
                 f"{CLIENTS}/add",
                 say("Add client"),
-                [
-                    Field("label", say("Label"), length_max=100),
-                    Field("kind", say("Kind"), "select", "live", kinds),
-                ],
+                [Field("label", say("Label"), length_max=100), kind_field(context)],
                 hidden={"account": account.id},
                 title=say("Add a client"),
                 note=say("A client obtains short-lived tokens at /oauth/token by its secret."),
@@ -127,7 +130,7 @@ async def add_client_act(context: Context) -> Response:
         context.database,
         context.runtime,
         account.id,
-        kind="test" if context.form.get("kind") == "test" else "live",
+        kind=chosen_kind(context),
         label=context.form.get("label", "")[:100],
     )
     title = say("The secret of {name}", name=added.client_id)

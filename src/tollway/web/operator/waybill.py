@@ -23,7 +23,18 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger.accounts import names_of
 from tollway.store.sealing import SealError
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Columns,
+    Facts,
+    Field,
+    Form,
+    Link,
+    Notice,
+    Picture,
+    folded_act,
+)
 from tollway.web.operator.decisions import SAID, decision_blocks, kept_form
 from tollway.web.operator.waybills import PATH, WAYBILL, shown_state, waybills_table
 from tollway.web.wording import sentence
@@ -144,15 +155,8 @@ def _print_form(context: Context, waybill: Waybill) -> Form:
 
 def _cancel_form(context: Context, waybill: Waybill) -> Form:
     say = context.say
-    return Form(
-        f"{WAYBILL}/cancel",
-        say("Cancel the waybill"),
-        hidden=_named(waybill),
-        title=say("Cancel the waybill"),
-        note=say("Its order can get another one. Its number is never used again."),
-        tone="warn",
-        is_folded=True,
-    )
+    note = say("Its order can get another one. Its number is never used again.")
+    return folded_act(f"{WAYBILL}/cancel", say("Cancel the waybill"), _named(waybill), note)
 
 
 async def show_label(context: Context) -> Response:

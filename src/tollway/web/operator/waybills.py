@@ -15,8 +15,7 @@ from tollway.ledger.accounts import find_account, names_of
 from tollway.ledger.holds import Hold, open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Field, Filters, Notice, Table
-from tollway.web.lists import TIMES, moment_ms, period_fields
-from tollway.web.operator.tables import plain_table
+from tollway.web.lists import TIMES, moment_ms, period_fields, plain_table
 from tollway.web.wording import grouped, sentence, sentences, titles
 
 PATH = "/operator/waybills"

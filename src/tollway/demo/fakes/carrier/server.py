@@ -96,7 +96,7 @@ async def _answer_message(carrier: Carrier, writer: asyncio.StreamWriter, body: 
             "errorCode": error.code,
             "errorMsg": error.words,
         }
-    await _tell(carrier, writer, content, fault)
+    await _send_answer(carrier, writer, content, fault)
 
 
 async def _work(carrier: Carrier, message: Message, fault: Fault | None) -> dict[str, Any]:
@@ -114,7 +114,7 @@ async def _work(carrier: Carrier, message: Message, fault: Fault | None) -> dict
     return carrier.waybill_book.answer(message)
 
 
-async def _tell(
+async def _send_answer(
     carrier: Carrier, writer: asyncio.StreamWriter, content: dict[str, Any], fault: Fault | None
 ) -> None:
     """Everything after the commit."""

@@ -1,4 +1,5 @@
-"""The bytecode of this environment, for another one: to compile it again takes a second."""
+"""The bytecode and the pip of this environment, for another one: to compile all of it again takes a
+second, and to install a pip of its own four."""
 
 import os
 import shutil
@@ -26,3 +27,10 @@ def lend_bytecode(packages: Path) -> None:
             # Bytecode names the time of its source.
             made = Path(path).stat()
             os.utime(source, ns=(made.st_atime_ns, made.st_mtime_ns))
+
+
+def lend_pip(programs: Path) -> None:
+    """Makes a `pip` in the folder of an environment's programs; it installs into that one."""
+    pip, python = programs / "pip", programs / "python"
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@"\n')
+    pip.chmod(0o755)

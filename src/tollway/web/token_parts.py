@@ -1,0 +1,251 @@
+"""Tokens on the pages of operators and callers: the list, issuing one, showing it once with a call
+to copy if the account can pay for one, and revoking it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tollway.consent.owners import credential_of
+from tollway.contract.operation import Operation, OwnerKind
+from tollway.ledger.entries import amounts_by_unit
+from tollway.ledger.token_format import PREFIXES
+from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
+from tollway.ledger.token_pages import position_in, position_of, tokens_page
+from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
+from tollway.ledger.usage import DAY_S
+from tollway.operations.account_api.examples import ALL_EXAMPLES
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.demo_data import SHOPS
+from tollway.web.account_parts import prices_of
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
+from tollway.web.code_samples import samples_of
+from tollway.web.lists import page_part
+from tollway.web.wording import amount, listed, titles
+
+# The parameters of the examples that name something of the demo data.
+_OF_DEMO = frozenset(
+    ("product_id", "sid", "owner_id", "wp_code", "platform_user_id", "site_id", "adzone_id")
+)
+
+
+# An act on a token: the text of its link, and the address.
+_TokenAct = tuple[str, Callable[[Token], str]]
+
+
+async def tokens_table(
+    context: Context,
+    account_id: str,
+    *,
+    path: str,
+    kept: Mapping[str, str],
+    revoke: str,
+    rotate: str = "",
+    is_closed: bool,
+) -> Table:
+    """The tokens of an account, page by page; `kept` names the account in an operator's addresses.
+    The tokens of a closed account show as closed; a reader who may change nothing sees no acts."""
+    say, now_s, after = context.say, context.now_s, position_in(context.query("after"))
+    tokens = await tokens_page(context.database, account_id, PAGE_ROWS + 1, now_s, after)
+    named = {"account": account_id} if kept else {}
+    acts: list[_TokenAct] = []
+    may_change = context.person.may_change and not is_closed
+    if rotate and may_change:
+        acts.append((say("Rotate"), lambda of: address(rotate, token=of.id)))
+    if may_change:
+        acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
+    first = say("There is no token yet: issue the first below.")
+    part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
+    columns = titles(
+        say, "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
+    )
+    return Table(
+        [*columns, *("" for _ in acts)],
+        [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
+        Empty(first if may_change else say("There is no token yet.")),
+        title=say("Tokens") if kept else "",
+        older=part.next,
+        newest=part.first,
+    )
+
+
+def _token_row(
+    context: Context, token: Token, acts: Sequence[_TokenAct], *, is_closed: bool
+) -> list[Cell]:
+    """One token, with `acts` as links while it is active."""
+    say, found = context.say, token.state(context.now_s)
+    if found == "revoked":
+        state = Cell(say("revoked"), tone="bad")
+    elif found == "expired":
+        state = Cell(say("expired"), tone="bad")
+    elif is_closed:
+        state = Cell(say("closed"), tone="bad")
+    else:
+        state = Cell(say("active"), tone="good")
+    is_active = state.tone == "good"
+    return [
+        Cell(token.label or "–"),
+        Cell(f"{token.start}…", "code"),
+        Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
+        state,
+        context.time(token.issued_at_s),
+        context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
+        context.time(token.expires_at_s),
+        Cell(_limits(context, token)),
+        *(
+            Cell(text, "time", link_of(token), of=token.label or token.start)
+            if is_active
+            else Cell("")
+            for text, link_of in acts
+        ),
+    ]
+
+
+def _limits(context: Context, token: Token) -> str:
+    say, limits = context.say, token.limits
+    parts = [listed(say, limits.operations or ()), listed(say, limits.networks or ())]
+    if limits.credits_per_day is not None:
+        parts.append(say("{amount} a day", amount=amount(say, "credits", limits.credits_per_day)))
+    if limits.calls_per_day is not None:
+        parts.append(say("{amount} a day", amount=amount(say, "calls", limits.calls_per_day)))
+    return say("; ").join(each for each in parts if each)
+
+
+def kind_field(context: Context) -> Field:
+    """Whether a token, or those of a client, are for live data or for the sandbox."""
+    say = context.say
+    kinds = [("live", say("live")), ("test", say("sandbox"))]
+    return Field("kind", say("Kind"), "select", "live", kinds)
+
+
+def chosen_kind(context: Context) -> str:
+    return "test" if context.form.get("kind") == "test" else "live"
+
+
+def token_form(context: Context, action: str, account_id: str) -> Form:
+    say, cap = context.say, context.say("no cap")
+    return Form(
+        action,
+        say("Issue token"),
+        [
+            Field("label", say("Label"), length_max=100, placeholder="erp-1"),
+            kind_field(context),
+            Field("days", say("Valid for days"), "number", placeholder=say("no end"), least=1),
+            Field(
+                "addresses",
+                say("Only from addresses"),
+                length_max=2000,
+                placeholder="203.0.113.0/24",
+            ),
+            Field("credits_per_day", say("Credits a day"), "number", placeholder=cap, least=0),
+            Field("calls_per_day", say("Calls a day"), "number", placeholder=cap, least=0),
+            _only_operations(context),
+        ],
+        hidden={"account": account_id},
+        title=say("Issue a token"),
+        is_line=True,
+    )
+
+
+def _only_operations(context: Context) -> Field:
+    say = context.say
+    named = [(each.name, say(each.title)) for each in OPERATIONS]
+    return Field(
+        "only",
+        say("Only operations"),
+        "checks",
+        choices=[*named, (ACCOUNT_API, say("Account API"))],
+        help=say("(none ticked: all)"),
+    )
+
+
+def _asked_limits(context: Context) -> TokenLimits:
+    """The limits of the token form; a LedgerError names what is wrong with them."""
+    say = context.say
+    return read_limits(
+        _only_operations(context).ticked(context.form),
+        context.form.get("addresses", "").split(","),
+        context.optional_number("credits_per_day", say("Credits a day")),
+        context.optional_number("calls_per_day", say("Calls a day")),
+        known=list(BY_NAME),
+    )
+
+
+async def issued_token(context: Context, account_id: str) -> IssuedToken:
+    """Issues what the form of `token_form` asks for."""
+    days = context.optional_number("days", context.say("Valid for days"))
+    return await issue_token(
+        context.database,
+        context.runtime,
+        account_id,
+        kind=chosen_kind(context),
+        label=context.form.get("label", "")[:100],
+        lifetime_s=None if days is None else days * DAY_S,
+        limits=_asked_limits(context),
+        day_start_s=context.counted_from_s,
+    )
+
+
+async def revoke(context: Context, token: Token) -> None:
+    """Revokes a token, once the reader has confirmed it."""
+    say, name = context.say, token.label or token.start
+    question = say("Revoke the token “{name}”? Calls with it are refused at once.", name=name)
+    context.confirm(question, say("Revoke"))
+    await revoke_token(context.database, context.runtime, token.id)
+
+
+async def payable_operations(context: Context, token: Token) -> list[Operation]:
+    """The operations that a token can call and pay for now; calls with a test token are free."""
+    can_call = [each for each in OPERATIONS if token.limits.allows(each.name)]
+    if token.kind == "test":
+        return can_call
+    prices = await prices_of(context, token.account_id)
+    left = await amounts_by_unit(context.database, token.account_id)
+    return [
+        each
+        for each in can_call
+        if (price := prices[each.name]) is not None and left.get(each.balance_unit, 0) >= price
+    ]
+
+
+async def new_token(context: Context, issued: IssuedToken) -> list[Block]:
+    say = context.say
+    secret = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
+    payable = await payable_operations(context, issued.token)
+    # An operation of an installed package may have no example.
+    operation = next((each for each in payable if each.name in ALL_EXAMPLES), None)
+    return [secret, *(await _first_call(context, issued, operation) if operation else ())]
+
+
+async def _first_call(context: Context, issued: IssuedToken, operation: Operation) -> list[Block]:
+    say, token = context.say, issued.token
+    today = context.web.now().date()
+    request = ALL_EXAMPLES[operation.name].request(today)
+    own: Mapping[str, Any] = {}
+    if token.kind == "live" and not await _has_demo_data(context):
+        own = {name: name.upper() for name in request if name in _OF_DEMO}
+    base, is_live = context.services.settings.public_address, token.kind == "live"
+    name, text = samples_of(operation, {**request, **own}, base, is_live=is_live)[0]
+    text = text.replace(f"{PREFIXES[token.kind]}…", issued.text)
+    log = "/account/requests"
+    if not context.person.account_id:
+        log = address("/operator/requests", account=token.account_id)
+    said = say("Once it is made, its receipt is in the request log.")
+    link = Link(say("Requests"), log)
+    if not is_live:
+        # The log leaves out sandbox calls, but each has a receipt.
+        said = say(
+            "A call in the sandbox is not in the request log. To see its receipt, search for its "
+            "X-Request-Id."
+        )
+        link = Link(say("Sandbox"), "/docs/sandbox")
+    if own:
+        names = listed(say, own.values())
+        put = say("Put a value of your own in place of {names}.", names=names)
+        said = say(" ").join((put, said))
+    return [Code(say("A first call with it"), [(name, text)]), Notice(said, link=link)]
+
+
+async def _has_demo_data(context: Context) -> bool:
+    """Whether what the examples name exists: in the demo world, and in every sandbox."""
+    shop = SHOPS[0].owner_id
+    return await credential_of(context.database, OwnerKind.SHOP, shop) is not None
