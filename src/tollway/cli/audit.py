@@ -79,7 +79,7 @@ async def _note(session: Session, database: OpenDatabase, report: AuditReport) -
             database, AUDIT, session.runtime.at_s(), is_good=not report.breaches, result=result
         )
     except StoreError as error:
-        return [f"That it ran could not be noted in the database: {error}."]
+        return [f"The database could not note that the audit ran: {error}."]
     return []
 
 

@@ -29,6 +29,7 @@ from tollway.carriers.carriers import (
     list_carriers,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS
+from tollway.carriers.pools import list_pools
 from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
@@ -76,24 +77,26 @@ async def add(
     ] = None,
     served: Annotated[
         list[str] | None,
-        option("Deliver only there; may be given several times.", metavar="PROVINCE"),
+        option("Deliver only there; may be repeated.", metavar="PROVINCE"),
     ] = None,
     not_served: Annotated[
         list[str] | None,
-        option("Deliver everywhere but there; may be given several times.", metavar="PROVINCE"),
+        option("Deliver everywhere but there; may be repeated.", metavar="PROVINCE"),
     ] = None,
 ) -> Output:
     """Add a carrier, or change one."""
     area = _area(served or [], not_served or [])
-    added = await add_carrier(
-        await session.open(), carrier, name, number_format, area, session.runtime
-    )
-    return Output(
-        added,
-        f"Carrier {added.wp_code} delivers {_shown_area(added.area)}. "
-        f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "
-        f"`tollway carrier connect {added.wp_code}` has the carrier issue them.",
-    )
+    database = await session.open()
+    added = await add_carrier(database, carrier, name, number_format, area, session.runtime)
+    shown = [f"Carrier {added.wp_code} delivers {_shown_area(added.area)}."]
+    supplied = {each.wp_code for each in await list_links(database)}
+    supplied |= {each.wp_code for each in await list_pools(database)}
+    if added.wp_code not in supplied:
+        shown.append(
+            f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "
+            f"`tollway carrier connect {added.wp_code}` has the carrier issue them."
+        )
+    return Output(added, *shown)
 
 
 @command(carriers, "list")

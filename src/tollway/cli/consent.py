@@ -260,7 +260,7 @@ def _check_scope(kind: OwnerKind, scope: str) -> None:
     if scope not in known:
         listed = ", ".join(known) or "none"
         raise LedgerError(
-            "A {kind} has no scope {scope}: there is {known}.",
+            "A {kind} has no scope {scope}: choose one of {known}.",
             kind=Sentence(kind),
             scope=scope,
             known=listed,

@@ -53,11 +53,11 @@ FileArgument = Annotated[
 SourceArgument = Annotated[str, argument("NAME", "The source's name.")]
 ShopsOption = Annotated[
     list[str] | None,
-    option("A shop whose orders it pushes; may be given again. * is all.", metavar="OWNER_ID"),
+    option("A shop whose orders it pushes, * for all; may be repeated.", metavar="OWNER_ID"),
 ]
 ChannelsOption = Annotated[
     list[str] | None,
-    option("A channel whose claims it pushes; may be given again. * is all.", metavar="SID"),
+    option("A channel whose claims it pushes, * for all; may be repeated.", metavar="SID"),
 ]
 
 

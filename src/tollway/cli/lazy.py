@@ -78,8 +78,8 @@ class Group(_WithOurValues, TyperGroup):
 class LazyCommand(TyperCommand):
     """A command or a group, known by its name and help, that is loaded when it is called."""
 
-    def __init__(self, name: str, entry: Entry) -> None:
-        super().__init__(name, help=entry.help)
+    def __init__(self, name: str, entry: Entry, heading: str) -> None:
+        super().__init__(name, help=entry.help, rich_help_panel=heading)
         self._module = entry.module
 
     def load(self) -> Command | Group:
@@ -96,13 +96,17 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-def lazy_group(entries: Mapping[str, Entry]) -> type[Group]:
-    """The group of these commands, none of them loaded."""
+def lazy_group(commands: Mapping[str, Mapping[str, Entry]]) -> type[Group]:
+    """The group of these commands, by the headings of its help, none of them loaded."""
 
     class LazyGroup(Group):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = {name: LazyCommand(name, entry) for name, entry in entries.items()}
+            self.commands = {
+                name: LazyCommand(name, entry, heading)
+                for heading, entries in commands.items()
+                for name, entry in entries.items()
+            }
 
     return LazyGroup
 

@@ -36,7 +36,7 @@ async def show(
     of: Annotated[
         str | None, option("Only of this subject, as in `account acc_1`, or operator.")
     ] = None,
-    limit: Annotated[int, option("At most so many acts.", min=1, max=100_000)] = 50,
+    limit: Annotated[int, option("How many at most.", min=1, max=100_000, show_default=True)] = 50,
 ) -> Output:
     """Show the acts of operators, each with what was before and after.
 

@@ -39,7 +39,7 @@ CarrierOption = Annotated[
 async def list_(
     session: Session,
     account: Annotated[
-        str | None, option("Only those of the account with this name or id.")
+        str | None, option("Only those of this account, by name or id.", metavar="ACCOUNT")
     ] = None,
     limit: LimitOption = 20,
 ) -> Output:
