@@ -209,7 +209,8 @@ _ProtocolOption = Annotated[
 _SecretFileOption = Annotated[
     Path | None,
     option(
-        "The file with the secret that signs messages, - for standard input; else it is asked for.",
+        "The file with the secret that signs messages, - for standard input; without it, the "
+        "command asks.",
         metavar="FILE",
     ),
 ]
@@ -233,7 +234,8 @@ async def connect_carrier(
     carrier: CarrierArgument,
     url: Annotated[str, option("Where its messages go: https://HOST/PATH.")],
     provider: Annotated[
-        str, option("What it knows this gateway by: the logistic_provider_id.", metavar="ID")
+        str,
+        option("What the carrier knows this gateway by: the logistic_provider_id.", metavar="ID"),
     ],
     to_code: Annotated[
         str, option("The to_code of its messages; with LINK it can be left out.", metavar="CODE")
@@ -249,7 +251,7 @@ async def connect_carrier(
         bool, option("Allow http:// to another machine: nothing is hidden.", "--plain-http")
     ] = False,
 ) -> Output:
-    """Let a carrier give its numbers itself; or change how."""
+    """Connect a carrier that issues its numbers itself, or change its connection."""
     PROTOCOLS.named(protocol)
     secret, at_s = _read_secret(secret_file), session.runtime.at_s()
     link = CarrierLink(

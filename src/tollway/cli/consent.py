@@ -173,17 +173,18 @@ async def list_consents(
 async def grant(
     session: Session,
     account: AccountArgument,
-    kind: Annotated[OwnerKind, argument("KIND", "Of a shop or a user.")],
+    kind: Annotated[OwnerKind, argument("KIND", "Whose consent it is: a shop's or a user's.")],
     owner_id: Annotated[str, argument("ID", "The shop's or user's id.")],
-    scope: Annotated[str, argument("SCOPE", "What is allowed.")],
+    scope: Annotated[
+        str,
+        argument("SCOPE", "What is allowed: orders or waybills of a shop, promotion of a user."),
+    ],
     days: Annotated[
         int | None,
-        option(
-            "For how many days; without this, as long as the settings say.", min=1, max=DAYS_MAX
-        ),
+        option("For how many days; without it, as long as the settings say.", min=1, max=DAYS_MAX),
     ] = None,
 ) -> Output:
-    """Give a consent in an owner's name, for example one that was signed on paper."""
+    """Enter a consent in an owner's name, for example one that was signed on paper."""
     _check_scope(kind, scope)
     given = await give_grant(
         await session.open(),

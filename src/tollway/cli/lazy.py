@@ -17,6 +17,7 @@ from tollway.cli.values import (
     kind_shown,
     refuse_missing_values,
     span_shown,
+    usage_shown,
     with_negatives,
 )
 
@@ -39,6 +40,8 @@ class _WithOurValues:
             each._runtime_param = _VALUES
             each.display_type_rich = partial(kind_shown, each)
             each._get_number_range_help_str = partial(span_shown, each)
+            if each.param_type_name == "argument":
+                each._usage_display_name = partial(usage_shown, each)
         return parameters
 
 

@@ -63,7 +63,7 @@ def move(
     target: Annotated[
         str | None,
         option(
-            "A postgresql://… database, migrated and empty; else the one of the settings.",
+            "A postgresql://… database, migrated and empty; without it, that of the settings.",
             "--to",
             metavar="URL",
         ),

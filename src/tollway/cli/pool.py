@@ -46,7 +46,7 @@ async def add(
     carrier: CarrierArgument,
     shop: Annotated[
         str | None,
-        option("The shop that the numbers are for; without this, all shops.", metavar="OWNER_ID"),
+        option("The shop that the numbers are for; without it, all shops.", metavar="OWNER_ID"),
     ] = None,
     file: Annotated[Path | None, option("A text file with one number per line.")] = None,
     numbers: Annotated[str | None, option("The numbers themselves, separated by commas.")] = None,

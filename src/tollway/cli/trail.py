@@ -34,7 +34,7 @@ class ShownAct(msgspec.Struct, frozen=True):
 async def show(
     session: Session,
     of: Annotated[
-        str | None, option("Only of this subject, as in `account acc_1`, or operator.")
+        str | None, option("Only acts on this subject, such as 'account acc_1' or operator.")
     ] = None,
     limit: Annotated[int, option("How many at most.", min=1, max=100_000, show_default=True)] = 50,
 ) -> Output:

@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-from tollway.cli.usage_errors import WrongUsageError, choices_of, wrong_value
+from tollway.cli.usage_errors import WrongUsageError, choices_of, name_of, wrong_value
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 # More than any limit has: parsing a longer number is slow.
@@ -68,6 +68,12 @@ def span_shown(parameter: Any) -> str:
     if info.min is None:
         return ""
     return f"{info.min:,} on" if info.max is None else f"{info.min:,} to {info.max:,}"
+
+
+def usage_shown(argument: Any) -> str:
+    """An argument in the line of usage; typer has required ones in braces, as if to choose from."""
+    name = name_of(argument)
+    return name if argument.required else f"[{name}]"
 
 
 def kind_shown(parameter: Any, **_: Any) -> str | None:

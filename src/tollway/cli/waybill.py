@@ -72,7 +72,7 @@ async def write_label(
     ],
     carrier: CarrierOption = None,
     font: Annotated[
-        Path | None, option("A font with Chinese characters; else one is found.")
+        Path | None, option("A font with Chinese characters; without it, one is searched for.")
     ] = None,
 ) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""
