@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tollway.cli.command import Session, UsageError, add_group, command, confirm
-from tollway.cli.output import Output, Table, Time, counted
+from tollway.cli.output import Output, Table, Time, counted, spinner
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, YesOption, argument, option
 from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
@@ -131,7 +131,8 @@ async def erase_receivers(
             confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
         asked = await ask_erasure(database, session.runtime, shop, last_change_of)
     lag_s = session.settings.read_lag_s
-    erased = await erase(database, sealer, session.runtime, asked, lag_s)
+    with spinner(f"Erasing the receivers of {owner.name}"):
+        erased = await erase(database, sealer, session.runtime, asked, lag_s)
     return Output(erased, *_erased_lines(erased))
 
 

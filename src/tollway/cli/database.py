@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
-from tollway.cli.output import Output, Table, counted
+from tollway.cli.output import Output, Table, counted, spinner
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
 from tollway.gateway.retention import Dropped, Retention
@@ -96,8 +96,9 @@ async def rotate(
 
     file = key_file_of(session.settings)
     database = await session.open()
-    done = await Rotation(database, session.settings, session.runtime.at_ms).go_on(drop=drop)
-
+    rotation = Rotation(database, session.settings, session.runtime.at_ms)
+    with spinner("Rotating the keys"):
+        done = await rotation.go_on(drop=drop)
     await note_act(database, session.runtime, "keys rotate", "setting key_file", done)
     return Output(done, *done.in_words(str(file.path), is_shared=database.is_shared))
 
@@ -116,7 +117,8 @@ async def apply(
         dropped = await rules.plan(now_ms)
     else:
         await note_act(database, session.runtime, "retention apply begin", "database")
-        dropped = await _apply_all(rules, now_ms)
+        with spinner("Deleting what is too old"):
+            dropped = await _apply_all(rules, now_ms)
         await note_act(database, session.runtime, "retention apply", "database", dropped)
     table = Table(
         ("what", "kept", "would be deleted" if dry_run else "deleted"),
