@@ -329,7 +329,7 @@ def test_a_caller_gets_the_carriers_print_data_and_an_operator_decides_what_is_u
 
     age_pending(store)
     found = tollway("reconcile")
-    assert found.returncode == 1 and "cannot be asked: decide" in found.stdout
+    assert found.returncode == 1 and "--not-issued`." in found.stdout
     wrong = tollway("reconcile", "--decide", lost["order_sn"], "--number", "ABC")
     assert wrong.returncode == 1 and "is no number" in wrong.stderr
     refused = tollway("carrier", "disconnect", wp_code)

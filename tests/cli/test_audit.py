@@ -232,7 +232,7 @@ def test_an_audit_that_cannot_be_noted_says_so(
     monkeypatch.setattr(audit, "note_run", fail)
     answer = tollway("audit")
     assert answer.status == 0
-    assert "That it ran could not be noted in the database: the disk can only be" in answer.out
+    assert "The database could not note that the audit ran: the disk can only be" in answer.out
 
 
 def test_a_request_id_may_be_charged_once_to_each_of_two_accounts(

@@ -87,7 +87,7 @@ WRONG_WISHES = (
     ("shop password unknown --link", "No owner signs in as unknown"),
     ("consent grant unknown user 42 promotion", "There is no account unknown"),
     ("consent grant acme user 43 promotion", "There is no user 43"),
-    ("consent grant acme user 42 tea", "A user has no scope tea: there is promotion."),
+    ("consent grant acme user 42 tea", "A user has no scope tea: choose one of promotion."),
     ("consent grant shut user 42 promotion", "closed"),
     ("consent list --account unknown", "There is no account unknown"),
     ("consent revoke con_nothing", "There is no consent con_nothing"),

@@ -280,7 +280,7 @@ def test_keys_that_did_not_come_along_are_asked_for(
     assert backup.is_file() and tollway("backup", "keyless.db").status == 0
     answer = tollway("restore", "keyless.db", *INTO)
     assert answer.status == 0
-    assert f"Did not come along: {names}." in answer.out
+    assert f"put those of its gateway to {names} before" in answer.out
     assert not (workplace / "again.db.keys").exists()
 
 
@@ -297,7 +297,7 @@ def test_no_keys_are_asked_for_where_there_were_none(tollway: Command, ledger_st
     assert tollway("backup", "plain.db").status == 0
     answer = tollway("restore", "plain.db", *INTO)
     assert answer.status == 0
-    assert "Did not come along" not in answer.out
+    assert "keys are not in the backup" not in answer.out
 
 
 def test_a_copy_that_is_still_being_written_is_refused(

@@ -8,6 +8,7 @@ import struct
 import termios
 import unicodedata
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -23,13 +24,15 @@ def cells(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
-def on_terminal(columns: int, *arguments: str) -> str:
-    """What a command prints on a terminal of this width."""
+def on_terminal(columns: int, *arguments: str, stream: str = "stdout") -> str:
+    """What a command prints to this stream on a terminal of this width."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment["TERM"] = "xterm"
     with open(its, "wb", buffering=0) as terminal:  # noqa: PTH123
-        command = Fork("tollway", *arguments, env=environment, stdout=terminal)
+        stdout, stderr = (terminal, None) if stream == "stdout" else (None, terminal)
+        command = Fork("tollway", *arguments, env=environment, stdout=stdout, stderr=stderr)
     printed = b""
     try:
         while chunk := os.read(ours, 65_536):
@@ -39,6 +42,8 @@ def on_terminal(columns: int, *arguments: str) -> str:
         pass
     assert command.wait() == 0
     os.close(ours)
+    if command.stdout is not None:
+        command.stdout.close()
     return printed.decode().replace("\r\n", "\n")
 
 
@@ -76,3 +81,13 @@ def test_a_terminal_that_is_wide_enough_shows_what_a_pipe_gets(
 ) -> None:
     shown = re.sub(r"\x1b\[\d*m", "", on_terminal(400, "settings"))
     assert shown == tollway("settings").out
+
+
+def test_how_far_a_load_is_has_units_and_names_the_file_as_it_is(
+    ledger_store: Store, workplace: Path
+) -> None:
+    record = '{"kind": "product", "product_id": "1", "title": "a", "shop_name": "b"}\n'
+    (workplace / "[red]\x07figures.jsonl").write_text(50 * record, encoding="utf-8")
+    shown = on_terminal(100, "import", "product-figures", "[red]\x07figures.jsonl", stream="stderr")
+    assert "Loading [red]\N{REPLACEMENT CHARACTER}figures.jsonl" in shown
+    assert "100% 3.5/3.5 kB" in re.sub(r"\x1b\[[\d;?]*\w", "", shown)

@@ -127,7 +127,7 @@ def test_the_help_shows_what_is_taken_in_plain_words(tollway: Command, command: 
     for part in {
         "token issue": ("--expires-days NUMBER [1 to 36,500]", "--label TEXT", "--test A sandbox"),
         "ledger show": ("[OPTIONS] [ACCOUNT]", "--limit NUMBER [1 to 10,000]"),
-        "consent grant": ("KIND shop|user", "SCOPE What"),
+        "consent grant": ("[OPTIONS] ACCOUNT KIND ID SCOPE", "KIND shop|user", "SCOPE What"),
         "credit add": ("AMOUNT NUMBER How many", "--calls OPERATION Add calls"),
     }[command]:
         assert part in shown

@@ -69,7 +69,7 @@ class Outcome(StrEnum):
     BEING_ASKED = "still being asked"
     NO_ANSWER = "no answer"
     # The protocol cannot ask; `tollway reconcile --decide` settles it.
-    UNASKABLE = "cannot be asked: decide"
+    UNASKABLE = "carrier cannot be asked"
     NOT_CONNECTED = "carrier not connected"
     # Another process was faster.
     SETTLED = "settled elsewhere"

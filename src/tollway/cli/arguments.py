@@ -83,6 +83,12 @@ def span_shown(parameter: Any) -> str:
     return f"{info.min:,} on" if info.max is None else f"{info.min:,} to {info.max:,}"
 
 
+def usage_shown(argument: Any) -> str:
+    """An argument in the line of usage; typer has required ones in braces, as if to choose from."""
+    name = _name_of(argument)
+    return name if argument.required else f"[{name}]"
+
+
 def kind_shown(parameter: Any, **_: Any) -> str | None:
     """What the help says that a parameter takes: not how Python calls it, and nothing of a flag,
     which takes no value."""

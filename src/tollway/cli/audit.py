@@ -9,13 +9,13 @@ import typer
 
 from tollway.audit.carrier_journal import audit_journal
 from tollway.audit.check import Breach, CheckFigures
-from tollway.audit.report import AuditReport
+from tollway.audit.report import CHECKS, AuditReport
 from tollway.audit.report import audit as audit_all
 from tollway.carriers.carriers import known_carrier
 from tollway.cli.backup import DIGEST, ending_with
 from tollway.cli.command import Session, UsageError, command
 from tollway.cli.files import refuse_damaged
-from tollway.cli.output import Output, Table
+from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.store.clock import common_ms
 from tollway.store.database import StoreError
@@ -49,7 +49,9 @@ async def audit(
         file = Path(sqlite_path(session.settings.database))
         # Comparing tables means nothing if the file itself is damaged.
         refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
-    report = await audit_all(database, await common_ms(database, session.runtime.at_ms()))
+    now_ms = await common_ms(database, session.runtime.at_ms())
+    with progress_bar("Auditing", len(CHECKS)) as advance:
+        report = await audit_all(database, now_ms, advance)
     if not database.is_shared:
         changes = changes_of(Path(sqlite_path(session.settings.database)))
         figures = CheckFigures("schema", SCHEMA_HOLDS, schema_parts(), len(changes))
@@ -79,7 +81,7 @@ async def _note(session: Session, database: OpenDatabase, report: AuditReport) -
             database, AUDIT, session.runtime.at_s(), is_good=not report.breaches, result=result
         )
     except StoreError as error:
-        return [f"That it ran could not be noted in the database: {error}."]
+        return [f"The database could not note that the audit ran: {error}."]
     return []
 
 

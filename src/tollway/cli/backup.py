@@ -56,7 +56,7 @@ async def backup(
         option("Copy the keys too, to DESTINATION.keys and DESTINATION.secret.", "--with-keys"),
     ] = False,
 ) -> Output:
-    """Copy the database to a file while it goes on being used."""
+    """Copy the database to a file, also while a gateway serves it."""
     if is_shared(session.settings.database):
         # Before looking for its key files, which need not be set here.
         raise CommandError(
@@ -84,7 +84,9 @@ async def backup(
             "or the encrypted data of the copy is lost."
         )
     if not is_noted:
-        shown.append("That there is a copy could not be noted in the database, for its alarms.")
+        shown.append(
+            "The copy is good, but the database could not note it: an alert on backups may fire."
+        )
     return Output(made, *shown)
 
 

@@ -29,6 +29,7 @@ from tollway.carriers.carriers import (
     list_carriers,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS
+from tollway.carriers.pools import list_pools
 from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
@@ -76,24 +77,26 @@ async def add(
     ] = None,
     served: Annotated[
         list[str] | None,
-        option("Deliver only there; may be given several times.", metavar="PROVINCE"),
+        option("Deliver only there; may be repeated.", metavar="PROVINCE"),
     ] = None,
     not_served: Annotated[
         list[str] | None,
-        option("Deliver everywhere but there; may be given several times.", metavar="PROVINCE"),
+        option("Deliver everywhere but there; may be repeated.", metavar="PROVINCE"),
     ] = None,
 ) -> Output:
     """Add a carrier, or change one."""
     area = _area(served or [], not_served or [])
-    added = await add_carrier(
-        await session.open(), carrier, name, number_format, area, session.runtime
-    )
-    return Output(
-        added,
-        f"Carrier {added.wp_code} delivers {_shown_area(added.area)}. "
-        f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "
-        f"`tollway carrier connect {added.wp_code}` has the carrier issue them.",
-    )
+    database = await session.open()
+    added = await add_carrier(database, carrier, name, number_format, area, session.runtime)
+    shown = [f"Carrier {added.wp_code} delivers {_shown_area(added.area)}."]
+    supplied = {each.wp_code for each in await list_links(database)}
+    supplied |= {each.wp_code for each in await list_pools(database)}
+    if added.wp_code not in supplied:
+        shown.append(
+            f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "
+            f"`tollway carrier connect {added.wp_code}` has the carrier issue them."
+        )
+    return Output(added, *shown)
 
 
 @command(carriers, "list")
@@ -206,7 +209,8 @@ _ProtocolOption = Annotated[
 _SecretFileOption = Annotated[
     Path | None,
     option(
-        "The file with the secret that signs messages, - for standard input; else it is asked for.",
+        "The file with the secret that signs messages, - for standard input; without it, the "
+        "command asks.",
         metavar="FILE",
     ),
 ]
@@ -230,7 +234,8 @@ async def connect_carrier(
     carrier: CarrierArgument,
     url: Annotated[str, option("Where its messages go: https://HOST/PATH.")],
     provider: Annotated[
-        str, option("What it knows this gateway by: the logistic_provider_id.", metavar="ID")
+        str,
+        option("What the carrier knows this gateway by: the logistic_provider_id.", metavar="ID"),
     ],
     to_code: Annotated[
         str, option("The to_code of its messages; with LINK it can be left out.", metavar="CODE")
@@ -246,7 +251,7 @@ async def connect_carrier(
         bool, option("Allow http:// to another machine: nothing is hidden.", "--plain-http")
     ] = False,
 ) -> Output:
-    """Let a carrier give its numbers itself; or change how."""
+    """Connect a carrier that issues its numbers itself, or change its connection."""
     PROTOCOLS.named(protocol)
     secret, at_s = _read_secret(secret_file), session.runtime.at_s()
     link = CarrierLink(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tollway.cli.command import Session, UsageError, add_group, command, confirm
-from tollway.cli.output import Output, Table, Time, counted
+from tollway.cli.output import Output, Table, Time, counted, spinner
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, YesOption, argument, option
 from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
@@ -131,7 +131,8 @@ async def erase_receivers(
             confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
         asked = await ask_erasure(database, session.runtime, shop, last_change_of)
     lag_s = session.settings.read_lag_s
-    erased = await erase(database, sealer, session.runtime, asked, lag_s)
+    with spinner(f"Erasing the receivers of {owner.name}"):
+        erased = await erase(database, sealer, session.runtime, asked, lag_s)
     return Output(erased, *_erased_lines(erased))
 
 
@@ -173,17 +174,18 @@ async def list_consents(
 async def grant(
     session: Session,
     account: AccountArgument,
-    kind: Annotated[OwnerKind, argument("KIND", "Of a shop or a user.")],
+    kind: Annotated[OwnerKind, argument("KIND", "Whose consent it is: a shop's or a user's.")],
     owner_id: Annotated[str, argument("ID", "The shop's or user's id.")],
-    scope: Annotated[str, argument("SCOPE", "What is allowed.")],
+    scope: Annotated[
+        str,
+        argument("SCOPE", "What is allowed: orders or waybills of a shop, promotion of a user."),
+    ],
     days: Annotated[
         int | None,
-        option(
-            "For how many days; without this, as long as the settings say.", min=1, max=DAYS_MAX
-        ),
+        option("For how many days; without it, as long as the settings say.", min=1, max=DAYS_MAX),
     ] = None,
 ) -> Output:
-    """Give a consent in an owner's name, for example one that was signed on paper."""
+    """Enter a consent in an owner's name, for example one that was signed on paper."""
     _check_scope(kind, scope)
     given = await give_grant(
         await session.open(),
@@ -260,7 +262,7 @@ def _check_scope(kind: OwnerKind, scope: str) -> None:
     if scope not in known:
         listed = ", ".join(known) or "none"
         raise LedgerError(
-            "A {kind} has no scope {scope}: there is {known}.",
+            "A {kind} has no scope {scope}: choose one of {known}.",
             kind=Sentence(kind),
             scope=scope,
             known=listed,

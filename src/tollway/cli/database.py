@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
-from tollway.cli.output import Output, Table
+from tollway.cli.output import Output, Table, counted, spinner
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
 from tollway.gateway.retention import Dropped, Retention
@@ -96,8 +96,9 @@ async def rotate(
 
     file = key_file_of(session.settings)
     database = await session.open()
-    done = await Rotation(database, session.settings, session.runtime.at_ms).go_on(drop=drop)
-
+    rotation = Rotation(database, session.settings, session.runtime.at_ms)
+    with spinner("Rotating the keys"):
+        done = await rotation.go_on(drop=drop)
     await note_act(database, session.runtime, "keys rotate", "setting key_file", done)
     return Output(done, *done.in_words(str(file.path), is_shared=database.is_shared))
 
@@ -105,9 +106,9 @@ async def rotate(
 @command(retention, "apply")
 async def apply(
     session: Session,
-    dry_run: Annotated[bool, option("Only show what would be dropped.", "--dry-run")] = False,
+    dry_run: Annotated[bool, option("Only show what would be deleted.", "--dry-run")] = False,
 ) -> Output:
-    """Drop old orders, claims, entries, reads and receipts now; a server does it by itself."""
+    """Delete old orders, claims, entries, reads and receipts now; a gateway does it by itself."""
     database = await session.open()
     await check_unchanged(database)
     rules = Retention(database, session.settings)
@@ -116,12 +117,13 @@ async def apply(
         dropped = await rules.plan(now_ms)
     else:
         await note_act(database, session.runtime, "retention apply begin", "database")
-        dropped = await _apply_all(rules, now_ms)
+        with spinner("Deleting what is too old"):
+            dropped = await _apply_all(rules, now_ms)
         await note_act(database, session.runtime, "retention apply", "database", dropped)
     table = Table(
-        ("what", "kept for days", "would be dropped" if dry_run else "dropped"),
+        ("what", "kept", "would be deleted" if dry_run else "deleted"),
         [
-            (each.kind, f"{each.keep_days:,}" if each.keep_days else "ever", each.rows)
+            (each.kind, counted(each.keep_days, "day") if each.keep_days else "for ever", each.rows)
             for each in dropped
         ],
     )

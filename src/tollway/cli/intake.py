@@ -12,7 +12,7 @@ import typer
 
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
-from tollway.cli.output import Output, Table, Time, counted, progress_bar
+from tollway.cli.output import Output, Table, Time, counted, progress_bar, spinner
 from tollway.cli.parameters import RejectsOption, argument, option
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
@@ -53,11 +53,11 @@ FileArgument = Annotated[
 SourceArgument = Annotated[str, argument("NAME", "The source's name.")]
 ShopsOption = Annotated[
     list[str] | None,
-    option("A shop whose orders it pushes; may be given again. * is all.", metavar="OWNER_ID"),
+    option("A shop whose orders it pushes, * for all; may be repeated.", metavar="OWNER_ID"),
 ]
 ChannelsOption = Annotated[
     list[str] | None,
-    option("A channel whose claims it pushes; may be given again. * is all.", metavar="SID"),
+    option("A channel whose claims it pushes, * for all; may be repeated.", metavar="SID"),
 ]
 
 
@@ -89,12 +89,13 @@ async def remake(session: Session) -> Output:
     for each in SUBJECTS:
         if each.records is None:
             continue
-        if each.ready is not None:
-            made = await remake_ready(database, sealer, each.ready)
-        elif each.remake is not None:
-            made = await each.remake(database)
-        else:
-            continue
+        with spinner(f"Preparing {each.records.name} again"):
+            if each.ready is not None:
+                made = await remake_ready(database, sealer, each.ready)
+            elif each.remake is not None:
+                made = await each.remake(database)
+            else:
+                continue
         found.append((each.records.name, made.read, made.changed))
     columns = ("records", "read", "changed")
     value = [dict(zip(columns, each, strict=True)) for each in found]
@@ -256,7 +257,7 @@ def _columns_of(record_type: type[msgspec.Struct]) -> list[str]:
 @contextmanager
 def _progress(file: Path) -> Iterator[Callable[[LoadResult, int], None]]:
     with progress_bar(
-        f"Loading {file.name}", file.stat().st_size if file.is_file() else 0
+        f"Loading {file.name}", file.stat().st_size if file.is_file() else 0, is_bytes=True
     ) as advance:
         reached = 0
 

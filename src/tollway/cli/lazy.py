@@ -19,6 +19,7 @@ from tollway.cli.arguments import (
     span_shown,
     too_many,
     unknown,
+    usage_shown,
     with_negatives,
 )
 
@@ -41,6 +42,8 @@ class _WithOurValues:
             each._runtime_param = _VALUES
             each.display_type_rich = partial(kind_shown, each)
             each._get_number_range_help_str = partial(span_shown, each)
+            if each.param_type_name == "argument":
+                each._usage_display_name = partial(usage_shown, each)
         return parameters
 
 
@@ -80,8 +83,8 @@ class Group(_WithOurValues, TyperGroup):
 class LazyCommand(TyperCommand):
     """A command or a group, known by its name and help, that is loaded when it is called."""
 
-    def __init__(self, name: str, entry: Entry) -> None:
-        super().__init__(name, help=entry.help)
+    def __init__(self, name: str, entry: Entry, heading: str) -> None:
+        super().__init__(name, help=entry.help, rich_help_panel=heading)
         self._module = entry.module
 
     def load(self) -> Command | Group:
@@ -98,13 +101,17 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-def lazy_group(entries: Mapping[str, Entry]) -> type[Group]:
-    """The group of these commands, none of them loaded."""
+def lazy_group(commands: Mapping[str, Mapping[str, Entry]]) -> type[Group]:
+    """The group of these commands, by the headings of its help, none of them loaded."""
 
     class LazyGroup(Group):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = {name: LazyCommand(name, entry) for name, entry in entries.items()}
+            self.commands = {
+                name: LazyCommand(name, entry, heading)
+                for heading, entries in commands.items()
+                for name, entry in entries.items()
+            }
 
     return LazyGroup
 

@@ -37,10 +37,10 @@ ledger = add_group(commands, "ledger")
 
 UnitOption = Annotated[
     str | None,
-    option("Only credits, or calls:OPERATION; without this, all of them.", metavar="UNIT"),
+    option("Only credits, or calls:OPERATION; without it, all of them.", metavar="UNIT"),
 ]
 MonthOption = Annotated[
-    str | None, option("Only this month, as 2026-01; without this, all.", metavar="YYYY-MM")
+    str | None, option("Only this month, as 2026-01; without it, all.", metavar="YYYY-MM")
 ]
 
 
@@ -98,7 +98,7 @@ async def export(
     session: Session,
     account: AccountArgument,
     out: Annotated[
-        Path | None, option("The file to make; without this, standard output.", metavar="FILE")
+        Path | None, option("The file to make; without it, standard output.", metavar="FILE")
     ] = None,
     is_lines: Annotated[bool, option("Write JSON Lines instead of CSV.", "--lines")] = False,
     unit: UnitOption = None,

@@ -63,7 +63,7 @@ def move(
     target: Annotated[
         str | None,
         option(
-            "A postgresql://… database, migrated and empty; else the one of the settings.",
+            "A postgresql://… database, migrated and empty; without it, that of the settings.",
             "--to",
             metavar="URL",
         ),
@@ -72,7 +72,7 @@ def move(
         bool, option("Empty a target that has an unfinished move, and start over.", "--restart")
     ] = False,
 ) -> Output:
-    """Move a database to PostgreSQL; broken off, it goes on where it was when run again."""
+    """Move a database to PostgreSQL; if interrupted, run it again to continue."""
     to_target = session.with_options(database=target)
     path = _checked_path(source, to_target.settings.database)
     done = asyncio.run(_move(path, to_target, should_restart=restart))

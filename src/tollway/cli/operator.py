@@ -52,7 +52,9 @@ async def invite_(
 @command(operators, "link")
 async def link(
     session: Session,
-    login: Annotated[str | None, argument("LOGIN", "Whom it signs in; else the first.")] = None,
+    login: Annotated[
+        str | None, argument("LOGIN", "The operator's login; without it, the first.")
+    ] = None,
 ) -> Output:
     """Print a link that signs an operator in, once, within the hour; earlier ones end."""
     database = await session.open()

@@ -165,7 +165,7 @@ def printable(text: str) -> str:
 
 @contextmanager
 def progress_bar(
-    title: str, total: int, *, has_lines: bool = False
+    title: str, total: int, *, is_bytes: bool = False, has_lines: bool = False
 ) -> Iterator[Callable[[int], None]]:
     """Shows how far a long piece of work is; gives the function that reports what was done.
 
@@ -178,7 +178,7 @@ def progress_bar(
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
+        DownloadColumn,
         Progress,
         TaskProgressColumn,
         TextColumn,
@@ -186,15 +186,32 @@ def progress_bar(
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        MofNCompleteColumn(),
+        *([DownloadColumn()] if is_bytes else []),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=total)
+        task = progress.add_task(printable(title), total=total)
         yield lambda done: progress.advance(task, done)
+        # What was reported may end a little before the end of the work.
+        progress.update(task, completed=total)
+
+
+@contextmanager
+def spinner(title: str) -> Iterator[None]:
+    """Shows on a terminal that work of unknown length goes on, and for how long already."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(printable(title), total=None)
+        yield
 
 
 def _progress_lines(title: str, total: int) -> Callable[[int], None]:

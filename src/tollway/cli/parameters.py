@@ -23,7 +23,7 @@ def option(meaning: str, *names: str, **more: Any) -> Any:
 DatabaseOption = Annotated[
     str | None,
     option(
-        "The database, as sqlite:///FILE or postgresql://…; else the one of the settings.",
+        "The database, as sqlite:///FILE or postgresql://…; without it, that of the settings.",
         "--database",
         metavar="URL",
     ),
@@ -34,5 +34,5 @@ AccountArgument = Annotated[str, argument("ACCOUNT", "The account's name or id."
 CarrierArgument = Annotated[str, argument("CARRIER", "The carrier's wp_code.", parser=str.upper)]
 LimitOption = Annotated[int, option("How many at most.", min=1, max=_ROWS_MAX, show_default=True)]
 RejectsOption = Annotated[
-    Path | None, option("Where to write the records that are wrong; else FILE.rejected.jsonl.")
+    Path | None, option("Where to write wrong records; without it, FILE.rejected.jsonl.")
 ]

@@ -35,7 +35,9 @@ operations = add_group(commands, "operation")
 prices = add_group(commands, "price")
 credit = add_group(commands, "credit")
 
-OperationArgument = Annotated[str, argument("OPERATION", "The operation's name.")]
+OperationArgument = Annotated[
+    str, argument("OPERATION", "A name that `tollway operation list` shows.")
+]
 
 
 class PermissionChange(msgspec.Struct, frozen=True):
@@ -69,11 +71,11 @@ async def add(
     price: Annotated[
         int | None,
         option(
-            "Calls or credits a call costs; without this, the common price.", min=0, max=PRICE_MAX
+            "Calls or credits a call costs; without it, the common price.", min=0, max=PRICE_MAX
         ),
     ] = None,
     rate: Annotated[
-        int | None, option("Calls a second; without this, the common rate.", min=1, max=RATE_MAX)
+        int | None, option("Calls a second; without it, the common rate.", min=1, max=RATE_MAX)
     ] = None,
 ) -> Output:
     """Let an account call an operation, at a price and rate of its own or the common ones."""
@@ -177,7 +179,8 @@ async def add_credit(
     ] = None,
     note: Annotated[str, option("What the entry in the ledger says.")] = "",
     refund: Annotated[
-        str | None, option("The call with this X-Request-Id is refunded, once.", metavar="ID")
+        str | None,
+        option("Refund the call with this X-Request-Id; a call is refunded once.", metavar="ID"),
     ] = None,
 ) -> Output:
     """Add credits to an account, or calls of an operation; 1 credit is 1 fen."""

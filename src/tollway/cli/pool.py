@@ -46,7 +46,7 @@ async def add(
     carrier: CarrierArgument,
     shop: Annotated[
         str | None,
-        option("The shop that the numbers are for; without this, all shops.", metavar="OWNER_ID"),
+        option("The shop that the numbers are for; without it, all shops.", metavar="OWNER_ID"),
     ] = None,
     file: Annotated[Path | None, option("A text file with one number per line.")] = None,
     numbers: Annotated[str | None, option("The numbers themselves, separated by commas.")] = None,
@@ -64,7 +64,9 @@ async def add(
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, file, stack) if rejects_path else None
         size = file.stat().st_size if file else 0
-        advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
+        advance = stack.enter_context(
+            progress_bar(f"Loading numbers of {carrier}", size, is_bytes=True)
+        )
 
         def on_reject(rejected: Rejected) -> None:
             shown = RejectedNumber(rejected.position, rejected.number, str(rejected.reason))

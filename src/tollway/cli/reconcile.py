@@ -7,7 +7,7 @@ import typer
 
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.receiver_changes import decide_kept
-from tollway.carriers.reconciling import Finding, Reconciler
+from tollway.carriers.reconciling import Finding, Outcome, Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import LimitOption, option
@@ -43,7 +43,7 @@ async def reconcile(
         ),
     ] = False,
     carrier: Annotated[
-        str | None, option("With --decide: its carrier, if several have one.", metavar="CODE")
+        str | None, option("With --decide: its carrier, if several have one.", metavar="WP_CODE")
     ] = None,
 ) -> Output:
     """Ask the carriers about waybills without an answer, and settle them.
@@ -94,15 +94,16 @@ async def _note_settled(database: Database, session: Session, findings: Sequence
 
 def _output(findings: Sequence[Finding]) -> Output:
     table = Table(
-        ("carrier", "order", "shop", "asked", "outcome", "number"),
+        ("carrier", "order", "shop", "asked", "outcome", "number", "state"),
         [
             (
                 each.waybill.wp_code,
                 each.waybill.order_sn,
                 each.waybill.owner_id,
-                f"{each.age_s:,} s ago{', overdue' if each.is_overdue else ''}",
+                Time(each.waybill.asked_at_s),
                 each.outcome.value,
                 each.number or "",
+                "overdue" if each.is_overdue else "",
             )
             for each in findings
         ],
@@ -110,6 +111,11 @@ def _output(findings: Sequence[Finding]) -> Output:
     )
     waiting = sum(each.is_waiting for each in findings)
     still = [f"Still waiting: {waiting:,}. Their credits stay held."] if waiting else []
+    if any(each.outcome is Outcome.UNASKABLE for each in findings):
+        still.append(
+            "Ask the carrier by other means, then run `tollway reconcile --decide ORDER` with "
+            "`--number NUMBER` or `--not-issued`."
+        )
     is_overdue = any(each.is_overdue for each in findings)
     return Output(findings, table, *still, failure="" if is_overdue else None)
 
@@ -121,12 +127,12 @@ async def list_(session: Session, limit: LimitOption = 100) -> Output:
     found = await open_holds(database, limit)
     now_ms = await common_ms(database, session.runtime.at_ms())
     table = Table(
-        ("held since", "to be settled by", "", "amount", "unit", "account", "request"),
+        ("held since", "to be settled by", "state", "amount", "unit", "account", "request"),
         [
             (
                 Time(each.at_ms // 1000),
                 Time(each.deadline_at_ms // 1000),
-                "overdue" if each.deadline_at_ms < now_ms else "",
+                "overdue" if each.deadline_at_ms < now_ms else "waiting",
                 each.amount,
                 each.unit,
                 each.account_id,

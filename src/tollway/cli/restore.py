@@ -328,6 +328,7 @@ def _shown(backup: Path, restored: Restored) -> Iterator[str]:
         yield f"Its keys are in {' and '.join(restored.keys)}."
     if restored.keys_missing:
         yield (
-            f"Did not come along: {' and '.join(restored.keys_missing)}. Put those of the backup's "
-            "gateway there: with new ones nothing can be read that was encrypted or signed before."
+            f"The keys are not in the backup: put those of its gateway to "
+            f"{' and '.join(restored.keys_missing)} before you serve it. With new keys, what was "
+            "encrypted or signed before cannot be read."
         )

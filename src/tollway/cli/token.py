@@ -30,7 +30,7 @@ async def issue(
     label: Annotated[str, option("What the token is for.")] = "",
     expires_days: Annotated[
         int | None,
-        option("After how many days it expires; without this, never.", min=1, max=DAYS_MAX),
+        option("After how many days it expires; without it, never.", min=1, max=DAYS_MAX),
     ] = None,
     operation: Annotated[
         list[str] | None,

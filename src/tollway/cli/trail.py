@@ -14,7 +14,7 @@ commands = typer.Typer()
 trail = add_group(commands, "trail")
 
 _HASH_SHOWN = 12
-_VALUE_SHOWN = 100
+_CHANGE_SHOWN = 120
 
 
 class ShownAct(msgspec.Struct, frozen=True):
@@ -34,17 +34,17 @@ class ShownAct(msgspec.Struct, frozen=True):
 async def show(
     session: Session,
     of: Annotated[
-        str | None, option("Only of this subject, as in `account acc_1`, or operator.")
+        str | None, option("Only acts on this subject, such as 'account acc_1' or operator.")
     ] = None,
-    limit: Annotated[int, option("At most so many acts.", min=1, max=100_000)] = 50,
+    limit: Annotated[int, option("How many at most.", min=1, max=100_000, show_default=True)] = 50,
 ) -> Output:
     """Show the acts of operators, each with what was before and after.
 
-    Of a long value it shows the beginning, with what was changed first; --json has all.
+    Of a long change it shows the beginning, with what was changed first; --json has all.
     """
     acts = await newest_acts(await session.open(), limit, of=of or "")
     table = Table(
-        ("number", "time", "by", "act", "subject", "before", "after", "hash"),
+        ("number", "time", "by", "act", "subject", "change", "hash"),
         [
             (
                 each.number,
@@ -52,8 +52,7 @@ async def show(
                 each.by,
                 each.act,
                 each.subject,
-                _fitting(each.before, each.after),
-                _fitting(each.after, each.before),
+                _change(each.before, each.after),
                 each.hash.hex()[:_HASH_SHOWN],
             )
             for each in acts
@@ -63,19 +62,43 @@ async def show(
     return Output([_shown(each) for each in acts], table)
 
 
-def _fitting(state: str | None, other: str | None) -> str | None:
-    """What was before or after, as a terminal can show it: cut, with the changed fields first."""
-    if state is None or len(state) <= _VALUE_SHOWN:
-        return state
-    try:
-        fields, others = (msgspec.json.decode(each or "null") for each in (state, other))
-    except msgspec.DecodeError:
-        fields = others = None
-    if isinstance(fields, dict) and isinstance(others, dict):
+def _change(before: str | None, after: str | None) -> str | None:
+    """What was before and after, as people read it: what changed first, cut to fit a terminal."""
+    old, new = _fields(before), _fields(after)
+    if before is after is None:
+        return None
+    if old is None or new is None:
+        # No fields: as it is.
+        shown = " → ".join(each for each in (before, after) if each is not None)
+    else:
+        names = [each for each in {**old, **new} if (old.get(each), new.get(each)) != (None, None)]
         # False sorts before True, and the sort is stable.
-        names = sorted(fields, key=lambda name: fields[name] == others.get(name))
-        state = msgspec.json.encode({name: fields[name] for name in names}).decode()
-    return f"{state[: _VALUE_SHOWN - 1]}…"
+        names.sort(key=lambda name: old.get(name) == new.get(name))
+        shown = ", ".join(_field(name, old, new) for name in names)
+    return shown if len(shown) <= _CHANGE_SHOWN else f"{shown[: _CHANGE_SHOWN - 1]}…"
+
+
+def _fields(state: str | None) -> dict[str, object] | None:
+    """The fields of a state; None if it has none, but is another value or no JSON."""
+    if state is None:
+        return {}
+    try:
+        fields = msgspec.json.decode(state)
+    except msgspec.DecodeError:
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _field(name: str, old: dict[str, object], new: dict[str, object]) -> str:
+    before, after = _text(old.get(name)), _text(new.get(name))
+    is_changed = name in old and before != after
+    return f"{name} {before} → {after}" if is_changed else f"{name} {after}"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _shown(act: OperatorAct) -> ShownAct:

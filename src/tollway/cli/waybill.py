@@ -39,7 +39,7 @@ CarrierOption = Annotated[
 async def list_(
     session: Session,
     account: Annotated[
-        str | None, option("Only those of the account with this name or id.")
+        str | None, option("Only those of this account, by name or id.", metavar="ACCOUNT")
     ] = None,
     limit: LimitOption = 20,
 ) -> Output:
@@ -72,7 +72,7 @@ async def write_label(
     ],
     carrier: CarrierOption = None,
     font: Annotated[
-        Path | None, option("A font with Chinese characters; else one is found.")
+        Path | None, option("A font with Chinese characters; without it, one is searched for.")
     ] = None,
 ) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""

@@ -111,7 +111,7 @@ class Rotated(msgspec.Struct, frozen=True):
         if self.restart:
             # One machine alone serves a SQLite file.
             first = f"Copy {file} to every node and restart" if is_shared else "Restart"
-            lines.append(f"{first} {', '.join(self.restart)}; then run this again.")
+            lines.append(f"{first} {', '.join(self.restart)}, then run this again.")
         elif self.dropped:
             named = " and ".join(f"key {key_id}" for key_id in self.dropped)
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")

@@ -226,7 +226,7 @@ async def _change_balance(
         )
     if row is None:
         raise LedgerError(
-            "Account {account} has fewer {unit} than {amount}.",
+            "Account {account} has fewer {unit} than {amount:,}.",
             account=account.name,
             amount=-amount,
             unit=Sentence(unit),

@@ -29,6 +29,7 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
+    NoLookUpError,
     NotSentError,
     OrderRef,
     OutcomeUnknownError,
@@ -116,6 +117,9 @@ class GuardedConnector:
             try:
                 async with asyncio.timeout(self._ends_after_s):
                     yield
+            except NoLookUpError:
+                # No message was sent; the reconciler reports that a person has to decide.
+                raise
             except ConnectorError as error:
                 _log.warning("%s at carrier %s: %s", what, wp_code, error)
                 raise
