@@ -68,6 +68,10 @@ ANYTHING = st.recursive(
         (TEXT, "👨\u200d👩", "👨\u200d👩"),
         (TEXT, 12345, "12345"),
         (Day(), "2024-02-29", date(2024, 2, 29)),
+        # As databases, spreadsheets and libraries write a day whose type has a time.
+        (Day(), "2026-01-01 00:00:00", date(2026, 1, 1)),
+        (Day(), "2026-01-01T00:00", date(2026, 1, 1)),
+        (Day(), "2026-01-01 00:00:00.0", date(2026, 1, 1)),
         (Day(), "0001-01-01", date(1, 1, 1)),
         (WHOLE, 1, 1),
         (WHOLE, "1000", 1000),
@@ -122,6 +126,9 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Day(), "2026-13-01", "not a date of the calendar"),
         (Day(), "2026-W01-1", "in another form"),
         (Day(), "20260101", "in another form"),
+        (Day(), "2026-01-01 08:00:00", "in another form"),
+        # Which day this is depends on the zone.
+        (Day(), "2026-01-01T00:00:00Z", "in another form"),
         (Day(), "２026-01-01", "in another form"),
         (Day(), "0000-01-01", "not a date of the calendar"),
         (Day(), 20260101, "in another form"),

@@ -4,7 +4,7 @@ the parameters before consent, since no consent could make them good."""
 import pytest
 
 from tests.support.all_operations import ask
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import new_caller
 from tests.support.orders import ask_orders
 from tests.support.owners import authorize, shop
@@ -51,6 +51,43 @@ def test_100_filters_of_orders(
     reply = ask_orders(gateway, outsider, owner_id=owner_id, **fields)
     assert (reply.code, reply.data) == (100, {})
     assert f"Parameter {named} " in reply.msg
+
+
+WINDOW = {"start_time": "2020-01-01", "end_time": "2040-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("path", "needed", "extras"),
+    [
+        ("/export", WINDOW, "remark remarkTag remark_tag pageSize"),
+        ("/changed", {}, "start_time endTime remarkTagName"),
+        ("/by-number", {"order_sn": ["1"]}, "remarkTag"),
+    ],
+)
+def test_100_what_chooses_orders_in_the_paged_query_alone_is_not_ignored_elsewhere(
+    gateway: Gateway, outsider: str, path: str, needed: dict[str, object], extras: str
+) -> None:
+    def ask_with(extra: str, value: str = "1") -> Reply:
+        sent = {"owner_id": KNOWN, **needed, extra: value}
+        return gateway.post_json(ORDERS.path + path, sent, token=outsider)
+
+    for extra in extras.split():
+        reply = ask_with(extra)
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (100, "PARAMETER_INVALID")
+        assert reply.msg.startswith(f"Parameter {extra} is not valid: this call does not choose")
+        assert ask_with(extra, " ").code == 302
+    # The edition chooses nothing.
+    assert ask_with("vvtype").code == 302
+
+
+def test_100_an_export_of_claims_has_no_pages(gateway: Gateway, store: Store) -> None:
+    caller = new_caller(store, operations=(COUPON_CLAIMS,), credits_=10)
+    sent = {"startTime": "1768406400", "endTime": "1768492800", "sid": "s1", "type": "4"}
+    for extra in ("page", "limit"):
+        reply = gateway.post_json(
+            f"{COUPON_CLAIMS.path}/export", {**sent, extra: "1"}, token=caller.token
+        )
+        assert reply.code == 100 and reply.msg.startswith(f"Parameter {extra} is not valid: this")
 
 
 @pytest.mark.parametrize("owner_id", [KNOWN, UNKNOWN])

@@ -96,6 +96,11 @@ def test_an_unknown_path_is_a_page_to_a_browser(gateway: Gateway, path: str) -> 
     assert 'href="/"' in page.text and page.headers["x-request-id"]
 
 
+@pytest.mark.parametrize("path", ["/operator", "/account", "/owner"])
+def test_a_head_of_a_sign_in_page_has_the_status_of_its_get(gateway: Gateway, path: str) -> None:
+    assert gateway.client.head(path).status_code == gateway.client.get(path).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("path", "headers"),
     [

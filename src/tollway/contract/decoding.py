@@ -30,6 +30,8 @@ from tollway.contract.reasons import Reason, Refusal
 R = TypeVar("R", bound=msgspec.Struct)
 _WHOLE = re.compile("-?[0-9]{1,18}")
 _IN_QUERY = Phrase("it is in the query string", "位于查询字符串中")
+_CHOOSES_NONE = Phrase("this call does not choose records by it", "该接口不能用它筛选记录")
+_THE_OTHERS = Phrase("the others alone", "其余参数")
 
 
 class DeclaredField(NamedTuple):
@@ -83,8 +85,9 @@ def _in_other_case(name: str) -> str:
 class Decoder(Generic[R]):
     """Decodes the raw values of one request type."""
 
-    def __init__(self, request_type: type[R]) -> None:
+    def __init__(self, request_type: type[R], not_taken: Iterable[str] = ()) -> None:
         self._request_type = request_type
+        self._not_taken = set(map(_plain, not_taken))
         self._fields = declared_fields(request_type)
         names = [(each, name) for name, _, _, others in self._fields for each in (name, *others)]
         self._known = {each for each, _ in names}
@@ -133,11 +136,18 @@ class Decoder(Generic[R]):
         return self._request_type(**values) if self._required <= values.keys() else None
 
     def ignored(self, raw: Mapping[str, object]) -> list[str]:
-        """The names that mean nothing here. Refuses an obvious typo: the caller would pay for
-        another answer than the one they meant."""
+        """The names that mean nothing here. Refuses an obvious typo, and what would choose records
+        elsewhere: the caller would pay for another answer than the one they meant."""
         unknown = self.unknown(raw)
         # Only an item of a batch can have more names than these, and no honest one does.
         for name in islice(unknown, PARAMETERS_MAX):
+            if _plain(name) in self._not_taken and str(raw[name] or "").strip():
+                raise Refusal(
+                    Reason.PARAMETER_INVALID,
+                    field=shown(name),
+                    problem=_CHOOSES_NONE,
+                    expected=_THE_OTHERS,
+                )
             meant = self._meant_by(name)
             if meant is not None:
                 unit = self._units.get(meant)

@@ -135,6 +135,9 @@ class Operation:
     may_be_free: bool = False
     # A companion shares the permission, price, limits and counts of this other operation.
     companion_of: str = ""
+    # Parameters of that operation by which this one does not choose its records. To ignore one
+    # would sell other records than the caller asked for.
+    not_taken: tuple[str, ...] = ()
     # The operation whose requests one call of this batches.
     batch_of: "Operation | None" = None
     # The work says how many times to charge the price, so a dry run does the work too; it only

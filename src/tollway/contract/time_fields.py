@@ -9,13 +9,15 @@ import msgspec
 from tollway.contract.fields import InvalidValueError, bare, whole_number
 from tollway.contract.language import Phrase
 
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Also at midnight, as a day is written by what has no type for one.
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\.0{1,9})?)?)?")
+_DAY_LENGTH = len("YYYY-MM-DD")
 _NOT_DAY = Phrase("it is not a date of the calendar", "不是有效日期")
 _NOT_LIKE_A_DAY = Phrase("it is in another form", "格式不符")
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A calendar date, YYYY-MM-DD and nothing else."""
+    """A calendar date, YYYY-MM-DD."""
 
     @property
     def expected(self) -> Phrase:
@@ -28,7 +30,7 @@ class Day(msgspec.Struct, frozen=True):
         if not _DAY.fullmatch(text):
             raise InvalidValueError(_NOT_LIKE_A_DAY)
         try:
-            return date.fromisoformat(text)
+            return date.fromisoformat(text[:_DAY_LENGTH])
         except ValueError:
             raise InvalidValueError(_NOT_DAY) from None
 

@@ -35,7 +35,9 @@ class Decode:
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
         self._zone = zone
-        self._decoders = {each.name: Decoder(each.request_type) for each in operations}
+        self._decoders = {
+            each.name: Decoder(each.request_type, each.not_taken) for each in operations
+        }
         self._checks = {each.name: each.check for each in operations}
         self._kept = {each.name for each in operations if _may_be_kept(each)}
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)

@@ -300,7 +300,7 @@ class _Area:
     async def answer(self, spec: PageSpec, request: Request, visit: Visit[Person]) -> Response:
         web, sign_in, is_act = self.web, self.sign_in, request.method == "POST"
         if visit.person is None:
-            if request.method == "GET":
+            if not is_act:
                 return sign_in.form(visit, visit.view.address)
             return sign_in.form(visit, await web.came_from(request, spec.path), 403, _IDLED)
         handler = spec.act if is_act else spec.show

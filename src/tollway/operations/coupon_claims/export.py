@@ -81,6 +81,7 @@ CLAIMS_EXPORT = Operation(
     check=_check,
     own_reasons=(Reason.WINDOW_BACKWARDS,),
     companion_of=COUPON_CLAIMS.name,
+    not_taken=("page", "limit"),
     is_measured=True,
 )
 CLAIMS_FILE = Operation(

@@ -15,7 +15,7 @@ from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.orders.handler import joined_orders
-from tollway.operations.orders.operation import ORDERS, OrderEntry
+from tollway.operations.orders.operation import ENHANCED_ONLY, ORDERS, OrderEntry
 from tollway.operations.orders.schema import shop_order
 from tollway.operations.subject import Companion, Handler, Services
 from tollway.store.database import Database
@@ -78,6 +78,7 @@ def _companion(name: str, title: str, path: str, types: tuple[Any, Any]) -> Oper
         consent=ORDERS.consent,
         count_records=ORDERS.count_records,
         companion_of=ORDERS.name,
+        not_taken=ENHANCED_ONLY,
     )
 
 

@@ -82,6 +82,7 @@ ORDERS_EXPORT = Operation(
     check=_check,
     own_reasons=(Reason.WINDOW_BACKWARDS,),
     companion_of=ORDERS.name,
+    not_taken=("page", "pageSize", "remark", "remarkTag", "remarkTagName"),
     is_measured=True,
 )
 ORDERS_FILE = Operation(
