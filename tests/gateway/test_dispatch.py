@@ -10,8 +10,8 @@ import pytest
 
 from tollway.gateway.dispatch import Calls, CallTest, Dispatcher
 from tollway.gateway.pages import address_of
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import Charge
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.http import Edge

@@ -19,10 +19,10 @@ from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.ledger.call_timings import CallTimings, StageTime
 from tollway.ledger.caller_cache import CallerCache
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.idempotency import KeptAnswer
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
