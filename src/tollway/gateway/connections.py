@@ -31,7 +31,7 @@ _UNREAD_TIMEOUT_S = 2.0
 _SEND_BUFFER_BYTES = 65_536
 # A connection that was answered in the last second is in use.
 _QUIET_MS = 1000
-# How many connections are checked before calls get their turn.
+# How many connections are checked before other tasks can run.
 _PIECE = 100
 
 _TCP_INFO_BYTES = 136

@@ -146,7 +146,7 @@ class Worker:
         """Lets the other workers ask for this one's metrics."""
         if self.worker_group.size > 1:
             path = self._address(self._number)
-            self._server = await asyncio.start_unix_server(self._tell, path)
+            self._server = await asyncio.start_unix_server(self._send_metrics, path)
 
     async def keep_open(self) -> None:
         """Reopens the socket if it was cleaned up."""
@@ -177,7 +177,7 @@ class Worker:
     def _address(self, number: int) -> str:
         return str(self.worker_group.folder / f"{number}.socket")
 
-    async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _send_metrics(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             writer.write(snapshot(self._metrics))
             await writer.drain()

@@ -28,7 +28,7 @@ from tollway.webhooks.signature import (
 
 # How long the previous secrets still sign after a rotation.
 OVERLAP_S = 86_400
-# Who rotates again within that time, perhaps because an answer was lost, has an older one in use.
+# After several rotations within that time, as when answers were lost, an older secret is in use.
 SIGNING_MAX = 8
 ENDPOINTS_MAX = 10
 # As long as the log of its deliveries.
