@@ -117,7 +117,7 @@ async def make_endpoint(
     try:
         await addresses.resolve(parsed, account_id)
     except AddressError:
-        # Counted, because the reason tells which names the gateway's network has.
+        # Counted, because the reason reveals which names the gateway's network has.
         await database.write(
             lambda transaction: count_today(
                 transaction, account_id, Counted.REFUSED_HOSTS, day_start_s
