@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from tollway.gateway.token_request import TOKEN_PATH
+from tollway.gateway.oauth import TOKEN_PATH
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL

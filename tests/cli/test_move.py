@@ -15,7 +15,7 @@ from tests.support.gateway import Gateway
 from tests.support.ports import free_port
 from tests.support.postgresql import locked, run_on
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import obtain_token, recognise
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES

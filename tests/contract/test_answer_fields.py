@@ -8,7 +8,7 @@ import msgspec
 from tollway.contract.answer_fields import AnswerField, answer_fields, meanings
 from tollway.contract.language import Phrase
 from tollway.contract.receipt import Receipt
-from tollway.gateway.token_request import TokenAnswer
+from tollway.gateway.oauth import TokenAnswer
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.dry_run import DryRunAnswer

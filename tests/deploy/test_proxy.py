@@ -14,7 +14,7 @@ from tests.support.ledger import Caller
 from tests.support.pushes import push
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.gateway.token_request import ORIGINAL_TOKEN_PATH, TOKEN_PATH
+from tollway.gateway.oauth import ORIGINAL_TOKEN_PATH, TOKEN_PATH
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings

@@ -25,7 +25,7 @@ from tests.docs.pages import (
 )
 from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
-from tollway.gateway.token_request import TokenRefusal
+from tollway.gateway.oauth import TokenRefusal
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics

@@ -16,7 +16,7 @@ from tests.support.postgresql import Server
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenRefusal
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH, TokenRefusal
 from tollway.ledger.accounts import close_account
 from tollway.ledger.clients import recognise
 from tollway.ledger.token_format import SECRET, mint

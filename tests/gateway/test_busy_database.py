@@ -13,8 +13,7 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from tests.support.ledger import RUNTIME
-from tollway.gateway.oauth import oauth_routes
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH, oauth_routes
 from tollway.intake.loading import RecordKind
 from tollway.intake.push import push_routes
 from tollway.ledger.token_format import SECRET, mint

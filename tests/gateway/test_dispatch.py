@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from tollway.gateway.dispatch import Calls, CallTest, Dispatcher
+from tollway.gateway.dispatch import CallTest, Dispatcher
 from tollway.gateway.pages import address_of
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import Charge
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.http import Edge
@@ -72,7 +72,7 @@ class Application:
     def __init__(self, begin: Callable[[Scope], Progress], first_call: int = 0) -> None:
         self._begin = begin
         self._first_call = first_call
-        self.edge: Calls = self
+        self.edge: Any = self
 
     def call_test(self) -> CallTest:
         return lambda scope: scope["number"] >= self._first_call
@@ -338,7 +338,7 @@ def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
             return [after(each) for each in waiting]
 
     class Served(Application):
-        def __init__(self, calls: Calls) -> None:
+        def __init__(self, calls: Any) -> None:
             super().__init__(cast(Any, None))
             self.edge = calls
 

@@ -11,7 +11,7 @@ from tests.support.clients import new_client, obtain
 from tests.support.gateway import Gateway
 from tests.support.raw import request, talk
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenRefusal
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH, TokenRefusal
 from tollway.ledger.token_format import SECRET, mint
 
 ERRORS = {(each.value.status, each.value.error) for each in TokenRefusal if each.value.status < 500}

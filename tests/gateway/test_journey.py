@@ -16,7 +16,7 @@ from tests.support.clients import (
 from tests.support.gateway import Gateway
 from tests.support.ledger import CALLS, calls_left, newest_entry
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE
+from tollway.gateway.oauth import GRANT_TYPE
 from tollway.ledger.token_format import is_well_formed
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.clients import OwnClient, ask, new_client, obtain
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
-from tollway.gateway.token_request import TokenRefusal
+from tollway.gateway.oauth import TokenRefusal
 from tollway.ledger import clients as client_tokens
 from tollway.ledger.clients import TOKENS_MAX, WINDOW_S, TooManyTokensError, obtain_token, recognise
 from tollway.ledger.runtime import Runtime

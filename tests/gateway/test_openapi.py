@@ -14,8 +14,8 @@ from tests.support.gateway import Gateway
 from tests.support.late import late
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
+from tollway.gateway.oauth import TOKEN_PATH, TokenRefusal
 from tollway.gateway.openapi import openapi
-from tollway.gateway.token_request import TOKEN_PATH, TokenRefusal
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.webhooks.events import EVENT_TYPES
 

@@ -16,7 +16,7 @@ from tollway.gateway.gateway import Gateway
 from tollway.gateway.retention import Retention
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import list_tokens
-from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction

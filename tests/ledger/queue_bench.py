@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from tests.support.fake_time import FakeTimeLoop
-from tollway.ledger.charge_queue import Begin, ChargeQueue
+from tollway.ledger.charge_queue import Begin, ChargeQueue, PendingCharge
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import Act, ActResult, Charge, JointAct
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.store.database import Transaction
 from tollway.telemetry.metrics import Metrics
 

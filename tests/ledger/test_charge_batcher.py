@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.ledger.queue_bench import JOINT, act, charge
 from tests.support.fake_time import FakeTimeLoop, in_fake_time
 from tollway.ledger import charge_queue, charging
+from tollway.ledger.charge_queue import CpuContention
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import BusyError, Charge, ShortageError
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.cpu_contention import CpuContention
 from tollway.ledger.shared_windows import SharedWindows, new_ring
 from tollway.ledger.token_limits import DayCap
 from tollway.store.database import StoreBusyError

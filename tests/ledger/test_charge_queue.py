@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.ledger.queue_bench import DONE, JOINT, OnQueue, QueueBench, act, charge
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import Act, BusyError, OverLimitError, ShortageError
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.store.database import StoreUnavailableError
 
 KINDS: dict[str, Act] = {"a": act, "j": JOINT}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.ledger.queue_bench import OnQueue, QueueBench
-from tollway.ledger.cpu_contention import CpuContention
+from tollway.ledger.charge_queue import CpuContention
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ledger.charging_bench import Bench, OnBench
 from tollway.ledger import charge_queue
-from tollway.ledger.cpu_contention import CpuContention
+from tollway.ledger.charge_queue import CpuContention
 
 # Calls that wait here are let go after less than a second, on a machine that is not busy.
 LET_GO_WITHIN_S = 10

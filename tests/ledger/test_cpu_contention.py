@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tollway.ledger import cpu_contention
-from tollway.ledger.cpu_contention import CpuContention
+from tollway.ledger import charge_queue
+from tollway.ledger.charge_queue import CpuContention
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 # Asks at a moment, in seconds, when the thread has waited for so many nanoseconds in all.
@@ -16,11 +16,11 @@ Ask = Callable[[float, object], bool]
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     counted, cores = tmp_path / "schedstat", CpuContention()
-    monkeypatch.setattr(cpu_contention, "_COUNTED", counted)
+    monkeypatch.setattr(charge_queue, "_COUNTED", counted)
 
     def run(now_s: float, waited_ns: object) -> bool:
         counted.write_text(f"7000000000 {waited_ns} 3\n")
-        monkeypatch.setattr(cpu_contention, "monotonic", lambda: now_s)
+        monkeypatch.setattr(charge_queue, "monotonic", lambda: now_s)
         return cores.is_short()
 
     return run
@@ -64,13 +64,13 @@ def test_where_nothing_is_counted_the_cores_are_free(
     counted = tmp_path / "schedstat"
     if content is not None:
         counted.write_text(content)
-    monkeypatch.setattr(cpu_contention, "_COUNTED", counted)
+    monkeypatch.setattr(charge_queue, "_COUNTED", counted)
     assert CpuContention().is_short() is False
 
 
 @pytest.mark.skipif(not SCHEDSTAT.exists(), reason="the kernel does not count, or does not say")
 def test_the_count_is_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if the machine had started this very moment, so that the least wait is a long one.
-    monkeypatch.setattr(cpu_contention, "_READ_S", 0)
-    monkeypatch.setattr(cpu_contention, "monotonic", lambda: 1e-9)
+    monkeypatch.setattr(charge_queue, "_READ_S", 0)
+    monkeypatch.setattr(charge_queue, "monotonic", lambda: 1e-9)
     assert CpuContention().is_short()

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import ActResult, Charge
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.store.database import StoreUnavailableError
 
 pytestmark = pytest.mark.sqlite

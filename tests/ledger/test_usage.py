@@ -21,9 +21,9 @@ from tollway.ledger.usage import (
     _LOCK,
     _SKIPPED,
     _SUMMED,
+    charged_by_day,
     midnight_s,
     roll_up,
-    usage_by_day,
     usage_of_account,
 )
 from tollway.store.database import Database, Row, Transaction
@@ -64,11 +64,11 @@ def test_days_keep_their_dates_when_the_time_zone_changes(store: Store, zone: st
     )
 
     async def work(database: Database) -> None:
-        late = await usage_by_day(database, account_id, day, day, SHANGHAI)
+        late = await charged_by_day(database, account_id, day, day, SHANGHAI)
         while await roll_up(database, SHANGHAI, int(midnight.timestamp())):
             pass
-        found = await usage_by_day(database, account_id, day, day, now)
-        assert found == late == {(day, "orders"): (2, 2)}
+        found = await charged_by_day(database, account_id, day, day, now)
+        assert found == late == {(day, "credits", "orders"): (2, 2)}
         sums = await usage_of_account(database, account_id, day, day + timedelta(1), now)
         dates = [datetime.fromtimestamp(each.start_s, now).date() for each in sums]
         assert dates == [day, day + timedelta(1)]

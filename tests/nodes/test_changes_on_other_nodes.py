@@ -179,7 +179,7 @@ def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
 ) -> None:
     """The control: the loss of the connection is neither reported nor looked for."""
     monkeypatch.setattr(change_listener.ChangeListener, "_on_loss", lambda *_: None)
-    monkeypatch.setattr(change_listener, "_DEAF_AFTER_S", 60.0)
+    monkeypatch.setattr(change_listener, "_LOST_AFTER_S", 60.0)
     monkeypatch.setattr(change_listener, "_AGAIN_AFTER_S", 60.0)
 
     async def work() -> None:

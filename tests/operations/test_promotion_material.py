@@ -15,8 +15,7 @@ from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.intake.record_problems import RecordError
 from tollway.operations.promotion_material.demo import fill_materials
 from tollway.operations.promotion_material.operation import PromotionMaterial
-from tollway.operations.promotion_material.ready import with_slot
-from tollway.operations.promotion_material.records import checked_material
+from tollway.operations.promotion_material.records import checked_material, with_slot
 
 PER_PROMOTION = 12
 

@@ -8,9 +8,9 @@ import pytest
 from tests.store.on_postgresql import opened
 from tests.support.stores import Store
 from tests.support.work import work_of
-from tollway.operations.coupon_claims.retention import RETAINED_CLAIMS
+from tollway.operations.coupon_claims.storage import RETAINED_CLAIMS
 from tollway.operations.orders.counts import forget_days
-from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Retained
 from tollway.store.database import Transaction
 from tollway.store.open import OpenDatabase

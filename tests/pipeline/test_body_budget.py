@@ -17,8 +17,8 @@ from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
+from tollway.gateway.oauth import TOKEN_PATH
 from tollway.gateway.pages import Pages
-from tollway.gateway.token_request import TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.waybills.companions import WAYBILL_BATCH

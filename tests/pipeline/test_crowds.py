@@ -25,7 +25,7 @@ from tests.support.receipts import ask_receipt
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.operation import ORDERS

@@ -11,8 +11,8 @@ import pytest
 
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.caller_cache import Caller
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import Act, ActResult, Charge
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.operations.subject import Stream
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline.bodies import NO_BODY

@@ -12,7 +12,7 @@ from tests.support.ledger import Caller, new_caller
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.token_request import TOKEN_PATH
+from tollway.gateway.oauth import TOKEN_PATH
 from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.product_analysis.demo import fill_figures
 

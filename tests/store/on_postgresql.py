@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, select
 
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Transaction
-from tollway.store.postgresql.change_listener import _DEAF_MARKS_PER_S
+from tollway.store.postgresql.change_listener import _POLLS_PER_S
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
@@ -49,7 +49,7 @@ async def settled(database: PostgresqlDatabase) -> object:
     while True:
         mark = database.change_mark()
         if not isinstance(mark, tuple):
-            await asyncio.sleep(1.5 / _DEAF_MARKS_PER_S)
+            await asyncio.sleep(1.5 / _POLLS_PER_S)
             if database.change_mark() == mark:
                 return mark
         assert monotonic() - began_s < DEADLINE_S

@@ -15,8 +15,8 @@ from tests.support.stores import Store
 from tollway.gateway import retention as dropping
 from tollway.gateway.retention import Dropped, Retention
 from tollway.operations.orders import SUBJECT as ORDERS_SUBJECT
-from tollway.operations.orders import retention as orders
-from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.orders import storage as orders
+from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month

@@ -14,7 +14,7 @@ from tollway.store.cache_versions import Versions, figures_changed, write_nothin
 from tollway.store.database import Transaction
 from tollway.store.query import RecordQuery
 from tollway.store.schema.database import version
-from tollway.store.sqlite import record_reader
+from tollway.store.sqlite import database as sqlite_database
 from tollway.store.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.sqlite
@@ -113,7 +113,7 @@ def test_without_further_reads_the_log_is_let_go(store: Store) -> None:
 
 
 def test_a_long_log_is_not_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_reader, "_LOG_MAX_FRAMES", 0)
+    monkeypatch.setattr(sqlite_database, "_LOG_MAX_FRAMES", 0)
 
     async def work(database: SqliteDatabase) -> None:
         for known in range(3):

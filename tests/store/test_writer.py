@@ -28,7 +28,7 @@ from tollway.store.query import Query
 from tollway.store.sqlite import write_ahead_log
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.sqlite.write_lock import WriteLock
+from tollway.store.sqlite.files import WriteLock
 from tollway.telemetry.metrics import Metrics
 
 ADD = Query(

@@ -9,7 +9,7 @@ from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import add_client, revoke_client
 
 

@@ -44,9 +44,12 @@ _MACHINE = (
     "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
 )
 _QUEUE = (
+    "tests/ledger/test_pending_charge.py",
+    "tests/ledger/test_cpu_contention.py",
     "tests/ledger/test_charge_queue.py",
     "tests/ledger/test_charge_queue_timeouts.py",
     "tests/ledger/test_charge_queue_waits.py",
+    "tests/ledger/test_shared_windows.py",
 )
 # Of the modules that charge, without a server.
 _POSTING = (
@@ -61,9 +64,6 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": (_POSTING, _MACHINE),
     "ledger/charging.py": (("tests/ledger/test_charge_batcher.py",),),
     "ledger/charge_queue.py": (_QUEUE,),
-    "ledger/pending_charge.py": (
-        ("tests/ledger/test_pending_charge.py", "tests/ledger/test_shared_windows.py"),
-    ),
     "ledger/charge_transaction.py": (_POSTING, _MACHINE),
     "ledger/joint_acts.py": (_POSTING, _MACHINE),
     "ledger/entries.py": (
@@ -107,7 +107,6 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         # PostgreSQL adds uses by another statement.
         ("--engine", "postgresql", "tests/ledger/test_consent_uses.py"),
     ),
-    "ledger/cpu_contention.py": (("tests/ledger/test_core_shortage.py",),),
     "pipeline/settle.py": (
         ("tests/pipeline/test_settle.py", "tests/pipeline/test_settle_limits.py"),
     ),

@@ -72,7 +72,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
-    from tollway.gateway.open_files import within_open_files
+    from tollway.gateway.connections import within_open_files
     from tollway.gateway.server import free_address, serve_http
 
     session = session.with_options(host=host, port=port, workers=workers)

@@ -1,4 +1,5 @@
-"""The connections of one worker: which clients may keep one, and for how long.
+"""The connections of one worker: how many there can be, which clients may keep one, and for how
+long.
 
 The HTTP server limits how long headers may take, and how many connections there are. It limits
 neither how long a client takes to read its answers, nor how many connections one address has. This
@@ -7,16 +8,19 @@ module does, from outside the server: it finds the connections among the process
 
 import asyncio
 import os
+import resource
 import select
 import socket
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
 from tollway.contract.addresses import counted_address
+from tollway.settings import Settings
 
 # A client that reads more slowly than this counts as not reading.
 _READ_MIN_BYTES_S = 4096
@@ -27,7 +31,7 @@ _UNREAD_TIMEOUT_S = 2.0
 _SEND_BUFFER_BYTES = 65_536
 # A connection that was answered in the last second is in use.
 _QUIET_MS = 1000
-# How many connections are checked before calls get their turn.
+# How many connections are checked before other tasks can run.
 _PIECE = 100
 
 _TCP_INFO_BYTES = 136
@@ -37,7 +41,36 @@ _BYTES_ACKNOWLEDGED = struct.Struct("@120xQ")
 # For SO_LINGER: on, for no time.
 _DROP = struct.pack("@ii", 1, 0)
 
+# Of the files that a worker may open, kept for databases, logs and connections to carriers; half of
+# all files if the limit is low.
+_OTHER_FILES_MAX = 1024
+
 Peer = tuple[str, int]
+
+
+def within_open_files(settings: Settings) -> tuple[Settings, list[str]]:
+    """The settings with as many connections as leave files for the rest, and a sentence if that is
+    fewer. If no file can be opened, a worker cannot even end connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = most - min(_OTHER_FILES_MAX, most // 2)
+    if most == resource.RLIM_INFINITY or connections >= settings.connections_max:
+        return settings, []
+    sentence = (
+        f"A process may open {most} files here (ulimit -Hn), so each worker has {connections} "
+        f"connections at once, and not {settings.connections_max} as connections_max says."
+    )
+    return replace(settings, connections_max=connections), [sentence]
+
+
+def allow_open_files(connections_max: int) -> None:
+    """Raises the usual limit of 1,024 open files, which a few clients could use up."""
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if least == resource.RLIM_INFINITY:
+        return
+    wanted = connections_max + _OTHER_FILES_MAX
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
 
 
 class _Unread(NamedTuple):

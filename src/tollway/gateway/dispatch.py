@@ -17,24 +17,14 @@ from typing import Any, Protocol
 import granian.server.mp
 from granian._granian import CallbackScheduler
 
-from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.pipeline.bodies import Scope
 from tollway.pipeline.call import Answer
-from tollway.pipeline.http import Request, messages
+from tollway.pipeline.http import Edge, Request, messages
 from tollway.pipeline.steps import Progress, Waiting
 from tollway.store.concurrency import TurnQueue
 
 # Whether a request is a call.
 CallTest = Callable[[Scope], bool]
-
-
-class Calls(Protocol):
-    """Where calls run: returns the progress of each, in the same order."""
-
-    def begin(self, requests: Sequence[Request]) -> list[Progress]: ...
-
-    def go_on(self, waiting: Sequence[Waiting]) -> list[Progress]: ...
-
-    async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
 
 
 class Beginning(Protocol):
@@ -43,7 +33,7 @@ class Beginning(Protocol):
     that a request counts for."""
 
     @property
-    def edge(self) -> Calls: ...
+    def edge(self) -> Edge: ...
 
     def call_test(self) -> CallTest | None: ...
 

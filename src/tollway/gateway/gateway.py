@@ -34,7 +34,7 @@ from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import NodeLoad, Presence
-from tollway.store.sqlite.write_lock import WriteLock
+from tollway.store.sqlite.files import WriteLock
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics

@@ -17,6 +17,7 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
 from tollway.gateway.openapi_responses import (
     DATA_OF_REFUSALS,
     HEADERS,
@@ -25,13 +26,12 @@ from tollway.gateway.openapi_responses import (
     headers_of,
     responses_of,
 )
-from tollway.gateway.openapi_webhooks import describe_webhooks
-from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, TokenRefusal
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.examples import EXAMPLE_DAY, Example
 from tollway.pipeline.dry_run import DryRunAnswer
+from tollway.webhooks.events import EVENT_TYPES, EventType, event_example
 
 # Generated clients have a part for each, and pages a heading.
 _TAGS = {
@@ -236,6 +236,57 @@ def describe_token(answer: Json) -> Json:
         "requestBody": {"required": True, "content": dict.fromkeys(_FORM_TYPES, sent)},
         "responses": responses,
     }
+
+
+_WEBHOOK_HEADERS = {
+    "webhook-id": "Id of the event: it is the same each time the event is sent.",
+    "webhook-timestamp": "When this was sent, in seconds since 1970.",
+    "webhook-signature": "v1, and the signature in base64; two of them after a new secret.",
+}
+
+
+def describe_webhooks() -> Json:
+    """By the type of the event: each as it is sent, with its headers."""
+    return {name: {"post": _describe_webhook(name, kind)} for name, kind in EVENT_TYPES.items()}
+
+
+def _describe_webhook(name: str, kind: EventType) -> Json:
+    data = {
+        field: _value_schema(value, field in kind.nullable) for field, value in kind.example.items()
+    }
+    body = {
+        "type": {"type": "string", "const": name},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "data": {"type": "object", "properties": data, "required": [*data]},
+    }
+    schema = {"type": "object", "properties": body, "required": [*body]}
+    return {
+        "operationId": f"on_{name.replace('.', '_')}",
+        "tags": ["Webhooks"],
+        "summary": f"When {kind.reports}",
+        # What is sent is signed, with the secret of the webhook.
+        "security": [],
+        "parameters": [
+            {
+                "name": header,
+                "in": "header",
+                "required": True,
+                "description": meaning,
+                "schema": {"type": "string"},
+            }
+            for header, meaning in _WEBHOOK_HEADERS.items()
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": schema, "example": event_example(name)}},
+        },
+        "responses": {"2XX": {"description": "Taken. With any other status it is sent again."}},
+    }
+
+
+def _value_schema(value: object, is_nullable: bool) -> Json:
+    kind = "integer" if isinstance(value, int) else "string"
+    return {"type": [kind, "null"] if is_nullable else kind}
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:

@@ -200,8 +200,8 @@ async def erase(
 
 
 class _Dates:
-    """Tells by their dates which rows were stored when an erasure was requested. The database's
-    clock is so many seconds after the one that only runs."""
+    """Which rows were stored when an erasure was requested, by their dates. The database's clock is
+    so many seconds ahead of the monotonic one."""
 
     def __init__(self, asked_at_s: int, after_running_s: float) -> None:
         self._before_s = asked_at_s + _AHEAD_S

@@ -22,7 +22,7 @@ from tollway.store.database import Database
 from tollway.store.key_check import files_of
 from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
-from tollway.store.sqlite.write_lock import WriteLock
+from tollway.store.sqlite.files import WriteLock
 from tollway.telemetry.gauges import Gauges
 from tollway.telemetry.metrics import Metrics
 

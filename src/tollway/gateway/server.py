@@ -5,12 +5,14 @@ import gc
 import logging
 import mmap
 import multiprocessing
+import os
 import signal
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -23,10 +25,8 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
-from tollway.gateway.open_files import allow_open_files
-from tollway.gateway.systemd import Reporter
-from tollway.gateway.worker_group import Wakeup, WorkerGroup
-from tollway.gateway.worker_loop import new_worker_loop
+from tollway.gateway.connections import allow_open_files
+from tollway.gateway.worker_group import Wakeup, WorkerGroup, new_worker_loop
 from tollway.settings import Settings, SettingsError
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
@@ -51,6 +51,7 @@ _NOT_FREE = {
 }
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _LOOP = "tollway"
+_NOTIFY_TIMEOUT_S = 1.0
 
 loops.register(_LOOP)(new_worker_loop)
 
@@ -149,6 +150,57 @@ def _stops_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def notify(report: str) -> None:
+    """Sends a report to systemd; does nothing if it did not ask for any."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    # An address with @ is in the abstract namespace.
+    path = f"\0{address[1:]}" if address.startswith("@") else address
+    if path:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.settimeout(_NOTIFY_TIMEOUT_S)
+            sender.sendto(report.encode(), path)
+
+
+def watchdog_s() -> float | None:
+    """The watchdog interval that systemd set; None if it set none."""
+    usec, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
+    if not usec.isdigit() or int(usec) == 0 or pid not in ("", str(os.getpid())):
+        return None
+    return int(usec) / 1_000_000
+
+
+class Reporter:
+    """Reports to systemd, if it started the gateway: ready, alive, stopping. From a thread of the
+    main process, since systemd takes reports from no other.
+
+    The gateway is alive as long as the event loop of each worker runs; if one hangs, nothing is
+    reported any more, and systemd restarts the gateway (`WatchdogSec=` of the unit).
+    """
+
+    def __init__(self, worker_group: WorkerGroup) -> None:
+        self._worker_group = worker_group
+        self._is_stopping = threading.Event()
+
+    def start(self) -> None:
+        if os.environ.get("NOTIFY_SOCKET"):
+            threading.Thread(target=self._run, name="reporter", daemon=True).start()
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        notify("STOPPING=1")
+
+    def _run(self) -> None:
+        self._worker_group.wait_until_serving()
+        notify("READY=1")
+        limit_s = watchdog_s()
+        while limit_s is not None and not self._is_stopping.wait(limit_s / 2):
+            hung = self._worker_group.hung(limit_s)
+            if hung:
+                logger.error("worker %s hangs: its event loop stands still", hung)
+            else:
+                notify("WATCHDOG=1")
 
 
 def server_options(settings: Settings) -> dict[str, Any]:

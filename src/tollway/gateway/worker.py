@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from tollway.gateway.dispatch import CallTest
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.pages import address_of
-from tollway.gateway.worker_group import WorkerGroup
-from tollway.gateway.worker_loop import is_asked_to_stop
+from tollway.gateway.worker_group import WorkerGroup, is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
 from tollway.pipeline.http import Edge
 from tollway.settings import Settings, SettingsError

@@ -1,13 +1,19 @@
-"""What the worker processes of one gateway share: flags, heartbeats, and each other's metrics."""
+"""What the worker processes of one gateway share: flags, heartbeats, each other's metrics, and the
+kind of event loop, which handles a stop at any moment."""
 
 import asyncio
 import mmap
 import multiprocessing
 import os
 import select
+import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import uvloop
 
 from tollway.settings import SettingsError
 from tollway.telemetry.metrics import Metrics, merged, snapshot
@@ -140,7 +146,7 @@ class Worker:
         """Lets the other workers ask for this one's metrics."""
         if self.worker_group.size > 1:
             path = self._address(self._number)
-            self._server = await asyncio.start_unix_server(self._tell, path)
+            self._server = await asyncio.start_unix_server(self._send_metrics, path)
 
     async def keep_open(self) -> None:
         """Reopens the socket if it was cleaned up."""
@@ -171,7 +177,7 @@ class Worker:
     def _address(self, number: int) -> str:
         return str(self.worker_group.folder / f"{number}.socket")
 
-    async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _send_metrics(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             writer.write(snapshot(self._metrics))
             await writer.drain()
@@ -189,3 +195,38 @@ class Worker:
                     writer.close()
         except OSError:
             return None
+
+
+class WorkerLoop(uvloop.Loop):
+    """Calls the handler of a stop once, whatever the worker is doing.
+
+    uvloop calls handlers only while it runs. A worker's loop runs twice, to start and then to
+    serve, and a stop between the two would be ignored until the next signal.
+    """
+
+    is_asked_to_stop = False
+
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Callable[..., Any], *args: Any
+    ) -> None:
+        def stop(*_: object) -> None:
+            # A second stop before the server listens blocks it forever. Ctrl+C causes two: one
+            # from the terminal, and one from the main process.
+            if not self.is_asked_to_stop:
+                self.is_asked_to_stop = True
+                callback(*args)
+
+        signal.signal(sig, stop)
+        signal.siginterrupt(sig, False)
+
+
+def new_worker_loop() -> WorkerLoop:
+    loop = WorkerLoop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+def is_asked_to_stop() -> bool:
+    """Whether the worker that calls this will stop as soon as it has started."""
+    loop = asyncio.get_running_loop()
+    return isinstance(loop, WorkerLoop) and loop.is_asked_to_stop

@@ -15,10 +15,9 @@ from tollway.ledger.charge_postgresql import (
     post_unless_locked,
     post_waiting_for_locks,
 )
-from tollway.ledger.charge_queue import Begin, ChargeQueue
+from tollway.ledger.charge_queue import Begin, ChargeQueue, PendingCharge
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import Charge
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, Transaction
 from tollway.telemetry.metrics import Metrics

@@ -58,8 +58,8 @@ class TokenLimits(msgspec.Struct, frozen=True):
         return self.networks is None or is_within(address, _parsed(tuple(self.networks)))
 
 
-def _a_day(cap: int, thing: str) -> str:
-    return f"{cap} {thing}{'' if cap == 1 else 's'} a day"
+def _a_day(cap: int, unit: str) -> str:
+    return f"{cap} {unit}{'' if cap == 1 else 's'} a day"
 
 
 NO_LIMITS = TokenLimits()

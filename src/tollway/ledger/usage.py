@@ -292,22 +292,11 @@ _BY_DAY = Query(
 )
 
 
-async def usage_by_day(
+async def charged_by_day(
     database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
-) -> dict[tuple[date, str], tuple[int, int]]:
-    """The calls and amounts that an account was charged, by day and operation, up to this moment.
-    The cost does not grow with the calls."""
-    found: defaultdict[tuple[date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for day, _, operation, calls, amount in await _charged(database, account_id, first, last, zone):
-        key = day, operation
-        found[key] = found[key][0] + calls, found[key][1] + amount
-    return found
-
-
-async def _charged(
-    database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
-) -> list[tuple[date, str, str, int, int]]:
-    """The day, unit, operation, calls and amount of each sum, and of charges in no sum yet."""
+) -> dict[tuple[date, str, str], tuple[int, int]]:
+    """The calls and the amount that an account was charged, by day, unit and operation, up to this
+    moment. The cost does not grow with the calls."""
     rows = await database.fetch_long(
         _BY_DAY,
         account_id,
@@ -317,16 +306,12 @@ async def _charged(
         first_s=date_s(first),
         last_s=date_s(last),
     )
-    return [
-        (
-            datetime.fromtimestamp(start_s, zone if is_late else UTC).date(),
-            unit,
-            operation or "",
-            calls,
-            int(amount),
-        )
-        for is_late, start_s, unit, operation, calls, amount in rows
-    ]
+    sums: defaultdict[tuple[date, str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for is_late, start_s, unit, operation, calls, amount in rows:
+        day = datetime.fromtimestamp(start_s, zone if is_late else UTC).date()
+        before = sums[day, unit, operation or ""]
+        sums[day, unit, operation or ""] = before[0] + calls, before[1] + int(amount)
+    return sums
 
 
 _A_DAY = timedelta(days=1)
@@ -363,12 +348,7 @@ async def usage_of_account(
 ) -> list[UsageSum]:
     """What an account was charged on each of these days up to this moment, for each operation and
     unit; a day begins at midnight in the zone."""
-    sums: defaultdict[tuple[date, str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for day, unit, operation, calls, amount in await _charged(
-        database, account_id, first, last, zone
-    ):
-        before = sums[day, unit, operation]
-        sums[day, unit, operation] = before[0] + calls, before[1] + amount
+    sums = await charged_by_day(database, account_id, first, last, zone)
     return [
         UsageSum(account_id, operation, day_start_s(day, zone), unit, calls, amount)
         for (day, unit, operation), (calls, amount) in sorted(sums.items())

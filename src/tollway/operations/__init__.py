@@ -6,9 +6,8 @@
     queries.py    what the handler reads
     schema.py     its tables
     records.py    what is imported or pushed, checked
-    storage.py    how records are stored
+    storage.py    how records are stored, how long, and how old ones are removed
     counts.py     how many rows each span of time has, where pages need it
-    retention.py  how long rows are kept
     demo.py       its part of the demo world
 
 `catalogue.py` lists them all. `account_api/` has what a caller may see and change of its own

@@ -24,27 +24,25 @@ _NO_DRY_RUN = Phrase("the account API has no dry run", "账户接口不支持试
 _WITHOUT = Phrase("the request without it", "不带此请求头的请求")
 
 
-class PermitAccount:
+def permit_account(call: Call) -> None:
     """Stage: refuses test tokens, because the sandbox has no account. A token that is limited to
     operations must list the account API, and for waybills also those. A change has no dry run."""
-
-    def __call__(self, call: Call) -> None:
-        if call.caller.is_test:
-            raise Refusal(Reason.LIVE_TOKEN_NEEDED)
-        limits, operation = call.caller.limits, call.operation
-        assert isinstance(operation, AccountOperation)
-        if limits is not None and not all(
-            limits.allows(each) for each in (ACCOUNT_API, operation.needs) if each
-        ):
-            raise not_for(limits)
-        if call.method != "GET" and DRY_RUN_HEADER in call.headers:
-            # The sender expects a dry run, but the change would be made.
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field="X-Tollway-Dry-Run",
-                problem=_NO_DRY_RUN,
-                expected=_WITHOUT,
-            )
+    if call.caller.is_test:
+        raise Refusal(Reason.LIVE_TOKEN_NEEDED)
+    limits, operation = call.caller.limits, call.operation
+    assert isinstance(operation, AccountOperation)
+    if limits is not None and not all(
+        limits.allows(each) for each in (ACCOUNT_API, operation.needs) if each
+    ):
+        raise not_for(limits)
+    if call.method != "GET" and DRY_RUN_HEADER in call.headers:
+        # The sender expects a dry run, but the change would be made.
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field="X-Tollway-Dry-Run",
+            problem=_NO_DRY_RUN,
+            expected=_WITHOUT,
+        )
 
 
 class PerformAccount:

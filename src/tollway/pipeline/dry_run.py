@@ -1,4 +1,4 @@
-"""Stages for callers who try things out: simulated outcomes of test calls, and dry runs."""
+"""Stages for trials: simulated outcomes of test calls, and dry runs."""
 
 import asyncio
 import re

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
@@ -19,10 +20,10 @@ from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.ledger.call_timings import CallTimings, StageTime
 from tollway.ledger.caller_cache import CallerCache
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.idempotency import KeptAnswer
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
@@ -30,7 +31,7 @@ from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.account_api.operation import AccountDependencies
 from tollway.operations.catalogue import WITH_COMPANIONS
-from tollway.pipeline.account import PerformAccount, PermitAccount
+from tollway.pipeline.account import PerformAccount, permit_account
 from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.batch import Batch
 from tollway.pipeline.bodies import FirstPiece
@@ -41,7 +42,7 @@ from tollway.pipeline.dry_run import DryRun, DryRunDone, Simulate
 from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.perform import Perform
 from tollway.pipeline.permit import Permit
-from tollway.pipeline.receipts import ReadReceipt, RefusedCallRecorder, RouteReceipt
+from tollway.pipeline.receipts import ReadReceipt, record_refused, route_receipt
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
@@ -101,7 +102,7 @@ def _account_steps(
         Route(ACCOUNT_OPERATIONS),
         authenticate,
         throttle,
-        PermitAccount(),
+        permit_account,
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
         Recheck(authenticate, parts.versions),
         PerformAccount(make_handlers(account), throttle),
@@ -120,7 +121,7 @@ class Pipeline:
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
         self.permit = permit = Permit(parts.callers, parts.settings.zone)
-        refused = RefusedCallRecorder(parts.refused_calls)
+        refused = partial(record_refused, parts.refused_calls)
         self.authenticate = Authenticate(
             parts.callers,
             parts.versions,
@@ -164,7 +165,7 @@ class Pipeline:
         self._free = free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
         self._to_account = _account_steps(parts, self.authenticate, throttle, free)
         self._to_receipt = Steps(
-            (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)), free
+            (route_receipt, self.authenticate, throttle, ReadReceipt(parts.database)), free
         )
 
     def run(self, calls: Sequence[Call]) -> list[Progress]:

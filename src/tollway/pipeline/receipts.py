@@ -15,13 +15,11 @@ from tollway.pipeline.dry_run import DRY_RUN_HEADER
 from tollway.store.database import Database
 
 
-class RouteReceipt:
+def route_receipt(call: Call) -> None:
     """Stage: is the request a GET."""
-
-    def __call__(self, call: Call) -> None:
-        if call.method != "GET":
-            raise Refusal(Reason.METHOD_WRONG, allowed="GET")
-        call.operation_name = RECEIPTS_NAME
+    if call.method != "GET":
+        raise Refusal(Reason.METHOD_WRONG, allowed="GET")
+    call.operation_name = RECEIPTS_NAME
 
 
 class ReadReceipt:
@@ -54,19 +52,14 @@ def sees_receipt(caller: Caller, operation: str) -> bool:
 _OF_PAGES = OF_PAGES.encode()
 
 
-class RefusedCallRecorder:
-    """Records the calls of an account that were not charged."""
-
-    def __init__(self, refused_calls: RefusedCallLog) -> None:
-        self._refused_calls = refused_calls
-
-    def __call__(self, call: Call, code: int, reason: str) -> None:
-        if not code and _is_look_of_page(call):
-            return
-        caller, at_ms = call.caller, int(call.at_s * 1000)
-        cause = reason if code else _why_not(call)
-        key = (caller.account_id, call.operation_name, cause, int(caller.is_test))
-        self._refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause))
+def record_refused(refused_calls: RefusedCallLog, call: Call, code: int, reason: str) -> None:
+    """Records a call of an account that was not charged."""
+    if not code and _is_look_of_page(call):
+        return
+    caller, at_ms = call.caller, int(call.at_s * 1000)
+    cause = reason if code else _why_not(call)
+    key = (caller.account_id, call.operation_name, cause, int(caller.is_test))
+    refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause))
 
 
 def _is_look_of_page(call: Call) -> bool:

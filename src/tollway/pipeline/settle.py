@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import ActResult, Charge, ClosingAct
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
 from tollway.pipeline.closings import Closings

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import msgspec
 
-from tollway.ledger.pending_charge import PendingCharge
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import KEY_HEADER, Answer, Call, Stage
 from tollway.pipeline.dry_run import DRY_RUN_HEADER, OUTCOME_HEADER, DryRun, Simulate

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 class TurnQueue(Generic[T]):
-    """A queue in which named users take turns: a user that adds a thousand things delays every
+    """A queue in which named users take turns: a user that adds a thousand items delays every
     other user by only one of them."""
 
     def __init__(self) -> None:
@@ -75,29 +75,29 @@ class TurnQueue(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._names)
 
-    def add(self, name: str, thing: T) -> None:
+    def add(self, name: str, item: T) -> None:
         own = self._by_name.get(name)
         if own is None:
             own = self._by_name[name] = deque()
             self._names.append(name)
-        own.append(thing)
+        own.append(item)
 
     def take(self) -> T:
         name = self._names.popleft()
         own = self._by_name[name]
-        thing = own.popleft()
+        item = own.popleft()
         if own:
             self._names.append(name)
         else:
             del self._by_name[name]
-        return thing
+        return item
 
-    def discard(self, name: str, thing: T) -> None:
-        """Takes something out before its turn, if it is still there."""
+    def discard(self, name: str, item: T) -> None:
+        """Removes an item before its turn, if it is still there."""
         own = self._by_name.get(name)
-        if own is None or thing not in own:
+        if own is None or item not in own:
             return
-        own.remove(thing)
+        own.remove(item)
         if not own:
             del self._by_name[name]
             self._names.remove(name)

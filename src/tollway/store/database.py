@@ -148,7 +148,7 @@ class Database(Reader, Protocol):
     ) -> Sequence[Row]:
         """Like fetch_all, for a read that may take long: it delays no other read.
 
-        A caller has one long read at a time; StoreBusyError if it waits too long for its turn."""
+        A caller has one long read at a time; StoreBusyError if it waits too long."""
 
     def change_mark(self) -> object:
         """A value that differs from an earlier one if anything was committed in between."""

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tollway.store.database import StoreError
 from tollway.store.durable_files import make_private, reason_of, refuse_writable_by_others
-from tollway.store.sealing import SealError, read_keys, read_retired
+from tollway.store.sealing import KEY_BYTES, SealError, read_keys, read_retired
 
 _SECRET_BYTES = 32
 # What a key of the key file is used for besides sealing: a dropped key leaves its derived keys for
@@ -43,9 +43,6 @@ def load_secret(path: Path) -> bytes:
             "one made. Consent links and sign-ins that are in use end by that."
         )
     return secret
-
-
-_KEY_BYTES = 32
 
 
 class Signature(NamedTuple):
@@ -103,4 +100,4 @@ def left_of(key: bytes) -> dict[str, bytes]:
 def derived(key: bytes, purpose: str) -> bytes:
     """A key for one purpose. Neither the original key nor other derived ones follow from it."""
     info = f"tollway/{purpose}".encode()
-    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)

@@ -12,10 +12,9 @@ from tollway.store.database import Database, StoreError, Timings
 from tollway.store.durable_files import to_disk, written_meanwhile
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.sqlite.files import is_served, put_in_place, side_files_of
+from tollway.store.sqlite.files import WriteLock, is_served, put_in_place, side_files_of
 from tollway.store.sqlite.path_check import check_content, check_path
 from tollway.store.sqlite.write_ahead_log import rewrite_left_log
-from tollway.store.sqlite.write_lock import WriteLock
 
 # Most commands open a file and seal nothing: the driver of the other engine, and the cryptography,
 # are loaded where they are used.

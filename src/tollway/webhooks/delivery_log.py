@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, exists, null, select, tuple_
+from sqlalchemy import BigInteger, bindparam, exists, null, select
 
 from tollway.store.clock import common_ms
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader
+from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 from tollway.webhooks.endpoints import IN_FORCE
 
 _KEEP_MS = 30 * 86_400_000
-_PIECE = 500
+_SWEEP_PIECES_MAX = 200
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -64,17 +65,7 @@ _AGAIN = Query(
         )
     )
 )
-_key = tuple(webhook_delivery.primary_key.columns)
-_SWEEP = Query(
-    lambda: webhook_delivery.delete().where(
-        tuple_(*_key).in_(
-            select(*_key)
-            .where(webhook_delivery.c.settled_at_ms < bindparam("before_ms", type_=BigInteger))
-            .order_by(webhook_delivery.c.settled_at_ms)
-            .limit(bindparam("most", type_=Integer))
-        )
-    )
-)
+_SWEEP = delete_oldest(webhook_delivery, webhook_delivery.c.settled_at_ms)
 
 
 async def list_deliveries(
@@ -102,14 +93,6 @@ async def deliver_again(
 
 
 async def sweep_deliveries(database: Database, now_s: int) -> int:
-    """Deletes deliveries that were settled long ago, in small pieces; returns how many."""
-
-    before_ms = now_s * 1000 - _KEEP_MS
-
-    async def work(transaction: Transaction) -> int:
-        return await transaction.execute(_SWEEP, before_ms=before_ms, most=_PIECE)
-
-    swept = 0
-    while (piece := await database.write(work)) == _PIECE:
-        swept += piece
-    return swept + piece
+    """Deletes deliveries that were settled long ago, as many as one run may; returns how many."""
+    until_ms = now_s * 1000 - _KEEP_MS
+    return await PieceBudget(_SWEEP_PIECES_MAX).sweep(database, _SWEEP, until=until_ms)

@@ -28,7 +28,7 @@ from tollway.webhooks.signature import (
 
 # How long the previous secrets still sign after a rotation.
 OVERLAP_S = 86_400
-# Who rotates again within that time, perhaps because an answer was lost, has an older one in use.
+# After several rotations within that time, as when answers were lost, an older secret is in use.
 SIGNING_MAX = 8
 ENDPOINTS_MAX = 10
 # As long as the log of its deliveries.
@@ -117,7 +117,7 @@ async def make_endpoint(
     try:
         await addresses.resolve(parsed, account_id)
     except AddressError:
-        # Counted, because the reason tells which names the gateway's network has.
+        # Counted, because the reason reveals which names the gateway's network has.
         await database.write(
             lambda transaction: count_today(
                 transaction, account_id, Counted.REFUSED_HOSTS, day_start_s

@@ -5,7 +5,7 @@ the HTTP library reports its steps, and a message counts as not sent only if the
 connecting when it failed.
 
 Reads from a connection are small and limited in total: the HTTP library processes everything it has
-read before other tasks get their turn, and skips any number of interim answers (100 to 199). A
+read before other tasks can run, and skips any number of interim answers (100 to 199). A
 carrier that sends them endlessly, or a body in pieces of one byte, would block the event loop,
 where paid calls wait.
 """

@@ -15,7 +15,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import common_price, list_permissions, operation_states
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
-from tollway.ledger.usage import day_end_s, day_start_s, usage_by_day
+from tollway.ledger.usage import charged_by_day, day_end_s, day_start_s
 from tollway.operations.account_api.operation import (
     AccountCall,
     AccountDependencies,
@@ -172,12 +172,16 @@ async def _usage(parts: AccountDependencies, request: UsageRequest, call: Accoun
         span, longest = (Phrase(f"{each} days", f"{each} 天") for each in (days, _USAGE_DAYS_MAX))
         names = {"start": "from_date", "end": "to_date"}
         raise Refusal(Reason.WINDOW_TOO_LONG, **names, span=span, longest=longest)
-    charged = await usage_by_day(parts.database, account_id, first, last, parts.zone)
+    charged = await charged_by_day(parts.database, account_id, first, last, parts.zone)
     others = await _others_by_day(parts, account_id, first, last)
+    calls, amounts = Counter[tuple[date, str]](), Counter[tuple[date, str]]()
+    for (day, _, name), (count, amount) in charged.items():
+        calls[day, name] += count
+        amounts[day, name] += amount
     return Usage(
         [
-            UsageDay(day.isoformat(), name, *charged.get((day, name), (0, 0)), others[day, name])
-            for day, name in sorted({*charged, *others})
+            UsageDay(each[0].isoformat(), each[1], calls[each], amounts[each], others[each])
+            for each in sorted({*calls, *others})
         ]
     )
 

@@ -155,18 +155,9 @@ async def _find_printed(
 
 
 def _shown(of: Waybill) -> WaybillState:
+    names = {"waybill_code": "number"}
     return WaybillState(
-        of.object_id,
-        of.owner_id,
-        of.order_sn,
-        of.wp_code,
-        of.state,
-        of.number,
-        of.price,
-        of.asked_at_s,
-        of.issued_at_s,
-        of.cancelled_at_s,
-        of.printed_at_s,
+        *(getattr(of, names.get(name, name)) for name in WaybillState.__struct_fields__)
     )
 
 

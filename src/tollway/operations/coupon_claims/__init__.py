@@ -6,22 +6,13 @@ from tollway.operations.coupon_claims.export import EXPORTS
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.coupon_claims.records import ClaimRecord, ClaimRow, ready_claim
-from tollway.operations.coupon_claims.retention import RETAINED_CLAIMS
 from tollway.operations.coupon_claims.schema import coupon_claim
-from tollway.operations.coupon_claims.storage import ClaimLoader
+from tollway.operations.coupon_claims.storage import RETAINED_CLAIMS, ClaimLoader
 from tollway.operations.demo_data import DemoPart
 from tollway.operations.remaking import ReadyRecords
-from tollway.operations.subject import Services, Subject
+from tollway.operations.subject import Subject
 from tollway.store.database import Row
 from tollway.store.sealing import Sealer
-
-
-def _handler(services: Services) -> CouponClaimsHandler:
-    return CouponClaimsHandler(services.reading, services.zone)
-
-
-def _loader(_: Sealer | None) -> ClaimLoader:
-    return ClaimLoader()
 
 
 def _ready(row: Row, _: Sealer) -> tuple[bytes]:
@@ -30,11 +21,11 @@ def _ready(row: Row, _: Sealer) -> tuple[bytes]:
 
 SUBJECT = Subject(
     operation=COUPON_CLAIMS,
-    make_handler=_handler,
+    make_handler=lambda services: CouponClaimsHandler(services.reading, services.zone),
     records=RecordKind(
         name="coupon-claims",
         help="Load claimed coupons; loading a file again changes nothing.",
-        make_loader=_loader,
+        make_loader=lambda _: ClaimLoader(),
         record_types=(ClaimRecord,),
         is_pushed=True,
         spoken_for=("channel", "sid"),

@@ -1,4 +1,4 @@
-"""Storing coupon claims, and removing old ones.
+"""Storing coupon claims, and removing old ones by whole days, together with their counts.
 
 A coupon's code identifies its claim for ever. Of two versions the one updated later stays; if both
 have the same time, the one that arrived later. A version with another sid, type or claim time moves
@@ -8,24 +8,26 @@ change in the same transaction, because totals and pages are computed from them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from zlib import crc32
 
-from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
+from sqlalchemy import BigInteger, Integer, bindparam, func, select, tuple_
 
 from tollway.intake.loading import IsOwn
 from tollway.intake.record_check import is_ahead
 from tollway.intake.record_problems import NotOwnError
-from tollway.operations.coupon_claims.counts import forget_empty, recount
+from tollway.operations.coupon_claims.counts import HOUR_S, forget_empty, forget_hours, recount
 from tollway.operations.coupon_claims.records import (
     ClaimRow,
     UndatedClaim,
     checked_claim,
     ready_claim,
 )
-from tollway.operations.coupon_claims.schema import coupon_claim
-from tollway.store.database import DuplicateKeyError, Transaction
+from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
+from tollway.operations.subject import Removal, Retained
+from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
-from tollway.store.months import MonthsOf
+from tollway.store.months import DAY_S, Month, MonthsOf
 from tollway.store.query import Query
 
 _CODES_AT_ONCE = 500
@@ -44,28 +46,6 @@ _REMOVE = Query(
         coupon_claim.c.claim_type == bindparam("old_type"),
         coupon_claim.c.newest_first == bindparam("old_newest_first"),
         coupon_claim.c.coupon_code == bindparam("old_code"),
-    )
-)
-_key = tuple(coupon_claim.primary_key.columns)
-_is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
-_REMOVE_OLD = Query(
-    lambda: (
-        coupon_claim.delete()
-        .where(
-            tuple_(*_key).in_(
-                select(*_key)
-                .where(
-                    coupon_claim.c.sid == bindparam("old_sid"),
-                    coupon_claim.c.claim_type == bindparam("old_type"),
-                    _is_old,
-                )
-                .order_by(*_key)
-                .limit(bindparam("most", type_=Integer))
-            ),
-            # Repeated, so that the query skips months which are not old.
-            _is_old,
-        )
-        .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
     )
 )
 
@@ -164,6 +144,59 @@ async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
     await transaction.lock_names(f"coupon codes {number}" for number in numbers)
 
 
+async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, ClaimRow]:
+    """The stored claims among these codes."""
+    stored: dict[str, ClaimRow] = {}
+    for start in range(0, len(codes), _CODES_AT_ONCE):
+        asked = codes[start : start + _CODES_AT_ONCE]
+        # The query has a fixed number of parameters; the last code fills up the rest.
+        places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
+        values = {f"code_{n}": code for n, code in enumerate(places)}
+        for row in await transaction.fetch_all(_STORED, **values):
+            claim = ClaimRow._make(row)
+            stored[claim.coupon_code] = claim
+    return stored
+
+
+_key = tuple(coupon_claim.primary_key.columns)
+_is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
+_REMOVE_OLD = Query(
+    lambda: (
+        coupon_claim.delete()
+        .where(
+            tuple_(*_key).in_(
+                select(*_key)
+                .where(
+                    coupon_claim.c.sid == bindparam("old_sid"),
+                    coupon_claim.c.claim_type == bindparam("old_type"),
+                    _is_old,
+                )
+                .order_by(*_key)
+                .limit(bindparam("most", type_=Integer))
+            ),
+            # Repeated, so that the query skips months which are not old.
+            _is_old,
+        )
+        .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
+    )
+)
+# Materialized, so that the old hours are read first, from their index. Otherwise a planner may read
+# the counts of all hours, because those are in the order of the lists.
+_old_hours = (
+    select(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type, coupon_claim_hour.c.claims)
+    .where(
+        coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
+        coupon_claim_hour.c.claims > 0,
+    )
+    .cte("old_hour")
+    .prefix_with("MATERIALIZED")
+)
+_list = (_old_hours.c.sid, _old_hours.c.claim_type)
+_OLD_CLAIMS = Query(
+    lambda: select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list)
+)
+
+
 async def remove_old(
     transaction: Transaction, most: int, *, sid: str, claim_type: int, before_s: int
 ) -> int:
@@ -179,15 +212,34 @@ async def remove_old(
     return len(rows)
 
 
-async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, ClaimRow]:
-    """The stored claims among these codes."""
-    stored: dict[str, ClaimRow] = {}
-    for start in range(0, len(codes), _CODES_AT_ONCE):
-        asked = codes[start : start + _CODES_AT_ONCE]
-        # The query has a fixed number of parameters; the last code fills up the rest.
-        places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
-        values = {f"code_{n}": code for n, code in enumerate(places)}
-        for row in await transaction.fetch_all(_STORED, **values):
-            claim = ClaimRow._make(row)
-            stored[claim.coupon_code] = claim
-    return stored
+def _day_start_s(before_ms: int) -> int:
+    return before_ms // 1000 // DAY_S * DAY_S
+
+
+async def _removals(database: Database, before_ms: int) -> Sequence[Removal]:
+    before_s = _day_start_s(before_ms)
+    lists = await database.fetch_long(_OLD_CLAIMS, before_hour=before_s // HOUR_S)
+    return [
+        partial(remove_old, sid=sid, claim_type=claim_type, before_s=before_s)
+        for sid, claim_type, _ in lists
+    ]
+
+
+async def _count_old(database: Database, before_ms: int) -> int:
+    hour = _day_start_s(before_ms) // HOUR_S
+    old = await database.fetch_long(_OLD_CLAIMS, before_hour=hour)
+    return sum(int(claims or 0) for _, _, claims in old)
+
+
+async def _forget_month(transaction: Transaction, month: Month) -> int:
+    return await forget_hours(transaction, month.start_s, month.end_s)
+
+
+RETAINED_CLAIMS = Retained(
+    kind="claims",
+    keep_days=lambda settings: settings.keep_claims_days,
+    table=coupon_claim,
+    removals=_removals,
+    count_old=_count_old,
+    forget_month=_forget_month,
+)

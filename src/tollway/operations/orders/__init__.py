@@ -15,17 +15,12 @@ from tollway.operations.orders.records import (
     record_of,
     shown_remark,
 )
-from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.operations.orders.schema import shop_order
-from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
+from tollway.operations.orders.storage import CHUNK_ORDERS, RETAINED_ORDERS, OrderLoader
 from tollway.operations.remaking import ReadyRecords
-from tollway.operations.subject import Services, Subject
+from tollway.operations.subject import Subject
 from tollway.store.database import Row
 from tollway.store.sealing import Sealer
-
-
-def _handler(services: Services) -> OrdersHandler:
-    return OrdersHandler(services.reading, services.zone)
 
 
 def _loader(sealer: Sealer | None) -> OrderLoader:
@@ -40,7 +35,7 @@ def _ready(row: Row, sealer: Sealer) -> tuple[str | None, bytes]:
 
 SUBJECT = Subject(
     operation=ORDERS,
-    make_handler=_handler,
+    make_handler=lambda services: OrdersHandler(services.reading, services.zone),
     records=RecordKind(
         name="orders",
         help="Load orders; of two versions of one order, the one updated last stays.",

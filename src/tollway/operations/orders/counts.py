@@ -47,7 +47,7 @@ class Counted(Protocol):
     def remark_tag_name(self) -> str | None: ...
 
 
-_place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
+place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
 _COUNT_UP = adds(order_count, "orders")
 _this_bucket = (
@@ -103,7 +103,7 @@ def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
     # Orders are mostly sorted by owner, so only hours are left to count, in half the time.
     by_owner = groupby(orders, attrgetter("owner_id"))
-    return counted_places((owner, list(map(_place_of, its))) for owner, its in by_owner)
+    return counted_places((owner, list(map(place_of, its))) for owner, its in by_owner)
 
 
 def counted_places(shops: Iterable[tuple[str, Sequence[Place]]]) -> Counter[Bucket]:

@@ -1,4 +1,4 @@
-"""Storing orders, and removing old ones.
+"""Storing orders, and removing old ones by whole days, together with their counts.
 
 Of two versions of an order the one updated last stays. The counts by hour and day change in the
 same transaction, because totals and pages are computed from them.
@@ -7,6 +7,7 @@ same transaction, because totals and pages are computed from them.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from time import time_ns
@@ -20,13 +21,22 @@ from sqlalchemy import (
     any_,
     bindparam,
     column,
+    func,
+    literal_column,
     select,
     tuple_,
     values,
 )
 
 from tollway.operations.orders.batch import OrderBatch
-from tollway.operations.orders.counts import Bucket, counted, counted_places, recount
+from tollway.operations.orders.counts import (
+    Bucket,
+    counted,
+    counted_places,
+    forget_days,
+    place_of,
+    recount,
+)
 from tollway.operations.orders.records import (
     OrderRow,
     checked_record,
@@ -34,10 +44,17 @@ from tollway.operations.orders.records import (
     row_of,
     rows_of,
 )
-from tollway.operations.orders.schema import order_change, shop_order
-from tollway.store.database import DuplicateKeyError, Row, Transaction
+from tollway.operations.orders.schema import (
+    ALL_BY_DAY,
+    DAY_MS,
+    order_change,
+    order_count,
+    shop_order,
+)
+from tollway.operations.subject import Removal, Retained
+from tollway.store.database import Database, DuplicateKeyError, Row, Transaction
 from tollway.store.many_rows import upserts
-from tollway.store.months import MonthsOf
+from tollway.store.months import Month, MonthsOf
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
@@ -118,26 +135,6 @@ _key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
 _REMOVE = Query(
     lambda: shop_order.delete().where(
         *(column == bindparam(f"old_{column.name}") for column in _key)
-    )
-)
-_is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
-_REMOVE_OLD = Query(
-    lambda: (
-        shop_order.delete()
-        .where(
-            tuple_(*_key).in_(
-                select(*_key)
-                .where(
-                    shop_order.c.owner_id == bindparam("owner"),
-                    _is_old,
-                )
-                .order_by(*_key)
-                .limit(bindparam("most", type_=Integer))
-            ),
-            # Repeated, so that the query skips months which are not old.
-            _is_old,
-        )
-        .returning(*(shop_order.c[name] for name in StoredOrder._fields))
     )
 )
 
@@ -237,20 +234,6 @@ async def _put_new(transaction: Transaction, batch: OrderBatch) -> int:
     return len(batch)
 
 
-async def remove_old(transaction: Transaction, most: int, *, owner_id: str, before_ms: int) -> int:
-    """Removes at most so many orders of an owner that were confirmed before a time; returns how
-    many."""
-    await _lock_owners(transaction, [owner_id])
-    async with transaction.with_new_plan():
-        removed = await transaction.fetch_all(
-            _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
-        )
-    counts: Counter[Bucket] = Counter()
-    counts.subtract(counted(list(map(StoredOrder._make, removed))))
-    await recount(transaction, counts)
-    return len(removed)
-
-
 async def _put_newer(
     transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, StoredOrder]
 ) -> int:
@@ -276,13 +259,88 @@ async def _put_newer(
 
 def _moved(coming: Iterable[OrderRow], stored: Mapping[Key, StoredOrder]) -> set[str]:
     """The owners of orders whose position in a list changes, perhaps within the same hour."""
-    moved = set()
-    for row in coming:
-        old = stored.get((row.owner_id, row.order_sn))
-        if old is not None and _place(row) != _place(old):
-            moved.add(row.owner_id)
-    return moved
+    return {
+        row.owner_id
+        for row in coming
+        if (old := stored.get((row.owner_id, row.order_sn))) and place_of(row) != place_of(old)
+    }
 
 
-def _place(order: OrderRow | StoredOrder) -> tuple[object, ...]:
-    return order.newest_first, order.remark_tag, order.remark_tag_name
+_is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
+_REMOVE_OLD = Query(
+    lambda: (
+        shop_order.delete()
+        .where(
+            tuple_(*_key).in_(
+                select(*_key)
+                .where(
+                    shop_order.c.owner_id == bindparam("owner"),
+                    _is_old,
+                )
+                .order_by(*_key)
+                .limit(bindparam("most", type_=Integer))
+            ),
+            # Repeated, so that the query skips months which are not old.
+            _is_old,
+        )
+        .returning(*(shop_order.c[name] for name in StoredOrder._fields))
+    )
+)
+# Materialized, so that the old days are read first, from their index. Otherwise a planner may read
+# the counts of all days, because those are in the order of the owners.
+_old_days = (
+    select(order_count.c.owner_id, order_count.c.orders)
+    .where(
+        # A literal, not a parameter: otherwise the planner does not use the partial index.
+        literal_column(ALL_BY_DAY),
+        order_count.c.bucket < bindparam("before_day", type_=BigInteger),
+    )
+    .cte("old_day")
+    .prefix_with("MATERIALIZED")
+)
+_OLD_ORDERS = Query(
+    lambda: (
+        select(_old_days.c.owner_id, func.sum(_old_days.c.orders))
+        .group_by(_old_days.c.owner_id)
+        .order_by(_old_days.c.owner_id)
+    )
+)
+
+
+async def remove_old(transaction: Transaction, most: int, *, owner_id: str, before_ms: int) -> int:
+    """Removes at most so many orders of an owner that were confirmed before a time; returns how
+    many."""
+    await _lock_owners(transaction, [owner_id])
+    async with transaction.with_new_plan():
+        removed = await transaction.fetch_all(
+            _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
+        )
+    counts: Counter[Bucket] = Counter()
+    counts.subtract(counted(list(map(StoredOrder._make, removed))))
+    await recount(transaction, counts)
+    return len(removed)
+
+
+async def _removals(database: Database, before_ms: int) -> Sequence[Removal]:
+    day = before_ms // DAY_MS
+    owners = await database.fetch_long(_OLD_ORDERS, before_day=day)
+    return [partial(remove_old, owner_id=owner, before_ms=day * DAY_MS) for owner, _ in owners]
+
+
+async def _count_old(database: Database, before_ms: int) -> int:
+    old = await database.fetch_long(_OLD_ORDERS, before_day=before_ms // DAY_MS)
+    return sum(int(orders or 0) for _, orders in old)
+
+
+async def _forget_month(transaction: Transaction, month: Month) -> int:
+    return await forget_days(transaction, month.start_s * 1000, month.end_s * 1000)
+
+
+RETAINED_ORDERS = Retained(
+    kind="orders",
+    keep_days=lambda settings: settings.keep_orders_days,
+    table=shop_order,
+    removals=_removals,
+    count_old=_count_old,
+    forget_month=_forget_month,
+)

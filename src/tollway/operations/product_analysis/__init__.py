@@ -8,25 +8,17 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.ready import remake_all
 from tollway.operations.product_analysis.records import RECORD_TYPES
 from tollway.operations.product_analysis.storage import FigureLoader
-from tollway.operations.subject import Services, Subject
-from tollway.store.sealing import Sealer
-
-
-def _handler(services: Services) -> ProductAnalysisHandler:
-    return ProductAnalysisHandler(services.reading, services.versions, services.today)
-
-
-def _loader(_: Sealer | None) -> FigureLoader:
-    return FigureLoader()
-
+from tollway.operations.subject import Subject
 
 SUBJECT = Subject(
     operation=PRODUCT_ANALYSIS,
-    make_handler=_handler,
+    make_handler=lambda services: ProductAnalysisHandler(
+        services.reading, services.versions, services.today
+    ),
     records=RecordKind(
         name="product-figures",
         help="Load products and their daily figures; loading a file again changes nothing.",
-        make_loader=_loader,
+        make_loader=lambda _: FigureLoader(),
         record_types=RECORD_TYPES,
     ),
     remake=remake_all,

@@ -24,7 +24,7 @@ from tollway.operations.promotion_material.queries import (
     read_page,
     read_promotion,
 )
-from tollway.operations.promotion_material.ready import with_slots
+from tollway.operations.promotion_material.records import with_slots
 from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database

@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import msgspec
 
-from tollway.operations.promotion_material.ready import ready_material
 from tollway.operations.promotion_material.records import (
     BenefitRecord,
     ItemRecord,
     MaterialRecord,
     checked_material,
+    ready_material,
 )
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.cache_versions import material_changed

@@ -20,8 +20,8 @@ CHANNEL = "tollway_changed"
 # A server that became a standby sends no notifications.
 _ASK = "SELECT pg_is_in_recovery() AS tollway_listens"
 _ASK_EVERY_S = 0.25
-_DEAF_AFTER_S = 0.7
-_DEAF_MARKS_PER_S = 4
+_LOST_AFTER_S = 0.7
+_POLLS_PER_S = 4
 _AGAIN_AFTER_S = 0.25
 _BEGIN_TIMEOUT_S = 2.0
 
@@ -36,9 +36,9 @@ class ChangeListener:
         # Called when no server answers any more, not even on open connections.
         self._on_silence = on_silence
         self._changes = 0
-        self._heard_s = float("-inf")
+        self._confirmed_s = float("-inf")
         # Since when there are no notifications, and the reasons logged since then.
-        self._deaf_since_s: float | None = None
+        self._lost_since_s: float | None = None
         self._reasons: set[str] = set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -48,8 +48,8 @@ class ChangeListener:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         now_s = monotonic()
-        if now_s - self._heard_s > _DEAF_AFTER_S:
-            return self._changes, int(now_s * _DEAF_MARKS_PER_S)
+        if now_s - self._confirmed_s > _LOST_AFTER_S:
+            return self._changes, int(now_s * _POLLS_PER_S)
         return self._changes
 
     def note_own(self) -> None:
@@ -72,7 +72,7 @@ class ChangeListener:
                 await self._listen_once()
             except Exception as error:
                 # Whatever the error: only this loop can start listening again.
-                self._tell_of_loss(str(error) or type(error).__name__)
+                self._log_loss(str(error) or type(error).__name__)
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _listen_once(self) -> None:
@@ -85,41 +85,41 @@ class ChangeListener:
             raise
         try:
             with our_errors():
-                await self._hear(self._connection)
+                await self._receive(self._connection)
         finally:
             self._connection.terminate()
             self._connection = None
 
-    async def _hear(self, connection: Connection) -> None:
+    async def _receive(self, connection: Connection) -> None:
         connection.add_termination_listener(self._on_loss)
         async with asyncio.timeout(_BEGIN_TIMEOUT_S):
             await connection.add_listener(CHANNEL, self._on_change)
         # Notifications of earlier changes were missed.
         self._changes += 1
-        self._tell_of_return()
+        self._log_return()
         while True:
-            self._heard_s = monotonic()
+            self._confirmed_s = monotonic()
             await asyncio.sleep(_ASK_EVERY_S)
-            if await connection.fetchval(_ASK, timeout=_DEAF_AFTER_S):
+            if await connection.fetchval(_ASK, timeout=_LOST_AFTER_S):
                 raise StoreUnavailableError("the server has become a standby")
 
-    def _tell_of_loss(self, reason: str) -> None:
+    def _log_loss(self, reason: str) -> None:
         """Logs each reason once: an outage may last, and its reason may change meanwhile."""
-        if self._deaf_since_s is None:
-            self._deaf_since_s = monotonic()
+        if self._lost_since_s is None:
+            self._lost_since_s = monotonic()
         if reason not in self._reasons:
             self._reasons.add(reason)
             logger.warning("no notifications of changes, polling for them instead: %s", reason)
 
-    def _tell_of_return(self) -> None:
-        if self._deaf_since_s is not None:
-            deaf_s = monotonic() - self._deaf_since_s
-            logger.info("notifications of changes are back, after %.1f s", deaf_s)
-            self._deaf_since_s = None
+    def _log_return(self) -> None:
+        if self._lost_since_s is not None:
+            lost_s = monotonic() - self._lost_since_s
+            logger.info("notifications of changes are back, after %.1f s", lost_s)
+            self._lost_since_s = None
             self._reasons.clear()
 
     def _on_loss(self, *_: object) -> None:
-        self._heard_s = float("-inf")
+        self._confirmed_s = float("-inf")
 
     def _on_change(self, *_: object) -> None:
         self._changes += 1

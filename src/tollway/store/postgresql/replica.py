@@ -198,20 +198,20 @@ class ReadingDatabase:
                 await self._catch_up()
             except Exception as error:
                 # Whatever the error: only this loop can check again.
-                self._tell(str(error) or type(error).__name__)
+                self._log_use(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 
     async def _catch_up(self) -> None:
         asked_s, forgotten = monotonic(), self._forgotten
         primary = await _position(self._primary)
         while (replayed := await self._replayed(primary)) < primary.position:
-            self._tell(_BEHIND)
+            self._log_use(_BEHIND)
             await asyncio.sleep(_ASK_EVERY_S)
         if replayed > primary.position:
             await self._check_ahead(replayed)
         if forgotten == self._forgotten:
             self._level_at_s = asked_s
-            self._tell(_BEHIND)
+            self._log_use(_BEHIND)
 
     async def _replayed(self, primary: _Position) -> Decimal:
         try:
@@ -236,7 +236,7 @@ class ReadingDatabase:
             self._forget()
             raise StoreUnavailableError("it has what the primary never had: make it again")
 
-    def _tell(self, reason: str) -> None:
+    def _log_use(self, reason: str) -> None:
         """Logs whether the replica is used when that changes; each reason why not once."""
         if self.is_used:
             if not self._was_used:

@@ -156,16 +156,16 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
     """
     unwaited: list[str] = []
 
-    def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
+    def note(_: object, message: asyncpg.PostgresLogMessage) -> None:
         # The text may be in any language; the name of the server's source file never changes.
         if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
             unwaited.append(message.message)
 
-    session.add_log_listener(hear)
+    session.add_log_listener(note)
     try:
         yield
     finally:
-        session.remove_log_listener(hear)
+        session.remove_log_listener(note)
     if unwaited:
         raise StoreUnavailableError(unwaited[0])
 

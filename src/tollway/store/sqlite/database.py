@@ -24,9 +24,8 @@ from tollway.store.database import (
 from tollway.store.query import Query, RecordQuery, StepsQuery
 from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
-from tollway.store.sqlite.record_reader import RecordReader
+from tollway.store.sqlite.files import WriteLock
 from tollway.store.sqlite.schema_check import differences, revision_of
-from tollway.store.sqlite.write_lock import WriteLock
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
@@ -36,9 +35,69 @@ _LOG_MAX_BYTES = 128 * 1024 * 1024
 # An interrupt between two statements has no effect, so it is repeated.
 _INTERRUPT_AGAIN_S = 0.02
 _MOMENT_MS = 2000
-
+# How long a snapshot of records is kept: shorter than a checkpoint waits for readers
+# (connection.py); and with how long a log none is, well before SQLite checkpoints
+# (wal_autocheckpoint).
+_HELD_S = 0.15
+_LOG_MAX_FRAMES = 12_000
 
 T = TypeVar("T")
+
+
+class RecordReader:
+    """Reads of records, from a snapshot that is kept while only charges are committed.
+
+    After a commit SQLite drops a connection's page cache, and maps the file again. Charges are
+    committed all the time, and records seldom change. So the read transaction stays open for many
+    reads: until a commit that may have changed records, and only for a short time, since an open
+    snapshot holds back checkpoints. Once the log is long, no snapshot is kept.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], changes: ChangeWatch) -> None:
+        self._connect = connect
+        self._changes = changes
+        self._connection: Connection | None = None
+        # The mark of the open transaction's snapshot; None if none is open.
+        self._mark: int | None = None
+
+    def fetch_all(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        # Marked before the read: a commit in between is then noticed the next time.
+        mark = self._changes.record_mark()
+        if mark != self._mark:
+            self._begin(mark)
+        try:
+            return (self._connection or self.opened()).fetch_all(query, values)
+        except StoreError:
+            self.end()
+            raise
+
+    def opened(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _begin(self, mark: int) -> None:
+        self.end()
+        if self._changes.log_frames() > _LOG_MAX_FRAMES:
+            return
+        self.opened().run("BEGIN")
+        self._mark = mark
+        asyncio.get_running_loop().call_later(_HELD_S, self._end_if_still, mark)
+
+    def _end_if_still(self, mark: int) -> None:
+        if self._mark == mark:
+            self.end()
+
+    def end(self) -> None:
+        """Ends the transaction, if one is open."""
+        self._mark = None
+        if self._connection is not None and self._connection.is_in_transaction:
+            self._connection.run("ROLLBACK")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._mark = None
+            self._connection.close()
 
 
 class SqliteDatabase:
@@ -82,8 +141,7 @@ class SqliteDatabase:
         self._records: RecordReader | None = None
         if self._changes is not None:
             self.record_mark = self._changes.record_mark
-            connect = partial(Connection, path, busy_timeout_ms)
-            self._records = RecordReader(connect, self._changes)
+            self._records = RecordReader(self._connect, self._changes)
         self._writer = Writer(
             path,
             busy_timeout_ms,

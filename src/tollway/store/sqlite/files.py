@@ -1,5 +1,5 @@
-"""A database as files: integrity checks, replacing one by another, backup folders, the serving
-lock."""
+"""A database as files: integrity checks, replacing one by another, backup folders, and the locks of
+the processes that serve it."""
 
 import fcntl
 import os
@@ -203,3 +203,36 @@ def _is_at(file: TextIO, path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+class WriteLock:
+    """The fair lock by which the workers of one file write one after the other. Only the writer
+    thread of each process uses it.
+
+    SQLite's own lock is not fair: a process that waits for it sleeps, and polls now and then. So
+    each worker takes this lock before it begins a transaction. It consists of two: the worker that
+    writes holds `writing`, and the one that is next in line holds `next`. A worker that has just
+    written must get `next` before `writing`, and so cannot overtake the one in line. The system
+    drops the locks of a process that dies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        # Each process opens them itself: an inherited descriptor would share the same lock.
+        self._next, self._writing = (
+            os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            for name in ("next.lock", "writing.lock")
+        )
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._next, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._writing, fcntl.LOCK_EX)
+        finally:
+            fcntl.flock(self._next, fcntl.LOCK_UN)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._writing, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._next)
+        os.close(self._writing)

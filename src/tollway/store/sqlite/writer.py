@@ -33,13 +33,13 @@ from tollway.store.many_rows import ManyRows, Rows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.change_watch import ChangeWatch
 from tollway.store.sqlite.connection import Connection
+from tollway.store.sqlite.files import WriteLock
 from tollway.store.sqlite.write_ahead_log import (
     LogWriteBack,
     bytes_of_frames,
     frames_of_log,
     rewrite_log,
 )
-from tollway.store.sqlite.write_lock import WriteLock
 
 logger = logging.getLogger("tollway.store")
 T = TypeVar("T")
