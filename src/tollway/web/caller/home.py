@@ -182,7 +182,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
     refused = [each for each in newest.calls if each.outcome == "refused"][:_REFUSED_SHOWN]
     rows = [
         [
-            context.time(each.at_ms / 1000),
+            context.log_time(each.at_ms / 1000),
             Cell(say(BY_NAME[each.operation].title if each.operation in BY_NAME else "–")),
             Cell(
                 named_reason(say, each.reason),
