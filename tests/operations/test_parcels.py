@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME, Caller
+from tests.support.ledger import RUNTIME, Caller, credits_left
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
     authorize_shops,
-    credits_left,
     issue,
     new_carrier,
     new_customer,

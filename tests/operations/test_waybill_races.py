@@ -6,11 +6,10 @@ from typing import Any
 import httpx
 
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller
+from tests.support.ledger import Caller, credits_left
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
-    credits_left,
     issue,
     new_carrier,
     new_customer,

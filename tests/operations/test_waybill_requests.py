@@ -3,12 +3,11 @@
 import pytest
 
 from tests.support.gateway import Gateway, reply_of
-from tests.support.ledger import RUNTIME, Caller
+from tests.support.ledger import RUNTIME, Caller, credits_left
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
     authorize_shops,
-    credits_left,
     issue,
     load_numbers,
     new_carrier,

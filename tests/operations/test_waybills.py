@@ -7,14 +7,13 @@ import re
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller
+from tests.support.ledger import Caller, credits_left
 from tests.support.owners import authorize
 from tests.support.postgresql import left_open
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
     authorize_shops,
-    credits_left,
     issue,
     load_numbers,
     new_carrier,

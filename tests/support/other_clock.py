@@ -1,9 +1,11 @@
 """`python -m tests.support.other_clock SECONDS ARGUMENTS`: `tollway` on a machine whose clock is
-this far ahead, or behind. The code is the same, and so are all clocks that only run."""
+this far ahead, or behind. In place of the seconds, a file that has them: it can be written again.
+The code is the same, and so are all clocks that only run."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tollway.__main__ import main
 from tollway.ledger import runtime
@@ -17,9 +19,9 @@ def program(clock_ahead_s: int) -> Sequence[str]:
     return (__name__, str(clock_ahead_s)) if clock_ahead_s else ("tollway",)
 
 
-def set_clock(ahead_s: int) -> None:
+def set_clock(ahead_s: Callable[[], str]) -> None:
     def shifted() -> float:
-        return _real() + ahead_s
+        return _real() + float(ahead_s())
 
     time.time = shifted
     # Those who took it by its name when they were loaded have it still.
@@ -35,5 +37,6 @@ def set_clock(ahead_s: int) -> None:
 
 
 if __name__ == "__main__":
-    set_clock(int(sys.argv[1]))
-    main(sys.argv[2:])
+    _, ahead, *arguments = sys.argv
+    set_clock(Path(ahead).read_text if Path(ahead).exists() else lambda: ahead)
+    main(arguments)

@@ -249,7 +249,7 @@ def test_a_member_sets_the_line_below_which_a_balance_is_reported(
     unit = "calls:product_analysis"
     assert member.send("/account/alert", unit="calls:none", below="5").status_code == 400
     member.open("/account")
-    assert "Calls: Product analysis: 100 left, below your line of 101." in (
+    assert "Calls: Product analysis: 100 left, below your alert of 101." in (
         member.send("/account/alert", unit=unit, below="101").text
     )
     assert "left, below your line" not in member.send("/account/alert", unit=unit, below="100").text

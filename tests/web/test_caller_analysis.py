@@ -155,6 +155,6 @@ def test_an_analysis_of_the_sandbox_and_a_refused_one_cost_nothing(
     assert "nothing was charged" in page and "Search terms" in page
     member.open("/account/analysis?product=unknown&day=2026-01-31")
     refused = member.send("/account/analysis/pay")
-    assert refused.status_code == 409 and "(100)" in refused.text
+    assert refused.status_code == 409 and "100: Parameter product_id" in refused.text
     assert member.open("/account/analysis?product=1&day=soon").status_code == 400
     assert calls_left(store, caller) == before

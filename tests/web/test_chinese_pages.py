@@ -6,12 +6,15 @@ import re
 import pytest
 
 from tests.support.browsers import Browser
+from tests.support.consent import allow, new_asker, new_person
+from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.carriers.carriers import AreaKind, ServiceArea
 
-_WESTERN = re.compile("[一-鿿][,:;] |[,:;] [一-鿿]|[。，：；、] [一-鿿]")
+_WESTERN = re.compile(r"[一-鿿][,:;] |[,:;] [一-鿿]|[。，：；、]\s+[一-鿿\d]")
 
 
 @pytest.fixture
@@ -45,6 +48,29 @@ def test_what_operators_did_is_listed_with_chinese_punctuation(
     )
     assert _western(_text(reader, "/operator/trail")) == []
     assert _western(_text(reader, account)) == []
+
+
+def test_a_receipt_says_what_to_do_with_chinese_punctuation(
+    reader: Browser, gateway: Gateway, caller: Caller
+) -> None:
+    refused = gateway.get(token=caller.token, query={"product_id": "1"})
+    path = f"/operator/request?id={refused.headers['x-request-id']}"
+    # The log of refused calls is written a moment later.
+    text = eventually(lambda: _text(reader, path), lambda text: "PARAMETER_MISSING" in text)
+    assert _western(text) == []
+
+
+def test_a_shop_owner_reads_of_a_grant_with_chinese_punctuation(
+    browser: Browser, store: Store
+) -> None:
+    asker, person = new_asker(store), new_person(store)
+    allow(store, asker, person)
+    browser.client.headers["Accept-Language"] = "zh-CN"
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    text = _text(browser, "/owner")
+    assert "授权。" in text
+    assert _western(text) == []
 
 
 def test_provinces_are_listed_with_chinese_punctuation(reader: Browser, store: Store) -> None:

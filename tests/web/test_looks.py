@@ -61,7 +61,7 @@ _SHOW_AND_JUDGE = f"""async ([path, looks]) => {{
 # for, the fourth is the first at which tables are no cards, and the fifth the first with the rail.
 _WIDTHS = (320, 375, 768, 901, 1001, 1024, 1200, 1366, 1440)
 # What is wider than the window, or is scrolled sideways in its card, with all that can be unfolded,
-# and as if everything had happened a while ago, which is the longest that a table says of a time,
+# and as if everything had happened a day ago, which is the longest that a log says of a time,
 # and every charge had been large.
 _TOO_WIDE = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
@@ -69,7 +69,7 @@ _TOO_WIDE = """() => {
     for (const each of document.querySelectorAll(selector))
       if (each.textContent !== text) each.textContent = text;
   };
-  say('td.time > [title^="2"]', "59 min ago");
+  say('td.time > [title^="2"]', "12-28 23:59");
   say("table.log td.number:not(:empty)", "1,000,000 credits");
   return [document.documentElement, ...document.querySelectorAll(".card")]
     .filter(each => each.scrollWidth > each.clientWidth + 1)

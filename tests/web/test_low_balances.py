@@ -104,7 +104,7 @@ def test_balances_that_run_out_soon_are_listed_with_the_soonest_first(
     assert re.search(
         r"100 left \(credits\), lasts until \d{4}-\d\d-\d\d at this pace Top up$", second
     )
-    assert "5,000 left (credits), below the account's own line of 6,000 Top up" in third
+    assert "5,000 left (credits), below the account's own alert of 6,000 Top up" in third
     assert lines[second] == f"/operator/account?id={soon.account_id}"
     # The caller's page shows the same day.
     (day,) = re.findall(r"\d{4}-\d\d-\d\d", second)

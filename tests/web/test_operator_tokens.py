@@ -23,7 +23,7 @@ from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web import new_tokens
+from tollway.web import token_parts
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.token_parts import payable_operations
 from tollway.web.wording import PLAIN_VIEW
@@ -133,7 +133,7 @@ def _offered(store: Store, kind: str = "live") -> str:
         issued = await issue_token(database, RUNTIME, paying.account_id, kind=kind)
         # So the page does not say to an operator that it cannot be paid.
         assert await payable_operations(cast(Context, context), issued.token)
-        return str(await new_tokens.new_token(cast(Context, context), issued))
+        return str(await token_parts.new_token(cast(Context, context), issued))
 
     return store.do(shown)
 
@@ -157,9 +157,9 @@ def test_a_call_is_offered_of_the_first_operation_that_has_an_example(
 ) -> None:
     assert "goods-analysis" in _offered(store)
     examples = {name: each for name, each in ALL_EXAMPLES.items() if name != "product_analysis"}
-    monkeypatch.setattr(new_tokens, "ALL_EXAMPLES", examples)
+    monkeypatch.setattr(token_parts, "ALL_EXAMPLES", examples)
     assert "partner_couponList" in _offered(store)
-    monkeypatch.setattr(new_tokens, "ALL_EXAMPLES", {})
+    monkeypatch.setattr(token_parts, "ALL_EXAMPLES", {})
     assert "A first call with it" not in _offered(store)
 
 

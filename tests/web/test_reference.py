@@ -200,5 +200,11 @@ def test_a_page_of_the_reference_offers_the_others_and_not_itself(
     }
 
 
+def test_a_long_page_of_the_reference_leads_to_the_form_at_its_end(served: Gateway) -> None:
+    page = _page(served, "/docs/waybills")
+    assert '<a class="button" href="#try">Try it in the sandbox</a>' in page
+    assert 'id="try"' in page
+
+
 def test_the_heading_of_the_codes_is_said_once(served: Gateway) -> None:
     assert re.findall(r"<h[12][^>]*>Codes</h", _page(served, "/docs/codes")) == ["<h1>Codes</h"]

@@ -29,6 +29,7 @@ from tollway.web.wording import (
     WORD_PARTS,
     catalogue,
     is_own_address,
+    log_time,
     relative_time,
     words_of,
 )
@@ -157,6 +158,20 @@ def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
 def test_a_time_says_how_long_ago_it_was(past_s: float, said: str) -> None:
     zone = ZoneInfo("Asia/Shanghai")
     assert relative_time(1_000_000 - past_s, 1_000_000, zone, PLAIN_VIEW.say) == said
+
+
+@pytest.mark.parametrize(
+    ("past_s", "said"),
+    [
+        (3540, "59 min ago"),
+        (3600, "01-12 20:46"),
+        (7 * 86_400, "01-05 21:46"),
+        (365 * 86_400, "1969-01-12"),
+    ],
+)
+def test_rows_of_a_log_can_be_told_apart_by_their_time(past_s: float, said: str) -> None:
+    zone = ZoneInfo("Asia/Shanghai")
+    assert log_time(1_000_000 - past_s, 1_000_000, zone, PLAIN_VIEW.say) == said
 
 
 _RECORDED_BY = {"record_act": 2, "note_act": 2, "record": 1, "_record_state": 2}

@@ -49,6 +49,7 @@ from tollway.web.wording import (
     amount,
     exact_time,
     grouped,
+    log_time,
     relative_time,
     sentence,
     short_id,
@@ -212,6 +213,11 @@ class Context:
         zone = self.web.zone
         relative = relative_time(at_s, self.now_s, zone, self.say)
         return Cell(relative, "time", title=exact_time(at_s, zone))
+
+    def log_time(self, at_s: float) -> Cell:
+        """When a row of a log was made."""
+        shown = log_time(at_s, self.now_s, self.web.zone, self.say)
+        return Cell(shown, "time", title=exact_time(at_s, self.web.zone))
 
     @property
     def area(self) -> str:

@@ -159,7 +159,7 @@ def _row(
 ) -> list[Cell]:
     say = context.say
     row = [
-        context.time(call.at_ms / 1000),
+        context.log_time(call.at_ms / 1000),
         outcome_cell(context, call),
         Cell(say(title_of(call.operation))),
     ]

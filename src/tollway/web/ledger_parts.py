@@ -82,7 +82,7 @@ def _entry_row(context: Context, entry: Entry) -> list[Cell]:
     tone, kind = _ENTRY_KINDS["refund" if is_refund else entry.kind]
     return [
         context.number(entry.number),
-        context.time(entry.at_ms / 1000),
+        context.log_time(entry.at_ms / 1000),
         Cell(context.say(kind), tone=tone),
         Cell(f"{entry.amount:+,}", "number"),
         context.number(entry.balance_after),

@@ -127,12 +127,12 @@ def _notice(context: Context, receipt: Receipt, tone: str) -> Notice:
         return Notice(receipt.why, tone)
     if "{" not in reason.value.message.en:
         cure = reason.value.message.said(context.visit.view.language)
-        return Notice(f"{receipt.why} {cure}", tone)
+        return Notice(receipt.why + say(" ") + cure, tone)
     if reason in _CURES:
-        return Notice(f"{receipt.why} {say(_CURES[reason])}", tone)
+        return Notice(receipt.why + say(" ") + say(_CURES[reason]), tone)
     operation = BY_NAME.get(receipt.operation)
     link = None if operation is None else Link(say("API reference"), page_of(operation))
-    return Notice(f"{receipt.why} {say(_IN_THE_ANSWER)}", tone, link)
+    return Notice(receipt.why + say(" ") + say(_IN_THE_ANSWER), tone, link)
 
 
 def _stages(context: Context, receipt: Receipt, label: str) -> list[tuple[str, Stage]]:

@@ -162,6 +162,11 @@ class ReferencePages:
             Link(say("Webhooks"), f"{DOCS_PATH}/events"),
             Link("OpenAPI", "/openapi.json"),
         ]
+        is_live = tried is not None and takes_live_token(tried)
+        if tried is not None:
+            # The form is at the end of a long page.
+            here = say("Try it with your account") if is_live else say("Try it in the sandbox")
+            others.insert(0, Link(here, "#try"))
         return self.web.render(
             "reference.html",
             visit,
@@ -175,7 +180,7 @@ class ReferencePages:
             live_s=0,
             is_printable=False,
             tried=tried,
-            is_live=tried is not None and takes_live_token(tried),
+            is_live=is_live,
             token_prefix="" if tried is None else token_prefix(tried),
             fields=[] if tried is None else tried_fields(tried, request or {}),
         )

@@ -222,3 +222,13 @@ def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
         if span_s < limit_s:
             return say(past if past_s > 0 else ahead, count=round(span_s / unit_s) or 1)
     return _moment(at_s, zone).strftime("%Y-%m-%d")
+
+
+def log_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
+    """When a row of a log was made: the newest as above, older ones by the clock, or a page of them
+    would say no more than the same few hours or day."""
+    past_s = now_s - at_s
+    if past_s < 3600:
+        return relative_time(at_s, now_s, zone, say)
+    is_of_this_year = past_s < 300 * 86_400
+    return _moment(at_s, zone).strftime("%m-%d %H:%M" if is_of_this_year else "%Y-%m-%d")

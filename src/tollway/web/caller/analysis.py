@@ -218,8 +218,9 @@ def _receipts(context: Context, shown: Sequence[DayAnswer], answers: Sequence[Pa
 def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
     say = context.say
     receipt = Link(say("Receipt"), address(f"{PATH}/request", id=answer.paid_by))
+    text = say("{title}: {text}", title=answer.code, text=answer.msg)
     blocks: list[Block] = [
-        Notice(f"{answer.msg} ({answer.code})", "bad", None if wanted.is_test else receipt),
+        Notice(text, "bad", None if wanted.is_test else receipt),
         _form(context, wanted),
     ]
     return _page(context, blocks, 409)
@@ -251,7 +252,7 @@ async def _offer(
         f"{ANALYSIS}/pay",
         say("Ask for {price}", price=amount(say, unit, cost)),
         hidden=hidden,
-        title=wanted.product,
+        title=say("{title}: {text}", title=say("Product id"), text=wanted.product),
         note=note,
     )
     may_not = Notice(say(_MAY_NOT_PAY), "soon")

@@ -88,7 +88,7 @@ def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> l
     return [
         Notice(
             say(
-                "{balance}: {left} left, below your line of {below}. "
+                "{balance}: {left} left, below your alert of {below}. "
                 "Ask the operator to top it up.",
                 balance=headed(unit_name(context, unit)),
                 left=grouped(left.get(unit, 0)),
@@ -107,13 +107,16 @@ def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
         say("{balance} below {below}", balance=unit_name(context, unit), below=f"{below:,}")
         for unit, below in alerts.items()
     )
-    note = say("This page and a webhook event report a balance that falls below a line. 0 ends it.")
+    note = say(
+        "When a balance falls below this number, this page and a webhook event report it. "
+        "0 ends the alert."
+    )
     if lines:
         note += say(" ") + say("Set now: {lines}.", lines=lines)
     unit = next(iter(alerts), "credits")
     return Form(
         ALERT,
-        say("Set the line"),
+        say("Set the alert"),
         [
             Field("unit", say("Balance"), "select", unit, units(context)),
             Field(
@@ -130,7 +133,9 @@ async def alert_act(context: Context) -> Response:
     unit = context.form.get("unit", "")
     below = context.whole_number("below", context.say("Report below"), AMOUNT_MAX)
     if unit not in dict(units(context)) or below < 0:
-        wrong = PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
+        wrong = PageError(
+            400, "This alert cannot be set", "Choose a balance, and an amount from 0."
+        )
         raise wrong.at("below")
     own = account_id(context.person)
     if (await own_account(context)).closed_at_s is not None:
@@ -175,7 +180,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
     refused = [each for each in newest.calls if each.outcome == "refused"][:_REFUSED_SHOWN]
     rows = [
         [
-            context.time(each.at_ms / 1000),
+            context.log_time(each.at_ms / 1000),
             Cell(say(BY_NAME[each.operation].title if each.operation in BY_NAME else "–")),
             Cell(
                 named_reason(say, each.reason),

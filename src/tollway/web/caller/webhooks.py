@@ -338,7 +338,7 @@ def _delivery_row(
         answer = say("no answer")
     again = context.question(f"{WEBHOOK}/again", webhook_id=webhook.id, event_id=delivery.event_id)
     return [
-        context.time(delivery.at_ms / 1000),
+        context.log_time(delivery.at_ms / 1000),
         Cell(delivery.type, "mono"),
         Cell(delivery.event_id, "mono"),
         states[delivery.state],

@@ -220,7 +220,7 @@ def _low_text(context: Context, days: int, low: BalancePace) -> str:
     if days < SOON_DAYS:
         why = lasts_until(context, days) if low.amount else say("used up")
     else:
-        why = say("below the account's own line of {below}", below=grouped(low.below or 0))
+        why = say("below the account's own alert of {below}", below=grouped(low.below or 0))
     return say(
         "{account}: {left} left ({balance}), {why}",
         account=low.account_name,

@@ -229,9 +229,8 @@ def _source_form(context: Context, source: Source | None = None) -> Form:
     """The form that adds a source, or changes for whom a source speaks."""
     say, spoken = context.say, source.speaks_for if source else SourceScope()
     name = Field("name", say("Name"), is_required=True, length_max=64)
-    most, everything = 4000, say("* is all")
     fields = [
-        Field(name, label, value=" ".join(listed), length_max=most, placeholder=everything)
+        Field(name, label, value=" ".join(listed), length_max=4000)
         for name, label, listed in (
             ("shops", say("For shops"), spoken.shop),
             ("channels", say("For channels"), spoken.channel),
@@ -242,8 +241,8 @@ def _source_form(context: Context, source: Source | None = None) -> Form:
         say("Add source") if source is None else say("Save"),
         [name, *fields] if source is None else fields,
         hidden={} if source is None else {"source": source.name},
-        title=say("Add a source") if source is None else say("For whom it speaks"),
-        note=say("Several shops or channels are separated by spaces."),
+        title=say("Add a source") if source is None else say("What it may push"),
+        note=say("Several shops or channels are separated by spaces; * is all of them."),
         is_line=True,
         is_folded=source is None,
     )

@@ -84,7 +84,7 @@ async def show_trail(context: Context) -> Response:
     rows = [
         [
             context.number(each.number),
-            context.time(each.at_ms / 1000),
+            context.log_time(each.at_ms / 1000),
             Cell(_named(context, each.by), "", address(TRAIL, of=each.by), each.by),
             Cell(say(each.act), "time", title=each.act),
             Cell(

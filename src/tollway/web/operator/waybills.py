@@ -133,7 +133,7 @@ def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
     shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     page = page_of(waybill)
     return [
-        context.time(waybill.asked_at_s),
+        context.log_time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
         Cell(waybill.number or "–", "mono", page if waybill.number else ""),
         shown_state(context, waybill),
