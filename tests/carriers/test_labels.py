@@ -5,6 +5,7 @@ import binascii
 import io
 import re
 import zlib
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pypdfium2
@@ -261,3 +262,17 @@ def test_any_number_can_be_scanned(number: str) -> None:
         (len(row) * 3, 90), Image.Resampling.NEAREST
     )
     assert _scanned(picture) == {(number, "Code128")}
+
+
+def test_texts_of_every_size_take_little_memory() -> None:
+    """Texts that do not fit are tried in smaller sizes, and an open font takes 1 MiB of its own."""
+    before_mib = _memory_mib()
+    for size in range(20, 220):
+        FONTS.font(size, is_bold=False).getlength("收")
+    assert _memory_mib() - before_mib < 100
+
+
+def _memory_mib() -> float:
+    """Without files that are mapped."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("RssAnon:")[2].split()[0]) / 1024

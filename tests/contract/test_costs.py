@@ -77,6 +77,12 @@ def test_a_mebibyte_is_read_or_refused_in_a_moment(name: str) -> None:
     assert took_s < slow_s / 2, f"{took_s:.3f} s, byte by byte {slow_s:.3f} s"
 
 
+def test_with_too_many_fields_a_body_of_another_type_is_not_taken_for_a_form() -> None:
+    took_s = _took_s(lambda: read_body("text/plain", b"a=b&" * (SIZE // 4)), 3)
+    slow_s = 5 * _took_s(lambda: _slow(SIZE // 5), 1)
+    assert took_s < slow_s / 20, f"{took_s:.3f} s, byte by byte {slow_s:.3f} s"
+
+
 def _byte_by_byte(text: bytes) -> bytes:
     found = bytearray()
     position = 0

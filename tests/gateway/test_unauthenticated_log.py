@@ -1,5 +1,6 @@
-"""Requests without a known token fill no disk: of a second, some have a line in the log, and the
-others are counted. Those of known accounts all have theirs."""
+"""Refused requests fill no disk: of those without a known token, or of what an account may not do,
+some of a second have a line in the log, and the others are counted. All others of known accounts
+have theirs."""
 
 import asyncio
 import json
@@ -64,6 +65,23 @@ def test_of_many_outsiders_some_are_logged_and_all_are_counted(served: Gateway, 
 
 
 @pytest.mark.sqlite
+def test_of_many_calls_that_an_account_may_not_make_some_are_logged_and_all_are_counted(
+    served: Gateway,
+) -> None:
+    """They do not count against its limit, so it can make any number of them."""
+    caller = new_caller(served.store, granted=False)
+    began_s = time.monotonic()
+    _flood(served, ANALYSIS, caller.token)
+    took_s = time.monotonic() - began_s
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["account"] for each in lines} == {caller.account_id}
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
+    kind = f"PERMISSION_MISSING of {caller.account_id}"
+    assert all(kind in each["message"] for each in _left_out(served))
+
+
+@pytest.mark.sqlite
 def test_those_before_a_stop_are_counted_by_kind(own_store: Store) -> None:
     gateway = Gateway(own_store)
     _flood(gateway, "/nowhere")
@@ -77,9 +95,9 @@ def test_those_before_a_stop_are_counted_by_kind(own_store: Store) -> None:
     assert by_kind == {"PATH_UNKNOWN": MANY, "CREDENTIAL_INVALID": MANY}
 
 
-def _flood(gateway: Gateway, path: str) -> None:
+def _flood(gateway: Gateway, path: str, token: str = "x") -> None:
     method = "GET" if path == ANALYSIS else "POST"
-    headers = ("Host: 127.0.0.1", "Authorization: Bearer x", "Content-Length: 0")
+    headers = ("Host: 127.0.0.1", f"Authorization: Bearer {token}", "Content-Length: 0")
     sent = MANY * request(path, *headers, method=method)
     assert len(talk(gateway.port, sent, expected=MANY).replies) == MANY
 

@@ -26,6 +26,8 @@ HOSTILE = {
     "objects in a record of an array": b'[{"a":[' + OBJECTS + b"0]}]",
     "lists in a record after another": b'[{"a":1},{"a":[' + LISTS + b"0]}]",
     "lists in a line": b'{"a":1}\n{"a":[' + LISTS + b"0]}",
+    "blank lines": b"\n" * SIZE,
+    "short lines": b"{}\n" * (SIZE // 3),
     "members": b"{" + MEMBERS + b"}",
     "texts that look like ends": b"[" + b'{"a":"},' * (SIZE // 8) + b'"}]',
 }
@@ -76,8 +78,11 @@ def test_an_array_that_does_not_end_as_arrays_do_is_refused_as_a_whole(end: byte
             _read(b"[" + b",".join(records) + end)
 
 
+@pytest.mark.parametrize("count", [3, 1000])
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r", b"\n\n\r\n \n"])
-def test_lines_end_as_any_system_ends_them(ends: bytes) -> None:
-    records = [msgspec.json.encode(order(f"sn-{number}")) for number in range(3)]
+def test_lines_end_as_any_system_ends_them(ends: bytes, count: int) -> None:
+    """They are cut piece by piece; some are longer than a piece."""
+    records = [msgspec.json.encode(order(f"sn-{number}")) for number in range(count)]
+    records[1] += b" " * 200_000
     found = _read(ends.join(records) + ends)
     assert ([each.text for each in found.good], found.rejected) == (records, [])

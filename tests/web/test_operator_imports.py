@@ -117,6 +117,26 @@ def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store:
         store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
 
 
+def test_of_a_rejected_record_of_megabytes_the_beginning_is_shown(
+    operator: Browser, store: Store
+) -> None:
+    """A push may have a record of 8 MiB; to lay it out took seconds, while all calls waited."""
+    name = f"long-{time.time_ns()}"
+    sealer = open_sealer(store.url, store.key_file)
+    record = b'{"a":[' + b"0," * 500_000 + b"0]}"
+    one = sealed_reject(sealer, b"key", name, "orders", record, "wrong", 1)
+    store.do(lambda database: database.write(partial(keep_rejects, rejects=[one])))
+    try:
+        shown = operator.open(f"/operator/data/record?id={one['id']}")
+        assert "Too long to be corrected here" in shown.text
+        assert len(shown.content) < 200_000
+        dropped = operator.send("/operator/data/drop", id=str(one["id"]), sure="yes")
+        assert dropped.status_code == 200
+        assert store.run(f"SELECT id FROM rejected_record WHERE source = '{name}'") == []
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
 @pytest.mark.parametrize(
     "record",
     [

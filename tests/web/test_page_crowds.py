@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +31,9 @@ from tollway.identity.sign_in_limits import Attempt
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
+from tollway.web import page_slots
 from tollway.web.owner import OWNERS
+from tollway.web.page_slots import LoopTime
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import Area, PasswordChecker, Sessions, TooManyChecksError, Visit
@@ -43,6 +46,8 @@ SIGN_IN = "/owner/sign-in"
 WAITING_MAX = 4
 SURPLUS = 5
 PAGES = 20
+# Of the event loop, for pages.
+_SHARE = 1 / 4
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "query_string": b"", "headers": []}
 
 
@@ -147,6 +152,49 @@ def test_between_pages_it_is_the_turn_of_calls(own: Store) -> None:
         return most
 
     assert own.do(work) <= 2, "pages in one turn of the event loop"
+
+
+@pytest.mark.sqlite
+def test_of_the_event_loop_pages_leave_most_to_calls(
+    own: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they wait for does not count."""
+    monkeypatch.setattr(page_slots, "_BURST_S", 0.0)
+
+    async def work(database: Database) -> tuple[float, float]:
+        web, made_s = (
+            Web(Sessions(database, OWNERS, bytes(32), is_secure=False), ZoneInfo("UTC")),
+            0.0,
+        )
+
+        async def page(_: Request, __: Visit[Owner]) -> Response:
+            nonlocal made_s
+            await asyncio.sleep(0.01)
+            made_s += _busy_s()
+            return Response()
+
+        answer, began_s = web.endpoint(page), time.perf_counter()
+        await asyncio.gather(*(answer(Request(SCOPE)) for _ in range(PAGES)))
+        return made_s, time.perf_counter() - began_s
+
+    made_s, took_s = own.do(work)
+    # All but the last two were waited for.
+    assert took_s > 0.8 * made_s / _SHARE
+    taking = LoopTime(asyncio.sleep(0.05))
+    asyncio.run(_awaited(taking))
+    assert taking.taken_s() < 0.05
+
+
+def _busy_s() -> float:
+    """Takes the event loop for a moment; for how long."""
+    began_s = time.perf_counter()
+    while time.perf_counter() - began_s < 0.005:
+        pass
+    return time.perf_counter() - began_s
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
 
 
 @pytest.mark.sqlite

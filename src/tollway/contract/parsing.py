@@ -344,7 +344,7 @@ _NOT_PLAIN = Phrase(
     "Content-Type 不是 JSON 或表单，内容也不是",
 )
 # Matches in linear time: a name or a value cannot contain the character that ends it.
-_PLAIN_FORM = re.compile(rb"[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*(&[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*)*&?")
+_PLAIN_FORM = re.compile(rb"([^=&\s{}\[\]\"<>]++=[^&\s{}\"<>]*+(&|\Z)){1,%d}" % PARAMETERS_MAX)
 _PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
 
 

@@ -88,7 +88,7 @@ class Application:
     async def _beat(self) -> None:
         while True:
             self._worker_group.beat(self._number)
-            self._log.report_unauthenticated()
+            self._log.report_refused()
             await asyncio.sleep(_BEAT_INTERVAL_S)
 
     async def _serve(self, receive: Receive, send: Send) -> None:

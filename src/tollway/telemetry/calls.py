@@ -32,6 +32,21 @@ _UNAUTHENTICATED = frozenset(
         Reason.TIMED_OUT,
     )
 )
+# The reasons of calls that end before they count against the limit of their account, which can
+# cause as many. All its other calls are limited.
+_NOT_COUNTED = frozenset(
+    each.name
+    for each in (
+        Reason.THROTTLED,
+        Reason.OPERATION_CLOSED,
+        Reason.PERMISSION_MISSING,
+        Reason.TOKEN_NOT_FOR_THIS,
+        Reason.TOKEN_NOT_FROM_HERE,
+        Reason.TOKEN_DAY_USED_UP,
+        Reason.CALLS_USED_UP,
+        Reason.CREDITS_USED_UP,
+    )
+)
 
 
 class CallRecorder:
@@ -84,11 +99,10 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     began_s, beginning = -1.0, ""
     origin = log.origin
     for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
-        if (
-            account_id is None
-            and reason in _UNAUTHENTICATED
-            and not log.logs_unauthenticated(reason)
-        ):
+        if account_id is None:
+            if reason in _UNAUTHENTICATED and not log.logs_refused(reason):
+                continue
+        elif reason in _NOT_COUNTED and not log.logs_refused(f"{reason} of {account_id}"):
             continue
         # Calls that arrive together have the same time.
         if at_s != began_s:

@@ -23,8 +23,8 @@ import msgspec
 
 _QUEUE_MAX_CHARACTERS = 1_048_576
 _FLUSH_MAX_S = 2.0
-# Per kind of request. A client needs no token to be refused thousands of times a second: with a
-# line for each, the log would grow by 300 GB a day.
+# Per kind of refused request. A client, with a free token or none, can be refused thousands of
+# times a second: with a line for each, the log would grow by 300 GB a day.
 _LINES_A_SECOND = 20
 _COUNT_INTERVAL_S = 1.0
 _encoder = msgspec.json.Encoder()
@@ -44,8 +44,8 @@ class LogWriter:
         self._size = 0
         self._unreported = 0
         self.dropped = 0
-        # Unauthenticated requests by kind, in the second that began at `_counted_since_s`.
-        self._unauthenticated: Counter[str] = Counter()
+        # Refused requests by kind, in the second that began at `_counted_since_s`.
+        self._refused: Counter[str] = Counter()
         self._counted_since_s = monotonic()
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
@@ -64,24 +64,21 @@ class LogWriter:
         """Queues one line."""
         self.write(self._line(event, **fields))
 
-    def logs_unauthenticated(self, kind: str) -> bool:
-        """Counts a refused request from an unknown sender; returns whether it gets a line."""
+    def logs_refused(self, kind: str) -> bool:
+        """Counts a refused request of a kind that can come in floods; returns whether it gets a
+        line."""
         if monotonic() - self._counted_since_s >= _COUNT_INTERVAL_S:
-            self.report_unauthenticated()
-        self._unauthenticated[kind] += 1
-        return self._unauthenticated[kind] <= _LINES_A_SECOND
+            self.report_refused()
+        self._refused[kind] += 1
+        return self._refused[kind] <= _LINES_A_SECOND
 
-    def report_unauthenticated(self, after_s: float = _COUNT_INTERVAL_S) -> None:
+    def report_refused(self, after_s: float = _COUNT_INTERVAL_S) -> None:
         """Writes how many requests got no line in the last second, once it is over. Call it from
         the thread that counts, and regularly: after a flood no other may come."""
         now_s = monotonic()
         if now_s - self._counted_since_s < after_s:
             return
-        counted, self._unauthenticated, self._counted_since_s = (
-            self._unauthenticated,
-            Counter(),
-            now_s,
-        )
+        counted, self._refused, self._counted_since_s = self._refused, Counter(), now_s
         left_out = {
             kind: number - _LINES_A_SECOND
             for kind, number in counted.items()
@@ -90,14 +87,14 @@ class LogWriter:
         if left_out:
             kinds = ", ".join(f"{kind} {number}" for kind, number in left_out.items())
             message = (
-                f"{sum(left_out.values())} more unauthenticated requests have no line of "
-                f"their own ({kinds})"
+                f"{sum(left_out.values())} more refused requests have no line of their own "
+                f"({kinds})"
             )
             self.write_entry("tollway.log", level="warning", message=message)
 
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
         """Waits until everything is written, for a bounded time."""
-        self.report_unauthenticated(after_s=0)
+        self.report_refused(after_s=0)
         with self._changed:
             self._changed.wait_for(lambda: self._size == 0, timeout_s)
 

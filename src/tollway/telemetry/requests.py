@@ -117,5 +117,5 @@ class RequestLog:
     ) -> None:
         """A request is unauthenticated if its sender is unknown."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
-        if is_logged and not (is_unauthenticated and not self._log.logs_unauthenticated(event)):
+        if is_logged and not (is_unauthenticated and not self._log.logs_refused(event)):
             self._log.write_entry(event, **context.fields, **fields)

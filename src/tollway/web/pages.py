@@ -23,6 +23,7 @@ from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import NO_MORE, Block, Form, Link, MoreOfPage, Notice
 from tollway.web.page_errors import PageError, page_error_of
+from tollway.web.page_slots import LoopTime, PageSlots
 from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
 from tollway.web.uploads import read_body
@@ -113,8 +114,9 @@ class Frame:
         return replace(self, title=title, links=links, search_hint=hint)
 
 
-# The client address of the page that the current task answers.
+# Of the page that the current task answers: the client address, and how long it takes the loop.
 _reader = ContextVar("reader", default="")
+_taking: ContextVar[LoopTime[Response]] = ContextVar("taking")
 
 
 # For pages that belong to no area, whether their reader is signed in or not.
@@ -143,7 +145,7 @@ class Web(Generic[P]):
         self._sessions = sessions
         self._frame = frame or Frame()
         self._view_path = view_path
-        self._slots = TurnSlots(_PAGES_AT_ONCE, "too many pages at once")
+        self._slots = PageSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._files = TurnSlots(_FILES_AT_ONCE, "too many files at once")
         self._templates = page_templates(zone)
 
@@ -257,25 +259,25 @@ class Web(Generic[P]):
             except StoreBusyError:
                 headers = {**HEADERS, "Retry-After": str(_RETRY_AFTER_S)}
                 return PlainTextResponse(_TOO_MANY, 503, headers)
+            taking = LoopTime(self._answer(page, request))
+            _taking.set(taking)
             try:
-                # Most pages never await anything: without this, all waiting pages would be
-                # rendered before the next call gets the event loop.
-                await asyncio.sleep(0)
-                return await self._answer(page, request)
+                return await taking
             finally:
-                self._slots.leave()
+                self._slots.leave_after(taking.taken_s())
 
         return answer
 
     @asynccontextmanager
     async def without_slot(self) -> AsyncIterator[None]:
         """Gives the slot to other pages while this one waits for something else."""
-        self._slots.leave()
+        self._slots.leave_after(_taking.get().taken_s())
         try:
             yield
         finally:
             # Shielded: a cancelled page must take its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None, _reader.get()))
+            _taking.get().taken_s()
 
     async def admitted(
         self, passwords: PasswordChecker, attempt: Attempt, password: str
@@ -293,6 +295,9 @@ class Web(Generic[P]):
 
     async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
+        # Most pages never await anything: without this, all waiting pages would be rendered before
+        # the next call gets the event loop.
+        await asyncio.sleep(0)
         view = view_of(request)
         visit = replace(self._sessions.unread_visit(request), view=view)
         try:

@@ -31,7 +31,9 @@ class FontFiles(NamedTuple):
     regular: Path
     bold: Path
 
-    @lru_cache(maxsize=256)  # noqa: B019 - the files are a value, and there are only a few
+    # Each takes 1 MiB, and maps its file. A usual label needs up to 27, and one whose texts must
+    # shrink up to 81.
+    @lru_cache(maxsize=32)  # noqa: B019 - the files are a value, and there are only a few
     def font(self, size_dots: int, *, is_bold: bool) -> ImageFont.FreeTypeFont:
         path = self.bold if is_bold else self.regular
         return ImageFont.truetype(path, size_dots, index=_chinese_face(path))

@@ -25,14 +25,16 @@ from tollway.intake.rejects import (
 from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Empty, Field, Form, Link, Notice, Table
+from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
-from tollway.web.wording import Say, sentence, sentences, short_id, titles
+from tollway.web.wording import Say, grouped, sentence, sentences, short_id, titles
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
 _FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
+# A form may have no more; to indent a record of megabytes would take the event loop for seconds.
+_SHOWN_MAX = 131_072
 # Sources and kinds of records that are translated; names from operators or installed packages are
 # shown as they are.
 SAID_SOURCES = frozenset(sentences("uploaded file"))
@@ -89,13 +91,20 @@ async def show_record(context: Context) -> Response:
 
 def _record_page(context: Context, rejected: Rejected, text: str, problem: str) -> Response:
     say = context.say
-    correcting = Form(
-        f"{PATH}/correct",
-        say("Save and send again"),
-        [Field("record", say("Record"), "textarea", _indented(text), length_max=_RECORD_MAX)],
-        hidden={"id": rejected.id},
-        title=say("Correct it"),
-    )
+    if len(text) > _SHOWN_MAX:
+        beginning = say(
+            "Too long to be corrected here: its first {count} characters",
+            count=grouped(_SHOWN_MAX),
+        )
+        shown: Block = Code(say("Record"), [(beginning, text[:_SHOWN_MAX])])
+    else:
+        shown = Form(
+            f"{PATH}/correct",
+            say("Save and send again"),
+            [Field("record", say("Record"), "textarea", _indented(text), length_max=_RECORD_MAX)],
+            hidden={"id": rejected.id},
+            title=say("Correct it"),
+        )
     dropping = Form(
         f"{PATH}/drop",
         say("Drop the record"),
@@ -106,7 +115,7 @@ def _record_page(context: Context, rejected: Rejected, text: str, problem: str) 
     )
     return context.page(
         say("Rejected record"),
-        [Notice(problem, "soon"), correcting, dropping],
+        [Notice(problem, "soon"), shown, dropping],
         lead=" · ".join((*_source_and_kind(context, rejected), rejected.id)),
         crumbs=[Link(say("Data"), PATH)],
     )
