@@ -4,7 +4,7 @@ import pytest
 
 from tests.ledger.ledger_campaign import run_campaign
 
-pytestmark = pytest.mark.torture
+pytestmark = [pytest.mark.torture, pytest.mark.sqlite]
 
 
 def test_the_ledger_is_as_it_should_be_in_2000_examples() -> None:
