@@ -103,6 +103,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("carrier list", [CARRIER | {"link"}]),
     ("carrier disconnect YTO", {"wp_code"}),
     ("pool add YTO --numbers YT0000000000001", POOL_CHANGE),
+    ("pool remove YTO --up-to YT0000000000000", {"wp_code", "owner_id", "up_to", "removed"}),
     ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
     ("waybill list", []),
     ("source add market --shop 7001", {"source", "secret"}),

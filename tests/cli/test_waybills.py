@@ -92,6 +92,22 @@ def test_from_a_carrier_to_a_label_and_back(
     assert tollway("waybill", "label", number, "--out", "again.pdf").status == 0
 
 
+def test_numbers_that_must_not_be_issued_are_removed(tollway: Command, ledger_store: Store) -> None:
+    assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
+    numbers = ",".join(f"YT000000000000{number}" for number in range(6))
+    assert tollway("pool", "add", "YTO", "--numbers", numbers).status == 0
+    issue(ledger_store, "YTO", "order-0001")
+    up_to = ("YTO", "--up-to", "YT0000000000003")
+    assert "use --yes" in tollway("pool", "remove", *up_to).err
+    # Neither one that was issued, nor those of another pool.
+    assert tollway("pool", "remove", *up_to, "--yes", "--json").json["removed"] == 3
+    (pool,) = tollway("pool", "list", "--json").json
+    assert (pool["left"], pool["taken"]) == (2, 1)
+    issue(ledger_store, "YTO", "order-0002")
+    issued = {each["number"] for each in tollway("waybill", "list", "--json").json}
+    assert issued == {"YT0000000000000", "YT0000000000004"}
+
+
 @pytest.mark.parametrize(
     ("line", "status", "sentence"),
     [
@@ -106,6 +122,8 @@ def test_from_a_carrier_to_a_label_and_back(
         ("pool add UNKNOWN --numbers YT0000000000001", 1, "no carrier UNKNOWN"),
         ("pool add YTO --shop 7 --numbers YT0000000000001", 1, "shop 7"),
         ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),
+        ("pool remove UNKNOWN --up-to YT1 --yes", 1, "no carrier UNKNOWN"),
+        ("pool remove YTO --shop 7 --up-to YT1 --yes", 1, "shop 7"),
         ("waybill show 1", 1, "no waybill 1"),
         ("waybill cancel 1", 1, "no waybill 1"),
         ("waybill label 1 --out label.doc", 2, ".pdf, .png, .zpl"),

@@ -150,7 +150,7 @@ def test_pages_within_a_busy_hour_follow_every_change(own_store: Store) -> None:
     own_store.do(work)
 
 
-def test_a_claim_that_moves_within_its_hour_is_counted_anew(own_store: Store) -> None:
+def test_a_claim_that_moves_within_its_hour_is_counted_again(own_store: Store) -> None:
     """The counts of hours stay as they are, but not that of the part in which a window begins."""
 
     async def work(database: Database) -> None:

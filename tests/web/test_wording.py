@@ -169,7 +169,7 @@ def test_a_time_says_how_long_ago_it_was(past_s: float, said: str) -> None:
         (365 * 86_400, "1969-01-12"),
     ],
 )
-def test_rows_of_a_log_can_be_told_apart_by_their_time(past_s: float, said: str) -> None:
+def test_the_time_of_a_row_of_a_log_tells_it_from_others(past_s: float, said: str) -> None:
     zone = ZoneInfo("Asia/Shanghai")
     assert log_time(1_000_000 - past_s, 1_000_000, zone, PLAIN_VIEW.say) == said
 

@@ -1,7 +1,7 @@
 """The numbers an operator has loaded, per carrier, for one shop or for all.
 
-A number's row is never deleted, only marked as taken. So a number is issued once, even if its
-waybill is cancelled, the gateway restarts or the number is loaded again.
+The row of a number that was issued is never deleted, only marked as taken. So a number is issued
+once, even if its waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
 from collections import Counter, defaultdict
@@ -122,13 +122,11 @@ RETURNING wp_code, owner_id, number, EXISTS (
     WHERE waybill.number = waybill_number.number AND waybill.wp_code = waybill_number.wp_code)
 """)
 )
+_of_carrier = waybill_number.c.wp_code == bindparam("of_carrier")
 _TAKE_GIVEN = Query(
     lambda: (
         waybill_number.update()
-        .where(
-            waybill_number.c.wp_code == bindparam("of_carrier"),
-            waybill_number.c.number == bindparam("given"),
-        )
+        .where(_of_carrier, waybill_number.c.number == bindparam("given"))
         .values(is_taken=1)
     )
 )
@@ -158,10 +156,7 @@ _issued_of_head = (
 _TAKE_ISSUED = Query(
     lambda: (
         waybill_number.update()
-        .where(
-            waybill_number.c.wp_code == bindparam("of_carrier"),
-            waybill_number.c.number.in_(_issued_of_head),
-        )
+        .where(_of_carrier, waybill_number.c.number.in_(_issued_of_head))
         .values(is_taken=1)
     )
 )
@@ -169,7 +164,7 @@ _NOT_TAKEN = Query(
     lambda: (
         select(waybill_number.c.number)
         .where(
-            waybill_number.c.wp_code == bindparam("of_carrier"),
+            _of_carrier,
             waybill_number.c.owner_id.in_((bindparam("of_owner"), SHARED)),
             waybill_number.c.is_taken == 0,
         )
@@ -179,6 +174,25 @@ _NOT_TAKEN = Query(
 _ON_WAYBILLS = of_many(
     "SELECT value ->> 0 FROM {wanted} WHERE EXISTS (SELECT 1 FROM waybill "
     "WHERE waybill.number = value ->> 0 AND waybill.wp_code = value ->> 1)"
+)
+_up_to = (
+    waybill_number.c.owner_id == bindparam("of_owner"),
+    _of_carrier,
+    waybill_number.c.is_taken == 0,
+    waybill_number.c.number <= bindparam("up_to"),
+)
+_COUNT_UP_TO = Query(lambda: select(func.count()).select_from(waybill_number).where(*_up_to))
+_REMOVE_UP_TO = Query(
+    lambda: waybill_number.delete().where(
+        _of_carrier,
+        waybill_number.c.number.in_(
+            select(waybill_number.c.number)
+            .where(*_up_to)
+            .order_by(waybill_number.c.number)
+            .limit(_CHUNK_NUMBERS)
+        ),
+        waybill_number.c.is_taken == 0,
+    )
 )
 _taken = func.sum(waybill_number.c.is_taken)
 _POOLS = Query(
@@ -228,6 +242,33 @@ async def _store_recorded(
     after = {"shop": owner_id or None, "loaded": len(chunk) - len(rejected)}
     await record_act(transaction, runtime, "pool add", f"carrier {wp_code}", after=after)
     return rejected
+
+
+async def count_up_to(reader: Reader, wp_code: str, owner_id: str, up_to: str) -> int:
+    """How many numbers of a pool, in the order in which they are issued, are left up to one."""
+    asked = {"of_carrier": wp_code, "of_owner": owner_id, "up_to": up_to}
+    ((count,),) = await reader.fetch_all(_COUNT_UP_TO, **asked)
+    return int(count)
+
+
+async def remove_up_to(
+    database: Database, wp_code: str, owner_id: str, up_to: str, runtime: Runtime
+) -> int:
+    """Removes these numbers, one chunk per commit; returns how many."""
+
+    asked = {"of_carrier": wp_code, "of_owner": owner_id, "up_to": up_to}
+
+    async def work(transaction: Transaction) -> int:
+        removed = await transaction.execute(_REMOVE_UP_TO, **asked)
+        if removed:
+            after = {"shop": owner_id or None, "removed": removed, "up_to": up_to}
+            await record_act(transaction, runtime, "pool remove", f"carrier {wp_code}", after=after)
+        return removed
+
+    total = 0
+    while removed := await database.write(work):
+        total += removed
+    return total
 
 
 async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> list[Taken]:

@@ -8,11 +8,19 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
-from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.carriers.carriers import known_carrier
+from tollway.carriers.pools import (
+    SHARED,
+    Rejected,
+    add_numbers,
+    count_up_to,
+    list_pools,
+    remove_up_to,
+)
+from tollway.cli.command import Session, UsageError, add_group, command, confirm
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, counted, progress_bar
-from tollway.cli.parameters import CarrierArgument, RejectsOption, option
+from tollway.cli.parameters import CarrierArgument, RejectsOption, YesOption, option
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
 
@@ -40,14 +48,26 @@ class PoolChange(msgspec.Struct, frozen=True):
     rejects: str | None
 
 
+class PoolRemoval(msgspec.Struct, frozen=True):
+    """What was removed from a pool."""
+
+    wp_code: str
+    owner_id: str | None
+    up_to: str
+    removed: int
+
+
+ShopOption = Annotated[
+    str | None,
+    option("The shop that the numbers are for; without it, all shops.", metavar="OWNER_ID"),
+]
+
+
 @command(pools, "add")
 async def add(
     session: Session,
     carrier: CarrierArgument,
-    shop: Annotated[
-        str | None,
-        option("The shop that the numbers are for; without it, all shops.", metavar="OWNER_ID"),
-    ] = None,
+    shop: ShopOption = None,
     file: Annotated[Path | None, option("A text file with one number per line.")] = None,
     numbers: Annotated[str | None, option("The numbers themselves, separated by commas.")] = None,
     rejects: RejectsOption = None,
@@ -97,6 +117,33 @@ async def list_(session: Session) -> Output:
         empty="There are no numbers: load some with `tollway pool add`.",
     )
     return Output(found, table)
+
+
+@command(pools, "remove")
+async def remove(
+    session: Session,
+    carrier: CarrierArgument,
+    up_to: Annotated[
+        str, option("The last number to remove; those before it go too.", metavar="NUMBER")
+    ],
+    shop: ShopOption = None,
+    yes: YesOption = False,
+) -> Output:
+    """Remove numbers that were never issued here, from the next one on.
+
+    For numbers that must not be issued: after a restore, those that were issued since the backup.
+    """
+    database, owner_id = await session.open(), shop or SHARED
+    await known_carrier(database, carrier)
+    if shop is not None:
+        await find_owner(database, OwnerKind.SHOP, shop)
+    if not yes and (count := await count_up_to(database, carrier, owner_id, up_to)):
+        confirm(f"Remove {counted(count, 'number')} of {carrier}, up to {up_to}?")
+    removed = await remove_up_to(database, carrier, owner_id, up_to, session.runtime)
+    return Output(
+        PoolRemoval(carrier, shop, up_to, removed),
+        f"{counted(removed, 'number')} of {carrier} removed, up to {up_to}.",
+    )
 
 
 def _lines(file: Path, advance: Callable[[int], None]) -> Iterator[str]:
