@@ -78,9 +78,10 @@ _PAGE_OF = {
     "second-factor list": "/operator/second-factors",
     "second-factor reset": "/operator/second-factors/reset",
 }
-# About the machine, the database as a whole, or what the gateway does by itself.
+# About the machine, the database as a whole, what the gateway does by itself, or for the time
+# between a restore and its start.
 _TERMINAL_ONLY = {
-    *("serve", "demo", "mcp", "migrate", "restore", "move"),
+    *("serve", "demo", "mcp", "migrate", "restore", "move", "pool remove"),
     *("keys accept", "keys rotate", "retention apply", "records remake"),
 }
 

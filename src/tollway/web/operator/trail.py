@@ -67,7 +67,7 @@ FIELDS = frozenset(
         *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
         *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
-        *("url", "webhook id", "wp code"),
+        *("up to", "url", "webhook id", "wp code"),
     )
 )
 _TOKEN_KINDS = {"test": sentence("sandbox")}
