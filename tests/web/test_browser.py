@@ -392,4 +392,4 @@ def test_every_operation_is_tried_from_the_reference_alone(
     assert page.get_by_role("heading", name="Codes").count() == 1
     chinese = new_page(gateway.base_url, locale="zh-CN")
     chinese.goto("/docs/orders")
-    chinese.get_by_text("在沙箱中试用").wait_for()
+    chinese.get_by_role("heading", name="在沙箱中试用").wait_for()

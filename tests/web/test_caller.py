@@ -245,14 +245,16 @@ def test_a_member_sets_the_line_below_which_a_balance_is_reported(
     member: Browser, caller: Caller, store: Store
 ) -> None:
     member.open("/account")
-    assert "left, below your line" not in member.page
+    assert "left, below your alert" not in member.page
     unit = "calls:product_analysis"
     assert member.send("/account/alert", unit="calls:none", below="5").status_code == 400
     member.open("/account")
     assert "Calls: Product analysis: 100 left, below your alert of 101." in (
         member.send("/account/alert", unit=unit, below="101").text
     )
-    assert "left, below your line" not in member.send("/account/alert", unit=unit, below="100").text
+    assert (
+        "left, below your alert" not in member.send("/account/alert", unit=unit, below="100").text
+    )
     assert "Set now: calls: Product analysis below 100." in member.page
     assert "Set now" not in member.send("/account/alert", unit=unit, below="0").text
     reader = entered(store, member, caller, Role.READER)

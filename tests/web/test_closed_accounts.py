@@ -28,13 +28,13 @@ def test_a_closed_account_offers_its_members_nothing_that_is_refused(
     unit = "calls:product_analysis"
     store.do(lambda database: set_alert(database, caller.account_id, unit, 1000, 0, RUNTIME))
     shown = member.open("/account").text
-    assert "may call" in shown and "lasts " in shown and "below your line" in shown
+    assert "may call" in shown and "lasts " in shown and "below your alert" in shown
     for path, act in (("tokens", "Issue token"), ("members", "Invite a"), ("shops", "Ask a shop")):
         page = member.open(f"/account/{path}").text
         assert act in page and CLOSED not in page
     store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
     home = member.open("/account").text
-    for gone in ("may call", "lasts until", "lasts for years", "below your line"):
+    for gone in ("may call", "lasts until", "lasts for years", "below your alert"):
         assert gone not in home
     assert CLOSED in home and ">closed<" in home
     tokens = member.open("/account/tokens").text
