@@ -190,6 +190,6 @@ def test_an_answer_that_a_page_shows_is_one_of_its_samples(operation: Operation)
         shown = json.loads(block)
         if "withholding_money" in shown:
             assert json.dumps(shown) in [json.dumps(envelope["data"]) for envelope in envelopes]
-        # One that is cut short follows a command, and is compared with what that prints (tests/docs).
+        # One that is cut short follows a command, whose output tests/docs compares with it.
         elif "code" in shown and '"…"' not in block:
             assert steady(shown) in [steady(envelope) for envelope in envelopes]
