@@ -2,6 +2,7 @@
 Chinese characters: the named one, or one of the system."""
 
 import re
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from itertools import groupby
@@ -37,6 +38,17 @@ class FontFiles(NamedTuple):
     def font(self, size_dots: int, *, is_bold: bool) -> ImageFont.FreeTypeFont:
         path = self.bold if is_bold else self.regular
         return ImageFont.truetype(path, size_dots, index=_chinese_face(path))
+
+    def length(self, size_dots: int, is_bold: bool, piece: str) -> float:
+        if len(piece) == 1:
+            return self._length_of_letter(size_dots, is_bold, piece)
+        return self.font(size_dots, is_bold=is_bold).getlength(piece)
+
+    # Most letters come again in every label. Words and numbers are not kept: they may be personal
+    # data. By the size, and not by the font, which would then stay open.
+    @lru_cache(maxsize=16_384)  # noqa: B019 - as above
+    def _length_of_letter(self, size_dots: int, is_bold: bool, letter: str) -> float:
+        return self.font(size_dots, is_bold=is_bold).getlength(letter)
 
 
 def find_fonts(named: Path | None = None) -> FontFiles:
@@ -206,22 +218,23 @@ class Drawing:
         text = "".join(each if each.isprintable() else " " for each in words.text)
         size_mm = words.size
         while True:
-            font = self._fonts.font(max(1, self._dots(size_mm)), is_bold=words.is_bold)
-            lines = _wrapped(text, font, self._dots(words.box.width))
-            if self._fits(words.box, font, lines) or size_mm <= _SIZE_LEAST_MM:
-                return font, lines
+            size_dots = max(1, self._dots(size_mm))
+            length = partial(self._fonts.length, size_dots, words.is_bold)
+            lines = _wrapped(text, length, self._dots(words.box.width))
+            if self._fits(words.box, size_dots, lines) or size_mm <= _SIZE_LEAST_MM:
+                return self._fonts.font(size_dots, is_bold=words.is_bold), lines
             size_mm *= _SHRINK
 
-    def _fits(self, box: Box, font: ImageFont.FreeTypeFont, lines: list[str]) -> bool:
-        return font.size * _LINE_SPACING * len(lines) <= self._dots(box.height) + 1
+    def _fits(self, box: Box, size_dots: float, lines: list[str]) -> bool:
+        return size_dots * _LINE_SPACING * len(lines) <= self._dots(box.height) + 1
 
 
-def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
+def _wrapped(text: str, length_of: Callable[[str], float], width: int) -> list[str]:
     """Lines that fit a width: broken anywhere, as Chinese is, but not within a number or word."""
     lines: list[str] = []
     line, taken = "", 0.0
     # Each piece is measured once: measuring the whole line for every character takes seconds.
-    length = cache(partial(_length, font))
+    length = cache(length_of)
     for piece in _PIECES.findall(text):
         parts = piece if length(piece) > width else [piece]
         for part in parts:
@@ -231,14 +244,3 @@ def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
             else:
                 line, taken = line + part, taken + length(part)
     return [*lines, line]
-
-
-def _length(font: ImageFont.FreeTypeFont, piece: str) -> float:
-    return _length_of_letter(font, piece) if len(piece) == 1 else font.getlength(piece)
-
-
-@lru_cache(maxsize=16_384)
-def _length_of_letter(font: ImageFont.FreeTypeFont, letter: str) -> float:
-    """Kept, because most letters come again in every label. Words and numbers are not kept: they
-    may be personal data."""
-    return font.getlength(letter)
