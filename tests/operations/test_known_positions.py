@@ -17,6 +17,7 @@ from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tests.support.work import work_of
 from tollway.contract.operation import CallInfo
+from tollway.operations.coupon_claims import queries
 from tollway.operations.coupon_claims.counts import forget_hours
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
@@ -291,3 +292,27 @@ def test_hours_count_as_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     assert most * size_of_day < units * 16 + 32 * size_of_day
     # Nor is the cache emptied long before.
     assert most * size_of_day > units * 16 / 2
+
+
+def test_any_number_of_windows_leaves_the_counts_in_memory(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for what came since the last time has another window each time."""
+    monkeypatch.setattr(positions, "_KEPT_MAX", 10_000)
+    monkeypatch.setattr(queries, "_KEPT_MAX", 10_000)
+    put_orders(own_store, [order(f"{n}", confirm_time=FIRST_MS + n * DAY_MS) for n in range(9)])
+    load_claims(own_store, [claim(f"{n}", NOON_S + n * 3600) for n in range(9)])
+
+    async def work(database: Database) -> None:
+        orders, claims = OrderPages(database), ClaimPages(database)
+        for n in range(1000):
+            wanted = Filter(OWNER, FIRST_MS + n + 1, FIRST_MS + 9 * DAY_MS - n - 1, None, None)
+            assert (await orders.read(wanted, 0, 9))[0] == 8
+            window = Window("s1", 4, NOON_S + n + 1, NOON_S + 9 * 3600 - n - 1)
+            page = await claims.read_joined(window, JoinedPage(0, 9, 0, b"|"))
+            assert page is not None and page[0] == 8
+            if n == 0:
+                known = *orders._positions._known.values(), *claims._known.values()
+        assert known == (*orders._positions._known.values(), *claims._known.values())
+
+    own_store.do(work)

@@ -52,6 +52,8 @@ _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
 # What the count of a part of an hour takes, in the same unit.
 _KEPT_OF_PART = 12
+# How many of them a list has: two for each window.
+_PARTS_MAX = 64
 # So many claims are skipped rather than counting the parts of a window first.
 _SKIPPED_MAX = 200
 # How soon a server's counts may be read again, if they changed meanwhile.
@@ -325,8 +327,12 @@ class ClaimPages:
         return total, row[0] or b""
 
     def _keep_parts(self, known: _Known, parts: tuple[_Part, _Part], counts: Row) -> None:
-        known.parts.update(zip(parts, counts, strict=True))
-        self._kept += len(parts) * _KEPT_OF_PART
+        for part, count in zip(parts, counts, strict=True):
+            if len(known.parts) >= _PARTS_MAX:
+                del known.parts[next(iter(known.parts))]
+            else:
+                self._kept += _KEPT_OF_PART
+            known.parts[part] = count
         if self._kept > _KEPT_MAX:
             self._forget_all()
 

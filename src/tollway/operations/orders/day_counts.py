@@ -75,10 +75,12 @@ class DayCounts(RunningCounts):
         self.uncounted += _KEPT_OF_DAY + _KEPT_OF_HOUR * len(hours) // 2
 
     def keep_window(self, span: tuple[int, int], window: Window) -> None:
-        if len(self.windows) >= _WINDOWS_MAX and span not in self.windows:
-            del self.windows[next(iter(self.windows))]
+        if span not in self.windows:
+            if len(self.windows) >= _WINDOWS_MAX:
+                del self.windows[next(iter(self.windows))]
+            else:
+                self.uncounted += _KEPT_OF_WINDOW
         self.windows[span] = window
-        self.uncounted += _KEPT_OF_WINDOW
 
     def day_of(self, window: Window, offset: int) -> tuple[int, int] | None:
         """The day in which a page begins, and how many of its orders come before; None if the page
