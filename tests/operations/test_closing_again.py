@@ -117,13 +117,22 @@ def add_receiver(store: Store, caller: Caller) -> None:
 ERRORS = [StoreUnavailableError("away"), CommitUnknownError("who knows"), StoreBusyError("slow")]
 
 
+def _asks_for_a_waybill(
+    store: Store, carrier: FakeCarrier, fault: str | None
+) -> tuple[Caller, dict[str, Any]]:
+    """A customer with a receiver, and its request."""
+    customer = new_customer(store, credits_=CREDITS)
+    add_receiver(store, customer)
+    if fault is not None:
+        carrier.misbehave(fault, message=ISSUE)
+    return customer, request(connected_carrier(store, carrier, **PATIENT))
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_commit_that_fails_once_is_made_again_and_the_call_has_its_answer(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
-    customer = new_customer(own_store, credits_=CREDITS)
-    add_receiver(own_store, customer)
-    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    customer, body = _asks_for_a_waybill(own_store, carrier, None)
 
     async def work(gateway: Gateway) -> None:
         failing = Failing(gateway, error, times=1)
@@ -146,11 +155,7 @@ def test_a_commit_that_fails_once_is_made_again_and_the_call_has_its_answer(
 def test_a_call_does_not_wait_for_a_long_outage_and_its_answer_is_stored_after_it(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
-    customer = new_customer(own_store, credits_=CREDITS)
-    add_receiver(own_store, customer)
-    body = request(connected_carrier(own_store, carrier, **PATIENT))
-    if fault is not None:
-        carrier.misbehave(fault, message=ISSUE)
+    customer, body = _asks_for_a_waybill(own_store, carrier, fault)
     monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
     monkeypatch.setattr(closings, "_PAUSE_S", 0.001)
 
@@ -181,11 +186,7 @@ def test_a_call_does_not_wait_for_a_long_outage_and_its_answer_is_stored_after_i
 def test_a_commit_in_doubt_that_was_made_is_reported_to_the_caller_that_was_answered_without_it(
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
-    customer = new_customer(own_store, credits_=CREDITS)
-    add_receiver(own_store, customer)
-    body = request(connected_carrier(own_store, carrier, **PATIENT))
-    if fault is not None:
-        carrier.misbehave(fault, message=ISSUE)
+    customer, body = _asks_for_a_waybill(own_store, carrier, fault)
     monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
 
     async def work(gateway: Gateway) -> None:

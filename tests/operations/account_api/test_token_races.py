@@ -55,6 +55,14 @@ def _read_early(monkeypatch: pytest.MonkeyPatch, token: Token) -> None:
     monkeypatch.setattr(account_tokens, "_own", own)
 
 
+async def _revoked_token(database: Database, monkeypatch: pytest.MonkeyPatch) -> Token:
+    """A token that is revoked, which the request has not read yet."""
+    token = await _new_token(database)
+    await revoke_token(database, RUNTIME, token.id)
+    _read_early(monkeypatch, token)
+    return token
+
+
 def test_a_token_that_is_revoked_twice_at_once_is_revoked(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,9 +80,7 @@ def test_a_token_that_is_revoked_while_it_is_rotated_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(database: Database) -> None:
-        token = await _new_token(database)
-        await revoke_token(database, RUNTIME, token.id)
-        _read_early(monkeypatch, token)
+        token = await _revoked_token(database, monkeypatch)
         rotate = _handler(database, "tokens/rotate")
         with pytest.raises(Refusal) as caught:
             await rotate(Rotate(token.id), _call(token))
@@ -88,9 +94,7 @@ def test_a_token_that_is_revoked_while_it_makes_another_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(database: Database) -> None:
-        token = await _new_token(database)
-        await revoke_token(database, RUNTIME, token.id)
-        _read_early(monkeypatch, token)
+        token = await _revoked_token(database, monkeypatch)
         make = _handler(database, "tokens/make")
         with pytest.raises(Refusal) as caught:
             await make(MakeTokenRequest("another"), _call(token))

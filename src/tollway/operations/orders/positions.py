@@ -56,7 +56,7 @@ _LEARN_AGAIN_S = 1.0
 # How many days' hours are read from a server at once.
 _LEARNT_DAYS = 32
 # So many orders are skipped rather than counting the parts of a window first.
-_SKIPPED_MAX = 200
+_SKIPPED_UNCOUNTED_MAX = 200
 # Where a window may cut an hour in two.
 _ENDS = ("newest", "oldest")
 
@@ -145,7 +145,7 @@ class Positions:
             self._forget_if_many(known)
         if not window.to_count:
             return known.guess(window, offset)
-        is_page = offset <= _SKIPPED_MAX
+        is_page = offset <= _SKIPPED_UNCOUNTED_MAX
         skip = offset if is_page else 0
         start = Start(window.total, -wanted.end_ms, skip, 0)
         return Guess(known, window, start, start.after, skip, is_page)
