@@ -104,7 +104,7 @@ def _account_steps(
         throttle,
         permit_account,
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-        Recheck(authenticate, parts.versions),
+        Recheck(authenticate, parts.versions, permit_account),
         PerformAccount(make_handlers(account), throttle),
     )
     return Steps(stages, enveloper)
@@ -143,7 +143,7 @@ class Pipeline:
             throttle,
             Simulate(parts.links),
             self._decode,
-            Recheck(self.authenticate, parts.versions),
+            Recheck(self.authenticate, parts.versions, permit.check_permitted),
         )
         after = (self._replay, perform, self._settle)
         self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
