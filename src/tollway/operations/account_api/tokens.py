@@ -1,5 +1,6 @@
 """The account's tokens: list, make, rotate, revoke."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -11,6 +12,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.ledger.token_limits import ACCOUNT_API, NETWORKS_MAX, TokenLimits, read_limits
+from tollway.ledger.token_makers import hold_tokens
 from tollway.ledger.tokens import (
     LIFETIME_MAX_S,
     IssuedToken,
@@ -183,9 +185,10 @@ async def _make(
             kind=request.kind,
             label=request.label,
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
-            made_with=own,
+            client_id=own.client_id,
             limits=limits,
             day_start_s=midnight_s(call.at_s, parts.zone),
+            check_maker=partial(hold_tokens, [own]),
         )
     except LedgerError:
         # Meanwhile the caller's token was revoked, or its account closed.
@@ -211,7 +214,7 @@ async def _rotate(
     parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
     check_unlimited(call)
-    old = await _own(parts, call, request.token_id)
+    old, own = [await _own(parts, call, each) for each in (request.token_id, call.token_id)]
     if old.state(call.at_s) != "valid":
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
     try:
@@ -222,9 +225,12 @@ async def _rotate(
             request.overlap_s,
             day_start_s=midnight_s(call.at_s, parts.zone),
             not_after_s=call.token_expires_at_s,
+            check_maker=partial(hold_tokens, [old, own]),
         )
     except LedgerError:
-        # It was revoked or rotated meanwhile.
+        # One of them was revoked meanwhile, or the old one rotated.
+        if (await _own(parts, call, own.id)).revoked_at_s is not None:
+            raise Refusal(Reason.CREDENTIAL_INVALID) from None
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
 
 
