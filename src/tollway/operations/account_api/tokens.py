@@ -99,6 +99,7 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             Whole(1, 3650),
             "After how many days it expires. Never later than the token that makes it.",
+            is_limit=True,
         ),
     ] = None
     operations: Annotated[
@@ -106,6 +107,7 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             _Operations(max_length=1000),
             "The operations it is for, with commas between them; account for this API.",
+            is_limit=True,
         ),
     ] = None
     addresses: Annotated[
@@ -113,13 +115,16 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             _Networks(max_length=2000),
             "The addresses or networks it may be used from, with commas between them.",
+            is_limit=True,
         ),
     ] = None
     credits_per_day: Annotated[
-        int | None, Field(Whole(0, AMOUNT_MAX), "How many credits it may spend in a day.")
+        int | None,
+        Field(Whole(0, AMOUNT_MAX), "How many credits it may spend in a day.", is_limit=True),
     ] = None
     calls_per_day: Annotated[
-        int | None, Field(Whole(0, AMOUNT_MAX), "How many calls may succeed in a day.")
+        int | None,
+        Field(Whole(0, AMOUNT_MAX), "How many calls may succeed in a day.", is_limit=True),
     ] = None
 
     def limits(self) -> TokenLimits:
