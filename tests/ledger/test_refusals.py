@@ -99,7 +99,7 @@ def test_a_revoked_token_makes_and_becomes_no_other(
         assert issued is not None
         old = await revoke_token(database, RUNTIME, issued.token.id)
         with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
-            check = partial(hold_tokens, [old])
+            check = partial(hold_tokens, [old.id])
             await issue_token(database, RUNTIME, account.id, check_maker=check)
         with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
             await replace_token(database, RUNTIME, old, 60, day_start_s=0)

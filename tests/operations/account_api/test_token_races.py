@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 from typing import cast
 from zoneinfo import ZoneInfo
 
@@ -21,8 +22,12 @@ from tollway.operations.account_api import tokens as account_tokens
 from tollway.operations.account_api.operation import AccountCall, AccountDependencies, Handler
 from tollway.operations.account_api.tokens import ENDPOINTS, MakeTokenRequest, RevokeTokenRequest
 from tollway.operations.account_api.tokens import RotateTokenRequest as Rotate
+from tollway.operations.account_api.webhooks import ENDPOINTS as WEBHOOKS
+from tollway.operations.account_api.webhooks import MakeWebhookRequest
 from tollway.store.database import Database
+from tollway.store.open import open_sealer
 from tollway.store.query import Query
+from tollway.webhooks.endpoints import list_endpoints
 
 _WAITS = Query(text("SELECT 1 FROM pg_locks WHERE NOT granted"))
 _numbers = count(1)
@@ -158,6 +163,33 @@ def test_after_a_revocation_nothing_comes_that_was_made_with_the_token(
         monkeypatch.setattr(ledger_tokens, "put_token", put_late)
         await _handler(database, path)(request, _call(maker))
         assert await revoking[0] == len(await list_tokens(database, maker.account_id)) == 3
+
+    store.do(work)
+
+
+def test_a_token_that_is_revoked_while_its_webhook_is_looked_up_adds_none(store: Store) -> None:
+    """How long that takes is up to the name server of its maker."""
+    sealer = open_sealer(store.url, store.key_file)
+
+    async def work(database: Database) -> None:
+        maker = await _new_token(database)
+
+        async def resolve(*_: object) -> None:
+            await revoke_token(database, RUNTIME, maker.id)
+
+        addresses = SimpleNamespace(check=lambda url: url, resolve=resolve)
+        vault = SimpleNamespace(sealer=sealer)
+        parts = SimpleNamespace(**vars(_Parts(database)), runtime=RUNTIME, zone=_Parts.zone)
+        parts.addresses, parts.vault = addresses, vault
+        (make,) = (each for each in WEBHOOKS if each.operation.path.endswith("webhooks/make"))
+        with pytest.raises(Refusal) as caught:
+            await make.handle(
+                cast(AccountDependencies, parts),
+                MakeWebhookRequest("https://shop.example"),
+                _call(maker),
+            )
+        assert caught.value.reason is Reason.CREDENTIAL_INVALID
+        assert await list_endpoints(database, maker.account_id) == []
 
     store.do(work)
 

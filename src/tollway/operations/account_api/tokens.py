@@ -193,7 +193,7 @@ async def _make(
             client_id=own.client_id,
             limits=limits,
             day_start_s=midnight_s(call.at_s, parts.zone),
-            check_maker=partial(hold_tokens, [own]),
+            check_maker=partial(hold_tokens, [own.id]),
         )
     except LedgerError:
         # Meanwhile the caller's token was revoked, or its account closed.
@@ -219,7 +219,7 @@ async def _rotate(
     parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
     check_unlimited(call)
-    old, own = [await _own(parts, call, each) for each in (request.token_id, call.token_id)]
+    old = await _own(parts, call, request.token_id)
     if old.state(call.at_s) != "valid":
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
     try:
@@ -230,11 +230,11 @@ async def _rotate(
             request.overlap_s,
             day_start_s=midnight_s(call.at_s, parts.zone),
             not_after_s=call.token_expires_at_s,
-            check_maker=partial(hold_tokens, [old, own]),
+            check_maker=partial(hold_tokens, [old.id, call.token_id]),
         )
     except LedgerError:
         # One of them was revoked meanwhile, or the old one rotated.
-        if (await _own(parts, call, own.id)).revoked_at_s is not None:
+        if (await _own(parts, call, call.token_id)).revoked_at_s is not None:
             raise Refusal(Reason.CREDENTIAL_INVALID) from None
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
 
