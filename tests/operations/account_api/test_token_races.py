@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import text
 
 from tests.support.ledger import RUNTIME
@@ -190,6 +191,29 @@ def test_a_token_that_is_revoked_while_its_webhook_is_looked_up_adds_none(store:
             )
         assert caught.value.reason is Reason.CREDENTIAL_INVALID
         assert await list_endpoints(database, maker.account_id) == []
+
+    store.do(work)
+
+
+@pytest.mark.parametrize("path", ["tokens/make", "tokens/rotate"])
+def test_no_token_outlives_its_maker_by_the_time_that_a_body_was_held_back(
+    path: str, store: Store
+) -> None:
+    async def work(database: Database) -> None:
+        maker = await _new_token(database)
+        request = MakeTokenRequest("x") if path == "tokens/make" else Rotate(maker.id)
+        now_s = RUNTIME.at_s()
+        held_back = replace(_call(maker), at_s=now_s - 9.0)
+        with pytest.raises(Refusal) as caught:
+            await _handler(database, path)(request, replace(held_back, token_expires_at_s=now_s))
+        assert caught.value.reason is Reason.CREDENTIAL_INVALID
+        ends_at_s = now_s + 60
+        made = await _handler(database, path)(
+            request, replace(held_back, token_expires_at_s=ends_at_s)
+        )
+        assert isinstance(made, IssuedToken) and made.token.expires_at_s is not None
+        # To the second in which it was made.
+        assert made.token.expires_at_s <= ends_at_s + 1
 
     store.do(work)
 

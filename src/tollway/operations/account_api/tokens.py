@@ -176,12 +176,11 @@ async def _make(
             problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
             expected=Phrase("live, or leave the caps out", "live，或不设上限"),
         )
-    own = await _own(parts, call, call.token_id)
+    own, left_s = await _own(parts, call, call.token_id), _left_s(parts, call)
     lifetimes = [request.expires_days and request.expires_days * _DAY_S]
-    if call.token_expires_at_s is not None:
+    if left_s is not None:
         # Otherwise a leaked token could be renewed forever.
-        left_s = call.token_expires_at_s - int(call.at_s)
-        lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
+        lifetimes.append(min(left_s, LIFETIME_MAX_S))
     try:
         return await issue_token(
             parts.database,
@@ -198,6 +197,17 @@ async def _make(
     except LedgerError:
         # Meanwhile the caller's token was revoked, or its account closed.
         raise Refusal(Reason.CREDENTIAL_INVALID) from None
+
+
+def _left_s(parts: AccountDependencies, call: AccountCall) -> int | None:
+    """For how long the caller's token is still valid; None if it has no end. It may have expired
+    since the call was admitted, while the body was held back."""
+    if call.token_expires_at_s is None:
+        return None
+    left_s = call.token_expires_at_s - parts.runtime.at_s()
+    if left_s <= 0:
+        raise Refusal(Reason.CREDENTIAL_INVALID)
+    return left_s
 
 
 async def _own(parts: AccountDependencies, call: AccountCall, token_id: str) -> Token:
@@ -219,6 +229,7 @@ async def _rotate(
     parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
     check_unlimited(call)
+    _left_s(parts, call)
     old = await _own(parts, call, request.token_id)
     if old.state(call.at_s) != "valid":
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
