@@ -109,6 +109,29 @@ def test_a_member_who_is_removed_or_a_reader_when_the_token_is_stored_issues_non
     assert (answer.status_code, _tokens(store, caller)) == (403, before)
 
 
+@pytest.mark.postgresql
+@pytest.mark.parametrize("act", ["invite", "link"])
+def test_an_owner_who_is_removed_when_the_link_is_stored_makes_none(
+    store: Store, caller: Caller, member: Browser, act: str
+) -> None:
+    """With it they would sign in again, as another member."""
+    member_id = _member_id(store, caller)
+    another = new_member(store, caller.account_id).person
+    fields = {"member": another.id, "sure": "yes"}
+    if act == "invite":
+        fields = {"name": "Me again", "login": f"again {caller.account_id}", "role": "owner"}
+    member.open("/account/members")
+    links = "SELECT count(*) FROM sign_in_link"
+    before = store.run(links)
+    with ThreadPoolExecutor(1) as thread:
+        with locked(store.url, "account_day"):
+            sent = thread.submit(member.send, f"/account/members/{act}", **fields)
+            eventually(lambda: waiting(store.url), lambda number: number == 1)
+            store.do(lambda database: remove_person(database, RUNTIME, member_id))
+        answer = sent.result()
+    assert (answer.status_code, store.run(links)) == (403, before)
+
+
 def test_an_owner_who_becomes_a_developer_meanwhile_invites_no_one(
     store: Store, caller: Caller, member: Browser
 ) -> None:

@@ -38,7 +38,7 @@ LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
 _AHEAD_S = 86_400
-# Refuses a maker who may make no token any more; until the transaction ends, one who may, may.
+# Refuses a maker who has lost the right to it; who has it keeps it until the transaction ends.
 MakerCheck = Callable[[Transaction], Awaitable[None]]
 
 

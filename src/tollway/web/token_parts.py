@@ -7,7 +7,6 @@ from typing import Any
 
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import Operation, OwnerKind
-from tollway.identity.people import is_still_signed_in
 from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.token_format import PREFIXES
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
@@ -17,14 +16,13 @@ from tollway.ledger.usage import DAY_S
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.demo_data import SHOPS
-from tollway.store.database import Transaction
 from tollway.web.account_parts import prices_of
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.code_samples import samples_of
 from tollway.web.lists import page_part
-from tollway.web.page_errors import FormTooOldError
-from tollway.web.wording import CAME_FROM, amount, listed, titles
+from tollway.web.member_parts import check_signed_in
+from tollway.web.wording import amount, listed, titles
 
 # The parameters of the examples that name something of the demo data.
 _OF_DEMO = frozenset(
@@ -172,14 +170,6 @@ def _asked_limits(context: Context) -> TokenLimits:
         context.optional_number("calls_per_day", say("Calls a day")),
         known=list(BY_NAME),
     )
-
-
-async def check_signed_in(context: Context, transaction: Transaction) -> None:
-    """Refuses an act of a reader who was signed out, or has another role, since the form was read.
-    Neither happens until the transaction ends."""
-    cookie = context.visit.cookie
-    if not await is_still_signed_in(transaction, context.person, cookie, context.now_s):
-        raise FormTooOldError(context.form.get(CAME_FROM, ""))
 
 
 async def issued_token(context: Context, account_id: str) -> IssuedToken:

@@ -13,6 +13,7 @@ from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.member_parts import (
     CHANGED,
     REMOVED,
+    check_signed_in,
     give_role,
     given_link,
     invite_form,
@@ -23,7 +24,6 @@ from tollway.web.member_parts import (
 )
 from tollway.web.page_errors import PageError
 from tollway.web.token_parts import (
-    check_signed_in,
     issued_token,
     new_token,
     revoke,

@@ -13,8 +13,8 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_part
+from tollway.web.member_parts import check_signed_in
 from tollway.web.page_errors import PageError
-from tollway.web.token_parts import check_signed_in
 from tollway.web.wording import sentence, titles
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.delivery_log import Delivery, deliver_again, list_deliveries
