@@ -145,6 +145,15 @@ class Recheck:
         if call.is_fresh and call.caller_reading == self._versions.reading:
             # Nothing but charges was committed meanwhile.
             return None
+        return self._look(call)
+
+    def look_again(self, call: Call) -> Awaitable[None] | Refusal | None:
+        """Whether a call may still go on that was checked before, with a body or without."""
+        call.is_fresh = self._versions.is_fresh()
+        is_same = call.is_fresh and call.caller_reading == self._versions.reading
+        return None if is_same else self._look(call)
+
+    def _look(self, call: Call) -> Awaitable[None] | Refusal | None:
         outcome = self._authenticate(call)
         if outcome is None:
             self._check_permitted(call)
