@@ -19,8 +19,8 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.sources import add_source
-from tollway.webhooks.signature import key_of, sign
+from tollway.intake.sources import SourceScope, add_source, rotate_secret, set_source_scope
+from tollway.webhooks.signature import ACTIVE_SECRETS, key_of, sign
 
 # More than what is read without waiting for a place.
 LARGE = 70_000
@@ -86,6 +86,36 @@ def test_before_the_signature_is_checked_no_answer_shows_that_a_source_is_known(
         with socket.create_connection(("127.0.0.1", gateway.port)) as sender:
             sender.sendall(_head(secret, length, Expect="100-continue", webhook_source=source))
             assert sender.makefile("rb").readline().split()[1] == answer
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [("nothing", b"200"), ("the secret is replaced", b"401"), ("other shops", b"200")],
+)
+def test_a_push_counts_by_what_its_source_may_when_its_end_has_come(
+    own: Store, gateway: Gateway, secret: str, change: str, status: bytes
+) -> None:
+    body, sealer, now = _order("sn-held"), sealer_of(own), str(int(time.time()))
+    signature = sign(key_of(secret), "1", now, body)
+    head = _head(
+        secret,
+        len(body),
+        webhook_timestamp=now,
+        webhook_signature=signature,
+        Expect="100-continue",
+    )
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as sender:
+        sender.sendall(head)
+        assert sender.recv(64).split()[1] == b"100"
+        if change == "the secret is replaced":
+            for _ in range(ACTIVE_SECRETS):
+                own.do(lambda database: rotate_secret(database, sealer, SOURCE, RUNTIME))
+        elif change == "other shops":
+            scope = SourceScope(("another",), ())
+            own.do(lambda database: set_source_scope(database, SOURCE, scope, RUNTIME))
+        sender.sendall(body)
+        assert sender.recv(65_536).split()[1] == status
+    assert _stored(own) == ([("sn-held", 1)] if change == "nothing" else [])
 
 
 @contextmanager

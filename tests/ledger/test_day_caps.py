@@ -165,8 +165,9 @@ def test_without_a_cap_of_credits_a_call_may_cost_as_much_as_an_account_can_have
     on_tokens: OnTokens,
 ) -> None:
     async def test(token: Capped, _: Capped) -> None:
-        assert await token.refusal(cap(None, 1), AMOUNT_MAX) is None
-        assert await token.count() == (TODAY_MS, AMOUNT_MAX, 1)
+        for _nth in range(2):
+            assert await token.refusal(cap(None, 2), AMOUNT_MAX) is None
+        assert await token.count() == (TODAY_MS, 2 * AMOUNT_MAX, 2)
 
     on_tokens(test)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from tollway.ledger.clients import add_client, obtain_token, revoke_client
 from tollway.ledger.permissions import Permission, add_permission, list_permissions
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
+from tollway.ledger.token_makers import hold_tokens
 from tollway.ledger.tokens import (
     IssuedToken,
     issue_token,
@@ -97,7 +99,8 @@ def test_a_revoked_token_makes_and_becomes_no_other(
         assert issued is not None
         old = await revoke_token(database, RUNTIME, issued.token.id)
         with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
-            await issue_token(database, RUNTIME, account.id, made_with=old)
+            check = partial(hold_tokens, [old.id])
+            await issue_token(database, RUNTIME, account.id, check_maker=check)
         with pytest.raises(LedgerError, match=f"Token {old.id} is revoked already"):
             await replace_token(database, RUNTIME, old, 60, day_start_s=0)
         assert await list_tokens(database, account.id) == [old]

@@ -4,11 +4,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 
+import asyncpg
 import pytest
 
 from tests.support.stores import Store
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import open_account
+from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.entries import Balance, list_balances, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts, note_act
@@ -88,6 +89,30 @@ def test_a_note_has_200_characters_at_most_and_no_spaces_around_it(on_account: O
         with pytest.raises(LedgerError, match="A note has 200 characters at most"):
             await top_up(database, OPERATOR, account, "credits", 1, longest + "注")
         assert [each.amount for each in await list_balances(database, account)] == [3]
+
+    on_account(work)
+
+
+@pytest.mark.postgresql
+def test_an_account_that_is_closed_while_a_top_up_waits_gets_nothing(
+    on_account: OnAccount, store: Store
+) -> None:
+    """Nothing could take it back: the ledger of a closed account can only be read."""
+
+    async def work(database: Database, account: str) -> None:
+        await top_up(database, OPERATOR, account, "credits", 1)
+        connection = await asyncpg.connect(store.url)
+        held = f"BEGIN; SELECT FROM balance WHERE account_id = '{account}' FOR UPDATE"
+        await connection.execute(held)
+        waiting = asyncio.create_task(top_up(database, OPERATOR, account, "credits", 5))
+        async with asyncio.timeout(10):
+            while not await connection.fetch("SELECT FROM pg_locks WHERE NOT granted"):
+                pass
+        await close_account(database, OPERATOR, account)
+        await connection.close()
+        with pytest.raises(LedgerError, match="is closed: its ledger can only be read"):
+            await waiting
+        assert [each.amount for each in await list_balances(database, account)] == [1]
 
     on_account(work)
 

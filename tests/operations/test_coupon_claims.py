@@ -146,7 +146,7 @@ def test_100_body_too_large(gateway: Gateway, unpaid: Caller) -> None:
 def test_100_window_backwards(gateway: Gateway, unpaid: Caller, encoding: str, end_s: int) -> None:
     fields = asked(endTime=end_s)
     reply = gateway.post_form(COUPONS, fields, token=unpaid.token, encoding=encoding)
-    refused(reply, 100, "endTime is not later than startTime")
+    refused(reply, 100, "endTime is too early for startTime")
 
 
 @both_encodings

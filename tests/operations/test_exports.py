@@ -1,13 +1,16 @@
 """Exports of orders and claims: counted, paid by started hundreds, streamed, resumed."""
 
+import asyncio
 import gzip
 import json
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -15,6 +18,7 @@ import pytest
 
 from tests.support.gateway import Gateway, Reply
 from tests.support.handlers import result_of
+from tests.support.in_process import in_gateway
 from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
 from tests.support.orders import (
     CREDITS,
@@ -28,8 +32,14 @@ from tests.support.orders import (
 )
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
+from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import CallInfo
+from tollway.contract.reasons import Refusal
+from tollway.gateway.gateway import Gateway as InProcess
+from tollway.gateway.internal_calls import own_call
 from tollway.intake.loading import store_records
+from tollway.ledger.tokens import revoke_token
+from tollway.operations import exports
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
@@ -391,3 +401,49 @@ def test_100_a_record_outside_of_the_window_is_no_line_of_the_export(
     query = {"export_id": export_id, "after": "code-5002"}
     refused = served.get(CLAIMS_FILE.path, token=claimer.token, query=query)
     assert (refused.code, "no record of the export" in refused.msg) == (100, True)
+
+
+@pytest.mark.parametrize("ended", ["nothing", "the consent", "the token"])
+def test_a_file_breaks_off_when_its_reader_may_not_have_it_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    """It is read from the database for as long as its reader likes."""
+    store = Store(tmp_path / "own.db")
+    put_orders(store, [order(f"sn-{n:05}") for n in range(3)])
+    shopper = new_shopper(store)
+    monkeypatch.setattr(exports, "_LINES_AT_ONCE", 1)
+    own = [(b"authorization", f"Bearer {shopper.token}".encode())]
+    window = {"owner_id": OWNER, "start_time": START_MS, "end_time": START_MS + 86_400_000}
+
+    async def end(database: Database) -> None:
+        if ended == "the consent":
+            (held,) = await grants_of_account(database, shopper.account_id)
+            await revoke_grant(database, RUNTIME, held.grant.id)
+        elif ended == "the token":
+            await revoke_token(database, RUNTIME, shopper.token)
+
+    async def work(gateway: InProcess) -> None:
+        made, _ = await own_call(gateway.edge, ORDERS_EXPORT, window, own, ("127.0.0.1", 9))
+        query = urlencode({"owner_id": OWNER, "export_id": made["data"]["export_id"]}).encode()
+        scope = {
+            "http_version": "1",
+            "method": "GET",
+            "raw_path": ORDERS_FILE.path.encode(),
+            "query_string": query,
+            "headers": own,
+            "client": ("127.0.0.1", 9),
+        }
+        unpacker, lines = zlib.decompressobj(16 + zlib.MAX_WBITS), b""
+
+        async def send(message: Any) -> None:
+            nonlocal lines
+            is_first = lines == b""
+            lines += unpacker.decompress(message.get("body", b""))
+            if is_first and lines:
+                await asyncio.to_thread(lambda: store.do(end))
+
+        with pytest.raises(Refusal) if ended != "nothing" else nullcontext():
+            await gateway.edge(scope, asyncio.Event().wait, send)
+        assert lines.count(b"\n") == (3 if ended == "nothing" else 1)
+
+    in_gateway(store, monkeypatch, work)

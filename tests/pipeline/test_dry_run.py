@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.all_operations import SHANGHAI, all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
+from tests.support.handlers import may_go_on
 from tests.support.ledger import CREDITS, Caller, amount_left, credits_left, new_caller
 from tests.support.receipts import notes_of, receipt_of
 from tests.support.stores import Store
@@ -239,7 +240,7 @@ def test_a_dry_run_asks_the_handler_what_a_measured_call_costs(is_async: bool) -
     callers = cast(Any, SimpleNamespace(amount_left=amount_left))
 
     async def run() -> None:
-        waiting = DryRun(callers, Perform(), SHANGHAI)(call)
+        waiting = DryRun(callers, Perform(may_go_on), SHANGHAI)(call)
         assert waiting is not None
         await waiting
 

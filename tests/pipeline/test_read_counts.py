@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
+from tests.support.handlers import may_go_on
 from tests.support.receipts import id_of
 from tests.support.stores import Store
 from tollway.consent.grants import grants_of_account, newest_reads
@@ -86,7 +87,7 @@ def test_a_handler_says_how_many_but_a_repetition_has_those_of_the_answer_that_i
     call.environment = cast(Any, SimpleNamespace(batcher=batcher, handlers=handlers))
     call.grant = GrantKey("shop", "s1", "consent")
     call.request = None
-    Perform()(call)
+    Perform(may_go_on)(call)
     settle(call)
     assert batcher.charge.records == 2
     # Another call under the same key was answered meanwhile.

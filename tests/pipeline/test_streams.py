@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.handlers import may_go_on
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.subject import Stream
 from tollway.pipeline.bodies import ByteBudget
@@ -154,7 +155,7 @@ def _asked(account_id: str) -> Any:
 
 
 def test_an_account_is_sent_two_files_at_once() -> None:
-    perform = Perform()
+    perform = Perform(may_go_on)
 
     async def begin(account_id: str) -> Stream:
         call = _asked(account_id)

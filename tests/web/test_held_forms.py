@@ -1,14 +1,17 @@
-"""A form whose end is held back until its sender has lost the right to it: nothing is done."""
+"""A form whose sender loses the right to it before it is done: nothing is done."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 from tests.support.browsers import Browser
 from tests.support.consent import Person, ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.members import new_member
+from tests.support.postgresql import locked, waiting
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.web.test_consent_journey import link_of
@@ -82,6 +85,51 @@ def test_a_member_who_becomes_a_reader_meanwhile_issues_no_token(
     member.open("/account/tokens")
     answer = held_back(store, member, "/account/tokens/issue", {"label": "x"}, demote)
     assert (answer.status_code, _tokens(store, caller)) == (403, before)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("role", [None, Role.READER])
+def test_a_member_who_is_removed_or_a_reader_when_the_token_is_stored_issues_none(
+    store: Store, caller: Caller, member: Browser, role: Role | None
+) -> None:
+    """The form was checked before, and its commit waits for another."""
+    member_id, before = _member_id(store, caller), _tokens(store, caller)
+    new_member(store, caller.account_id)
+    member.open("/account/tokens")
+    with ThreadPoolExecutor(1) as thread:
+        with locked(store.url, "account_day"):
+            sent = thread.submit(member.send, "/account/tokens/issue", label="x")
+            eventually(lambda: waiting(store.url), lambda number: number == 1)
+            if role is None:
+                store.do(lambda database: remove_person(database, RUNTIME, member_id))
+            else:
+                change = (RUNTIME, caller.account_id, member_id, role)
+                store.do(lambda database: change_role(database, *change))
+        answer = sent.result()
+    assert (answer.status_code, _tokens(store, caller)) == (403, before)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("act", ["invite", "link"])
+def test_an_owner_who_is_removed_when_the_link_is_stored_makes_none(
+    store: Store, caller: Caller, member: Browser, act: str
+) -> None:
+    """With it they would sign in again, as another member."""
+    member_id = _member_id(store, caller)
+    another = new_member(store, caller.account_id).person
+    fields = {"member": another.id, "sure": "yes"}
+    if act == "invite":
+        fields = {"name": "Me again", "login": f"again {caller.account_id}", "role": "owner"}
+    member.open("/account/members")
+    links = "SELECT count(*) FROM sign_in_link"
+    before = store.run(links)
+    with ThreadPoolExecutor(1) as thread:
+        with locked(store.url, "account_day"):
+            sent = thread.submit(member.send, f"/account/members/{act}", **fields)
+            eventually(lambda: waiting(store.url), lambda number: number == 1)
+            store.do(lambda database: remove_person(database, RUNTIME, member_id))
+        answer = sent.result()
+    assert (answer.status_code, store.run(links)) == (403, before)
 
 
 def test_an_owner_who_becomes_a_developer_meanwhile_invites_no_one(

@@ -2,7 +2,7 @@
 
 A parameter is accepted under its name, under its field's other spelling if there is one, and in the
 other case, as answers and clients spell it: `pageSize` and `page_size`. A blank one counts as not
-sent.
+sent, but a limit (`Field.is_limit`) must not be blank.
 """
 
 import re
@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from tollway.contract.fields import Field, InvalidValueError
+from tollway.contract.fields import EMPTY, Field, InvalidValueError
 from tollway.contract.language import Phrase
 from tollway.contract.parsing import PARAMETERS_MAX, shown
 from tollway.contract.reasons import Reason, Refusal
@@ -104,6 +104,12 @@ class Decoder(Generic[R]):
         kinds = {name: field.kind for name, field, _, _ in self._fields}
         self._readers = {each: (name, kinds[name].read) for each, name in names}
         self._units = {name: field.unit for name, field, _, _ in self._fields if field.unit}
+        self._limits = {
+            each: field
+            for name, field, _, others in self._fields
+            if field.is_limit
+            for each in (name, *others)
+        }
         self._required = frozenset(name for name, _, required, _ in self._fields if required)
 
     def read(self, raw: Mapping[str, object]) -> tuple[R, list[str]]:
@@ -125,6 +131,8 @@ class Decoder(Generic[R]):
             if reader is None:
                 return None
             if value is None or (isinstance(value, str) and not value.strip()):
+                if sent in self._limits:
+                    return None
                 continue
             name, read = reader
             if name in values:
@@ -201,6 +209,9 @@ class Decoder(Generic[R]):
         return None if found is None else self._alike[found]
 
     def decode(self, raw: Mapping[str, object]) -> R:
+        for sent, field in self._limits.items():
+            if sent in raw and _is_blank(raw[sent]):
+                raise _blank(sent, field)
         values: dict[str, Any] = {}
         for name, field, required, others in self._fields:
             value, found_as = _raw_value(raw, name, others)
@@ -211,13 +222,17 @@ class Decoder(Generic[R]):
         return self._request_type(**values)
 
 
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> tuple[object, str]:
     """The value under any of the names, and the first one that has it; null and blank texts count
     as not sent."""
     value, found_as = None, name
     for each in (name, *others):
         other = raw.get(each)
-        if other is None or (isinstance(other, str) and not other.strip()):
+        if _is_blank(other):
             continue
         if value is None:
             value, found_as = other, each
@@ -225,6 +240,12 @@ def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) ->
         elif str(value).strip() != str(other).strip():
             raise Refusal(Reason.SPELLINGS_CONFLICT, field=found_as, other=each)
     return value, found_as
+
+
+def _blank(sent: str, field: Field) -> Refusal:
+    meant = field.kind.expected
+    expected = Phrase(f"{meant.en}, or leave it out", f"{meant.zh}，或不传")
+    return Refusal(Reason.PARAMETER_INVALID, field=sent, problem=EMPTY, expected=expected)
 
 
 def _typed(sent: str, field: Field, value: object) -> Any:

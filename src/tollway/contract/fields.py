@@ -40,17 +40,19 @@ class Kind(Protocol):
 
 class Field(msgspec.Struct, frozen=True):
     """The annotation of a request field: its kind, its meaning, its other spelling, and its unit
-    where another one is as usual."""
+    where another one is as usual. A blank one counts as left out, unless that would allow more than
+    was meant (`is_limit`)."""
 
     kind: Kind
     meaning: str | Phrase
     other_spelling: str | None = None
     unit: Phrase | None = None
+    is_limit: bool = False
 
 
 _NOT_TEXT = Phrase("it is not a text", "不是字符串")
 _HAS_NUL = Phrase("it contains a NUL character", "包含 NUL 字符")
-_EMPTY = Phrase("it is empty", "为空")
+EMPTY = Phrase("it is empty", "为空")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 # C0, C1, and the two Unicode separators.
@@ -104,7 +106,7 @@ class Text(msgspec.Struct, frozen=True):
             raw = str(raw)
         raw = raw.rstrip("\r\n") if self.keeps_spaces else raw.strip()
         if not raw:
-            raise InvalidValueError(_EMPTY)
+            raise InvalidValueError(EMPTY)
         # Nearly every text is printable, and none of the following is.
         if not raw.isprintable():
             if "\0" in raw:
@@ -112,7 +114,7 @@ class Text(msgspec.Struct, frozen=True):
             if not is_unicode(raw):
                 raise InvalidValueError(_NOT_UNICODE)
             if not bare(raw):
-                raise InvalidValueError(_EMPTY)
+                raise InvalidValueError(EMPTY)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
             characters = "1 character" if size == 1 else f"{size} characters"

@@ -116,8 +116,8 @@ class Reason(Enum):
         "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
     )
     WINDOW_BACKWARDS = _wrong(
-        "Parameter {end} is not later than {start}: the end must come after the start.",
-        "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
+        "Parameter {end} is too early for {start}: send a later end or an earlier start.",
+        "参数 {end} 相对 {start} 过早：请改用更晚的结束时间或更早的开始时间。",
     )
     WINDOW_TOO_LONG = _wrong(
         "From {start} to {end} are {span}: ask for at most {longest} at a time.",

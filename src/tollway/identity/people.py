@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.contract.language import Sentence
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
 from tollway.identity.second_factor import remove_factor
-from tollway.identity.sessions import end_sessions
+from tollway.identity.sessions import end_sessions, hold_session
 from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
@@ -65,6 +65,7 @@ class Person(msgspec.Struct, frozen=True):
 PERSON_COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
 _is_wanted = person.c.id == bindparam("wanted")
 _FIND = Query(lambda: select(*PERSON_COLUMNS).where(_is_wanted))
+_HOLD = Query(lambda: select(*PERSON_COLUMNS).where(_is_wanted).with_for_update(read=True))
 IS_PRESENT = person.c.removed_at_s.is_(None)
 BY_LOGIN = Query(
     lambda: select(*PERSON_COLUMNS, person.c.password_hash).where(
@@ -203,6 +204,17 @@ async def an_operator_has_a_password(reader: Reader) -> bool:
 async def find_person(reader: Reader, person_id: str) -> Person | None:
     row = await reader.fetch_one(_FIND, wanted=person_id)
     return None if row is None else person_of(row)
+
+
+async def is_still_signed_in(
+    transaction: Transaction, seen: Person, cookie: str, now_s: float
+) -> bool:
+    """Whether a person has the session and the role that they were seen with. If so, they keep
+    both until the transaction ends."""
+    row = await transaction.fetch_one(_HOLD, wanted=seen.id)
+    if row is None or person_of(row) != seen:
+        return False
+    return await hold_session(transaction, cookie, now_s)
 
 
 async def password_of(reader: Reader, kind: str, login: str) -> StoredPassword | None:

@@ -65,6 +65,7 @@ _DROP_OLDEST = Query(
 )
 _is_wanted = session.c.hash == bindparam("wanted")
 _FIND = Query(lambda: select(*_COLUMNS).where(_is_wanted))
+_HOLD = Query(lambda: select(*_COLUMNS).where(_is_wanted).with_for_update(read=True))
 _SEEN = Query(
     lambda: (
         session.update()
@@ -129,6 +130,12 @@ async def find_session(
     if is_used and found.seen_at_s + _SEEN_STEP_S <= now_s:
         await database.write_statement(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
     return found
+
+
+async def hold_session(transaction: Transaction, cookie: str, now_s: float) -> bool:
+    """Whether a session is valid; no other transaction can end it before this one ends."""
+    row = await transaction.fetch_one(_HOLD, wanted=_hash(cookie))
+    return row is not None and Session(*row).holds(now_s)
 
 
 async def end_session(database: Database, cookie: str, now_s: float) -> None:

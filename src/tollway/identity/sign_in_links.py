@@ -32,6 +32,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
@@ -134,6 +135,7 @@ async def invite(
     login: str,
     account_wanted: str | None = None,
     day_start_s: int | None = None,
+    check_maker: MakerCheck | None = None,
 ) -> Invitation:
     """Adds a person, and makes the link for their first sign-in. An invitation by a member counts
     against the limit of the day that began at `day_start_s`, even if the login is taken: that
@@ -154,6 +156,8 @@ async def invite(
             account_id = found.id
             if day_start_s is not None:
                 await count_today(transaction, account_id, Counted.INVITATIONS, day_start_s)
+        if check_maker is not None:
+            await check_maker(transaction)
         kind = OPERATOR if account_id is None else MEMBER
         if await transaction.fetch_one(BY_LOGIN, of_kind=kind, wanted=login):
             return None
@@ -195,7 +199,12 @@ async def new_link(
 
 
 async def new_start(
-    database: Database, runtime: Runtime, person_id: str, day_start_s: int | None
+    database: Database,
+    runtime: Runtime,
+    person_id: str,
+    day_start_s: int | None,
+    *,
+    check_maker: MakerCheck,
 ) -> Invitation:
     """A link for a member who lost theirs, or their password: with it they choose another. Ends the
     old password, all earlier links and all sessions; a second factor stays. If a member makes it,
@@ -205,6 +214,7 @@ async def new_start(
         found = await present_person(transaction, person_id)
         if day_start_s is not None and found.account_id is not None:
             await count_today(transaction, found.account_id, Counted.INVITATIONS, day_start_s)
+        await check_maker(transaction)
         await transaction.execute(SET_PASSWORD, wanted=found.id, new_hash=None)
         # With the password gone, a holder of an earlier link could choose the next one.
         await void_links(transaction, found.id)

@@ -124,6 +124,10 @@ class Pushes:
                 # Not on the event loop: a large push takes as long as hundreds of calls.
                 key = await asyncio.to_thread(signing_key, claimed, known.keys, body)
                 facts.source = source
+                # Once more: the sender may have held the body back until its secret was replaced.
+                known = await find_source(self.database, self.sealer, source)
+                if key not in known.keys:
+                    raise SignatureError
                 check = partial(known.speaks_for.check, self.kind.spoken_for)
                 pushed = await asyncio.to_thread(read_push, self.loader, body, signed_s, check)
                 # Its records are in memory now; they may have to wait.

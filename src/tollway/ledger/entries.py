@@ -163,11 +163,7 @@ async def top_up(
     note = checked_note(note)
 
     async def work(transaction: Transaction) -> Entry:
-        found = await find_account(transaction, account_wanted)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: its ledger can only be read.", account=found.name
-            )
+        found = await _open_account(transaction, account_wanted)
         row = await _change_balance(transaction, found, unit, amount)
         # The balance row is locked by now, so that of two concurrent top-ups one sees the other.
         if once and await _is_entered(transaction, found.id, once):
@@ -189,10 +185,22 @@ async def top_up(
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
         await directory_changed(transaction)
+        # Once more: it may have been closed while this waited for the balance. To close it now
+        # waits for the version.
+        await _open_account(transaction, found.id)
         await _record_top_up(transaction, runtime, added, once)
         return added
 
     return await database.write(work)
+
+
+async def _open_account(reader: Reader, wanted: str) -> Account:
+    found = await find_account(reader, wanted)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: its ledger can only be read.", account=found.name
+        )
+    return found
 
 
 async def _record_top_up(

@@ -15,7 +15,6 @@ from sqlalchemy import BigInteger, and_, bindparam, case, func, select
 
 from tollway.contract.addresses import Network, NotNetworkError, is_within, networks
 from tollway.ledger import LedgerError
-from tollway.ledger.entries import AMOUNT_MAX
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token, token_day
@@ -26,6 +25,8 @@ NETWORKS_MAX = 50
 # A node whose clock is ahead may have begun the next day: all nodes then count in that day. A day
 # with a clock change is up to 25 hours long.
 _AHEAD_MS = 25 * 3_600_000
+# More than any day's calls cost, however often the balance is topped up.
+_NO_CAP = 2**62
 
 
 class TokenLimits(msgspec.Struct, frozen=True):
@@ -213,8 +214,8 @@ async def spend(
         of_token=token_id,
         of_day_ms=cap.day_at_ms,
         amount=_credits_of(unit, amount),
-        credits_max=AMOUNT_MAX if cap.credits_max is None else cap.credits_max,
-        calls_max=AMOUNT_MAX if cap.calls_max is None else cap.calls_max,
+        credits_max=_NO_CAP if cap.credits_max is None else cap.credits_max,
+        calls_max=_NO_CAP if cap.calls_max is None else cap.calls_max,
     )
     if not is_spent:
         await check_cap(transaction, token_id, cap, unit, amount)

@@ -1,6 +1,6 @@
 """Tokens: how they are issued, listed, replaced, revoked and marked as used."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -38,6 +38,8 @@ LISTED_MAX = 1000
 LIFETIME_MAX_S = 36_500 * 86_400
 NEVER_S = 2**62
 _AHEAD_S = 86_400
+# Refuses a maker who has lost the right to it; who has it keeps it until the transaction ends.
+MakerCheck = Callable[[Transaction], Awaitable[None]]
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -167,14 +169,12 @@ async def issue_token(
     label: str = "",
     lifetime_s: int | None = None,
     client_id: str | None = None,
-    made_with: Token | None = None,
     limits: TokenLimits = NO_LIMITS,
     day_start_s: int | None = None,
+    check_maker: MakerCheck | None = None,
 ) -> IssuedToken:
-    """A new token. A token made with a client's token ends with that client, and none is made with
-    a revoked one. If a caller makes it, it counts against the limit of the day that began at
-    `day_start_s`."""
-    client_id = client_id if made_with is None else made_with.client_id
+    """A new token; with `client_id` it ends with that client. If a caller makes it, it counts
+    against the limit of the day that began at `day_start_s`."""
     if lifetime_s is not None and not 0 < lifetime_s <= LIFETIME_MAX_S:
         raise LedgerError(
             "A token is valid for 1 to {most:,} days, or without an end.",
@@ -194,11 +194,8 @@ async def issue_token(
             await count_today(transaction, found.id, Counted.TOKENS, day_start_s)
             if client_id is None:
                 await _check_number(transaction, runtime, found.id)
-        if made_with is not None:
-            if client_id is not None:
-                await one_at_a_time(transaction, client_id)
-            if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
-                raise LedgerError("Token {token_id} is revoked already.", token_id=made_with.id)
+        if check_maker is not None:
+            await check_maker(transaction)
         issued = await put_token(
             transaction,
             runtime,
@@ -320,6 +317,7 @@ async def replace_token(
     *,
     day_start_s: int,
     not_after_s: int | None = None,
+    check_maker: MakerCheck | None = None,
 ) -> IssuedToken:
     """A new token like `old`, which ends after `overlap_s`, or earlier if it would have expired
     before. The new one expires when the old one would have, and not after `not_after_s`. The
@@ -329,6 +327,8 @@ async def replace_token(
 
     async def work(transaction: Transaction) -> IssuedToken:
         await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
+        if check_maker is not None:
+            await check_maker(transaction)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
         # The day's count is locked by now, so that of two concurrent rotations one sees the other.

@@ -1,6 +1,6 @@
-"""Stages: whose token is it, and whose is it still, once the body is there."""
+"""Stages: whose token is it, and may it still make this call, once the body is there."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.reasons import Reason, Refusal
@@ -122,12 +122,21 @@ class Authenticate:
 
 
 class Recheck:
-    """Stage: whose token it still is. Its holder may have held the body back until it was revoked,
-    or the account closed."""
+    """Stage: whether the call may still be made. Its sender may have held the body back until the
+    token was revoked, the account or the operation closed, or the permission taken away.
 
-    def __init__(self, authenticate: Authenticate, versions: Versions) -> None:
+    `check_permitted` refuses a caller who may not make the call; the price stays what it was.
+    """
+
+    def __init__(
+        self,
+        authenticate: Authenticate,
+        versions: Versions,
+        check_permitted: Callable[[Call], None],
+    ) -> None:
         self._authenticate = authenticate
         self._versions = versions
+        self._check_permitted = check_permitted
 
     def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
         if call.body is NO_BODY:
@@ -136,7 +145,24 @@ class Recheck:
         if call.is_fresh and call.caller_reading == self._versions.reading:
             # Nothing but charges was committed meanwhile.
             return None
-        return self._authenticate(call)
+        return self._look(call)
+
+    def look_again(self, call: Call) -> Awaitable[None] | Refusal | None:
+        """Whether a call may still go on that was checked before, with a body or without."""
+        call.is_fresh = self._versions.is_fresh()
+        is_same = call.is_fresh and call.caller_reading == self._versions.reading
+        return None if is_same else self._look(call)
+
+    def _look(self, call: Call) -> Awaitable[None] | Refusal | None:
+        outcome = self._authenticate(call)
+        if outcome is None:
+            self._check_permitted(call)
+            return None
+        return outcome if isinstance(outcome, Refusal) else self._go_on(call, outcome)
+
+    async def _go_on(self, call: Call, authenticating: Awaitable[None]) -> None:
+        await authenticating
+        self._check_permitted(call)
 
 
 def _hash_of(header: bytes) -> bytes | None:

@@ -1,7 +1,8 @@
 """Stage: the operation's own work."""
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 
 from tollway.contract.envelope import NO_DATA, encode_data
@@ -16,9 +17,13 @@ _FILES_MAX = 2
 
 
 class Perform:
-    """Calls the operation's handler, which returns the payload or an act for Settle."""
+    """Calls the operation's handler, which returns the payload or an act for Settle.
 
-    def __init__(self) -> None:
+    `check_again` refuses a call that may not be made any more, while a file is sent.
+    """
+
+    def __init__(self, check_again: Callable[[Call], Awaitable[None]]) -> None:
+        self._check_again = check_again
         self._files: Counter[str] = Counter()
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
@@ -48,18 +53,30 @@ class Perform:
             call.price *= result.times
             call.data, call.act = result.data, result.act
         elif isinstance(result, Stream):
-            call.data, call.stream = NO_DATA, self._begun(result, call.caller.account_id)
+            call.data, call.stream = NO_DATA, self._begun(result, call)
         elif callable(result):
             call.act = result
         else:
             # Otherwise a bug in an installed operation would be charged before it is noticed.
             raise TypeError(f"the handler of {call.operation.name} returned {type(result)}")
 
-    def _begun(self, stream: Stream, account_id: str) -> Stream:
+    def _begun(self, stream: Stream, call: Call) -> Stream:
+        account_id = call.caller.account_id
         if self._files[account_id] >= _FILES_MAX:
             raise Refusal(Reason.FILES_TOO_MANY, most=_FILES_MAX)
         self._files[account_id] += 1
-        return stream._replace(end=partial(self._end, account_id))
+        pieces = self._while_permitted(call, stream.pieces)
+        return stream._replace(pieces=pieces, end=partial(self._end, account_id))
+
+    async def _while_permitted(
+        self, call: Call, pieces: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """The file breaks off when its receiver, who may read it for hours, loses the right to
+        it."""
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+                await self._check_again(call)
 
     def _end(self, account_id: str) -> None:
         self._files[account_id] -= 1

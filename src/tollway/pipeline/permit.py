@@ -44,6 +44,10 @@ class Permit:
             return self.check_affordable(call)
         return ShortageError(left) if left < price else None
 
+    def check_permitted(self, call: Call) -> None:
+        """Refuses a call whose operation is closed, or not enabled for the account."""
+        self._find_price(call.caller, call.operation)
+
     def _find_price(self, caller: Caller, operation: Operation) -> int:
         state = self._callers.operation_states.get(operation.charged_as)
         if state is not None and state.is_closed:

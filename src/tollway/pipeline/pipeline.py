@@ -104,7 +104,7 @@ def _account_steps(
         throttle,
         permit_account,
         Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-        Recheck(authenticate, parts.versions),
+        Recheck(authenticate, parts.versions, permit_account),
         PerformAccount(make_handlers(account), throttle),
     )
     return Steps(stages, enveloper)
@@ -133,8 +133,10 @@ class Pipeline:
         self._settle = Settle(parts.settings.zone)
         self.closings = self._settle.closings
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
-        perform = Perform()
+        recheck = Recheck(self.authenticate, parts.versions, permit.check_permitted)
         consent = Consent(parts.links, parts.callers, parts.versions)
+        self._again = recheck.look_again, consent
+        perform = Perform(self._check_again)
         dry_run = DryRun(parts.callers, perform, parts.settings.zone)
         before = (
             Route(WITH_COMPANIONS),
@@ -143,7 +145,7 @@ class Pipeline:
             throttle,
             Simulate(parts.links),
             self._decode,
-            Recheck(self.authenticate, parts.versions),
+            recheck,
         )
         after = (self._replay, perform, self._settle)
         self._enveloper = enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
@@ -281,6 +283,16 @@ class Pipeline:
         ]
         self._timings.add(call.account_id, call.request_id, times)
         return answer
+
+    async def _check_again(self, call: Call) -> None:
+        """Refuses a call that may not be made any more, by its token, permission or consent."""
+        for stage in self._again[: 1 if call.operation.consent is None else 2]:
+            outcome = stage(call)
+            if isinstance(outcome, Refusal):
+                # A new one: the stage's refusal is shared, and must not be raised.
+                raise Refusal(outcome.reason)
+            if outcome is not None:
+                await outcome
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
         """One request of a batch."""

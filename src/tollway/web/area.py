@@ -37,7 +37,7 @@ from tollway.web.blocks import Block, Cell, MoreOfPage, Notice
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
-from tollway.web.page_errors import PageError, RefusedForm, fields_of
+from tollway.web.page_errors import FormTooOldError, PageError, RefusedForm, fields_of
 from tollway.web.pages import Web
 from tollway.web.read_cache import ReadCache
 from tollway.web.sign_in import Visit
@@ -351,7 +351,8 @@ async def _shown_again(
     say, page = context.say, context.visit.view.page
     path, _, query = page.partition("?")
     spec = specs.get(path)
-    if spec is None or spec.show is None or error.status >= 500:
+    may_see = not isinstance(error, FormTooOldError)
+    if spec is None or spec.show is None or error.status >= 500 or not may_see:
         return None
     scope = {**context.request.scope, "method": "GET", "path": path}
     request = Request({**scope, "query_string": query.encode("latin-1", "replace")})

@@ -2,6 +2,7 @@
 members, give them a new link or another role, and remove them."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from starlette.responses import Response
 
@@ -12,15 +13,17 @@ from tollway.identity.people import (
     Role,
     change_role,
     find_person,
+    is_still_signed_in,
     list_members,
     remove_person,
 )
 from tollway.identity.sign_in_links import Invitation, invite, new_start
+from tollway.store.database import Transaction
 from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Empty, Field, Form, Link, Secret, Table
 from tollway.web.lists import BEGIN, list_part
-from tollway.web.page_errors import PageError
-from tollway.web.wording import sentence, titles
+from tollway.web.page_errors import FormTooOldError, PageError
+from tollway.web.wording import CAME_FROM, sentence, titles
 
 REMOVED = sentence("The member was removed and is signed out.")
 CHANGED = sentence("Done. The role holds from the member's next page on.")
@@ -116,6 +119,14 @@ def _chosen_role(context: Context) -> Role:
     return Role(role)
 
 
+async def check_signed_in(context: Context, transaction: Transaction) -> None:
+    """Refuses an act of a reader who was signed out, or has another role, since the form was read.
+    Neither happens until the transaction ends."""
+    cookie = context.visit.cookie
+    if not await is_still_signed_in(transaction, context.person, cookie, context.now_s):
+        raise FormTooOldError(context.form.get(CAME_FROM, ""))
+
+
 async def invited(context: Context, account_id: str) -> Secret:
     """Invites the person that the form names."""
     made = await invite(
@@ -126,6 +137,7 @@ async def invited(context: Context, account_id: str) -> Secret:
         login=context.form.get("login", ""),
         account_wanted=account_id,
         day_start_s=context.counted_from_s,
+        check_maker=partial(check_signed_in, context),
     )
     return sent_link(context, made)
 
@@ -141,7 +153,13 @@ async def given_link(context: Context, account_id: str) -> Secret:
         ),
         say("Make a link"),
     )
-    made = await new_start(context.database, context.runtime, member.id, context.counted_from_s)
+    made = await new_start(
+        context.database,
+        context.runtime,
+        member.id,
+        context.counted_from_s,
+        check_maker=partial(check_signed_in, context),
+    )
     return sent_link(context, made)
 
 

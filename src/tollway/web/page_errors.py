@@ -42,6 +42,19 @@ class PageError(Exception):
         return self
 
 
+class FormTooOldError(PageError):
+    """The sender of a form is not, or no longer, who its page was shown to."""
+
+    def __init__(self, came_from: str) -> None:
+        super().__init__(
+            403,
+            "This form is too old",
+            "It was opened too long ago, or in another session. Go back, load the page again, "
+            "and send it again.",
+        )
+        self.came_from = came_from
+
+
 def fields_of(sentence: Sentence) -> Iterator[str]:
     """The form fields that a sentence may be about: its values carry the name of their field, or
     are that name, as in "The login must have 3 to 100 printable characters."."""

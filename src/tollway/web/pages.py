@@ -22,7 +22,7 @@ from tollway.identity.sign_in_limits import Attempt
 from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 from tollway.web.blocks import NO_MORE, Block, Form, Link, MoreOfPage, Notice
-from tollway.web.page_errors import PageError, page_error_of
+from tollway.web.page_errors import FormTooOldError, PageError, page_error_of
 from tollway.web.page_slots import LoopTime, PageSlots
 from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
@@ -371,11 +371,4 @@ class Web(Generic[P]):
             raise PageError(400, "This form cannot be read", "Send it from the page.")
         token = fields.get("form_token", "")
         if not await self._sessions.is_own_form(request, visit, token, self.now_s()):
-            error = PageError(
-                403,
-                "This form is too old",
-                "It was opened too long ago, or in another session. Go back, load the page again, "
-                "and send it again.",
-            )
-            error.came_from = fields.get(CAME_FROM, "")
-            raise error
+            raise FormTooOldError(fields.get(CAME_FROM, ""))

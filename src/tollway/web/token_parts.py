@@ -2,6 +2,7 @@
 to copy if the account can pay for one, and revoking it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tollway.consent.owners import credential_of
@@ -20,6 +21,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.code_samples import samples_of
 from tollway.web.lists import page_part
+from tollway.web.member_parts import check_signed_in
 from tollway.web.wording import amount, listed, titles
 
 # The parameters of the examples that name something of the demo data.
@@ -182,6 +184,7 @@ async def issued_token(context: Context, account_id: str) -> IssuedToken:
         lifetime_s=None if days is None else days * DAY_S,
         limits=_asked_limits(context),
         day_start_s=context.counted_from_s,
+        check_maker=partial(check_signed_in, context),
     )
 
 

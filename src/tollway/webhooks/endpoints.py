@@ -11,6 +11,7 @@ from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
 from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Row, Transaction
@@ -111,6 +112,7 @@ async def make_endpoint(
     account_id: str,
     url: str,
     day_start_s: int,
+    check_maker: MakerCheck,
 ) -> EndpointSecret:
     """Adds an endpoint for a caller, if events may go to its address: otherwise AddressError."""
     parsed = addresses.check(url)
@@ -124,7 +126,7 @@ async def make_endpoint(
             )
         )
         raise
-    return await add_endpoint(database, sealer, runtime, account_id, url, day_start_s)
+    return await add_endpoint(database, sealer, runtime, account_id, url, day_start_s, check_maker)
 
 
 async def add_endpoint(
@@ -134,6 +136,7 @@ async def add_endpoint(
     account_id: str,
     url: str,
     day_start_s: int,
+    check_maker: MakerCheck | None = None,
 ) -> EndpointSecret:
     """Adds an endpoint; it counts against the limit of the day that began at `day_start_s`."""
     made_at_s = await common_s(database, runtime.now_s())
@@ -143,6 +146,9 @@ async def add_endpoint(
     async def work(transaction: Transaction) -> None:
         # Locks the account's count, so that concurrent additions see each other.
         await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
+        # A name server can take its time, and the maker may have been revoked since.
+        if check_maker is not None:
+            await check_maker(transaction)
         # Here, not in a sweep over all accounts: only an account that adds endpoints piles them up.
         before_s = made_at_s - _ENDED_KEPT_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)

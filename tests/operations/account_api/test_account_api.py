@@ -78,6 +78,9 @@ def test_use_by_day_and_operation(
     assert client.account.usage(from_date=yesterday, to_date=yesterday).days == []
     with pytest.raises(errors.ParameterError, match="to_date are 32 days: ask for at most 31 days"):
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
+    # A window of one day is none that is refused, and the sentence does not say that it is.
+    with pytest.raises(errors.ParameterError, match="to_date is too early for from_date: send a"):
+        client.account.usage(from_date=today, to_date=yesterday)
 
 
 @pytest.mark.parametrize("day", [date.min, date.max])

@@ -8,7 +8,7 @@ from tests.operations.account_api.test_account_api import ANALYSIS, get_own
 from tests.support.all_operations import ask, good_request
 from tests.support.changes import assert_seen
 from tests.support.clients import new_client, obtain, revoke
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, reply_of
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tollway.ledger.tokens import issue_token
 from tollway.store.database import Database
@@ -39,6 +39,20 @@ def test_tokens_are_made_rotated_and_revoked(
     listed = {each.id: each.revoked_at_s for each in client.account.tokens().tokens}
     assert listed.keys() == {caller.token_id, made.token.id, test.token.id, new.token.id}
     assert made.text not in str(client.account.tokens())
+
+
+@pytest.mark.parametrize("sent", [" ", None, [], ","])
+def test_a_limit_of_a_new_token_that_is_sent_blank_is_refused(
+    sent: object, world: Gateway, caller: Caller
+) -> None:
+    """It would be a token without the limit."""
+    headers = {"Authorization": f"Bearer {caller.token}"}
+    for limit in ("operations", "addresses", "expires_days", "credits_per_day", "calls_per_day"):
+        body = {"label": "x", limit: sent}
+        reply = reply_of(world.client.post("/account/v1/tokens/make", json=body, headers=headers))
+        assert (reply.code, limit in reply.msg) == (100, True)
+        if sent is None:
+            assert "or leave it out" in reply.msg
 
 
 def test_a_token_never_makes_one_that_outlives_it(world: Gateway) -> None:

@@ -1,5 +1,6 @@
 """The account's tokens: list, make, rotate, revoke."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -11,6 +12,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
 from tollway.ledger.entries import AMOUNT_MAX
 from tollway.ledger.token_limits import ACCOUNT_API, NETWORKS_MAX, TokenLimits, read_limits
+from tollway.ledger.token_makers import hold_tokens
 from tollway.ledger.tokens import (
     LIFETIME_MAX_S,
     IssuedToken,
@@ -97,6 +99,7 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             Whole(1, 3650),
             "After how many days it expires. Never later than the token that makes it.",
+            is_limit=True,
         ),
     ] = None
     operations: Annotated[
@@ -104,6 +107,7 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             _Operations(max_length=1000),
             "The operations it is for, with commas between them; account for this API.",
+            is_limit=True,
         ),
     ] = None
     addresses: Annotated[
@@ -111,13 +115,16 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
         Field(
             _Networks(max_length=2000),
             "The addresses or networks it may be used from, with commas between them.",
+            is_limit=True,
         ),
     ] = None
     credits_per_day: Annotated[
-        int | None, Field(Whole(0, AMOUNT_MAX), "How many credits it may spend in a day.")
+        int | None,
+        Field(Whole(0, AMOUNT_MAX), "How many credits it may spend in a day.", is_limit=True),
     ] = None
     calls_per_day: Annotated[
-        int | None, Field(Whole(0, AMOUNT_MAX), "How many calls may succeed in a day.")
+        int | None,
+        Field(Whole(0, AMOUNT_MAX), "How many calls may succeed in a day.", is_limit=True),
     ] = None
 
     def limits(self) -> TokenLimits:
@@ -169,12 +176,11 @@ async def _make(
             problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
             expected=Phrase("live, or leave the caps out", "live，或不设上限"),
         )
-    own = await _own(parts, call, call.token_id)
+    own, left_s = await _own(parts, call, call.token_id), _left_s(parts, call)
     lifetimes = [request.expires_days and request.expires_days * _DAY_S]
-    if call.token_expires_at_s is not None:
+    if left_s is not None:
         # Otherwise a leaked token could be renewed forever.
-        left_s = call.token_expires_at_s - int(call.at_s)
-        lifetimes.append(min(max(1, left_s), LIFETIME_MAX_S))
+        lifetimes.append(min(left_s, LIFETIME_MAX_S))
     try:
         return await issue_token(
             parts.database,
@@ -183,13 +189,25 @@ async def _make(
             kind=request.kind,
             label=request.label,
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
-            made_with=own,
+            client_id=own.client_id,
             limits=limits,
             day_start_s=midnight_s(call.at_s, parts.zone),
+            check_maker=partial(hold_tokens, [own.id]),
         )
     except LedgerError:
         # Meanwhile the caller's token was revoked, or its account closed.
         raise Refusal(Reason.CREDENTIAL_INVALID) from None
+
+
+def _left_s(parts: AccountDependencies, call: AccountCall) -> int | None:
+    """For how long the caller's token is still valid; None if it has no end. It may have expired
+    since the call was admitted, while the body was held back."""
+    if call.token_expires_at_s is None:
+        return None
+    left_s = call.token_expires_at_s - parts.runtime.at_s()
+    if left_s <= 0:
+        raise Refusal(Reason.CREDENTIAL_INVALID)
+    return left_s
 
 
 async def _own(parts: AccountDependencies, call: AccountCall, token_id: str) -> Token:
@@ -211,6 +229,7 @@ async def _rotate(
     parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
     check_unlimited(call)
+    _left_s(parts, call)
     old = await _own(parts, call, request.token_id)
     if old.state(call.at_s) != "valid":
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
@@ -222,9 +241,12 @@ async def _rotate(
             request.overlap_s,
             day_start_s=midnight_s(call.at_s, parts.zone),
             not_after_s=call.token_expires_at_s,
+            check_maker=partial(hold_tokens, [old.id, call.token_id]),
         )
     except LedgerError:
-        # It was revoked or rotated meanwhile.
+        # One of them was revoked meanwhile, or the old one rotated.
+        if (await _own(parts, call, call.token_id)).revoked_at_s is not None:
+            raise Refusal(Reason.CREDENTIAL_INVALID) from None
         raise Refusal(Reason.ITEM_UNKNOWN, field="token_id") from None
 
 

@@ -1,5 +1,6 @@
 """Webhooks of the account: where they go, their secrets, their log, and alerts."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -7,6 +8,8 @@ import msgspec
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger import LedgerError
+from tollway.ledger.token_makers import hold_tokens
 from tollway.ledger.usage import midnight_s
 from tollway.operations.account_api.balance import UNITS, unknown_unit
 from tollway.operations.account_api.operation import (
@@ -126,9 +129,13 @@ async def _make(
             call.account_id,
             request.url,
             _day_start_s(parts, call),
+            partial(hold_tokens, [call.token_id]),
         )
     except AddressError as error:
         raise _wrong_url(error) from None
+    except LedgerError:
+        # The caller's token was revoked while the name was looked up.
+        raise Refusal(Reason.CREDENTIAL_INVALID) from None
 
 
 def _wrong_url(error: AddressError) -> Refusal:

@@ -1,5 +1,7 @@
 """An account's tokens and members, managed by its own people."""
 
+from functools import partial
+
 from starlette.responses import Response
 
 from tollway.identity.people import Role
@@ -11,6 +13,7 @@ from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.member_parts import (
     CHANGED,
     REMOVED,
+    check_signed_in,
     give_role,
     given_link,
     invite_form,
@@ -20,7 +23,13 @@ from tollway.web.member_parts import (
     role_page,
 )
 from tollway.web.page_errors import PageError
-from tollway.web.token_parts import issued_token, new_token, revoke, token_form, tokens_table
+from tollway.web.token_parts import (
+    issued_token,
+    new_token,
+    revoke,
+    token_form,
+    tokens_table,
+)
 from tollway.web.wording import exact_time, sentence
 
 TOKENS = f"{PATH}/tokens"
@@ -114,7 +123,12 @@ async def rotate_act(context: Context) -> Response:
             "and revoke the lost one.",
         )
     issued = await replace_token(
-        context.database, context.runtime, token, hours * 3600, day_start_s=context.day_start_s
+        context.database,
+        context.runtime,
+        token,
+        hours * 3600,
+        day_start_s=context.day_start_s,
+        check_maker=partial(check_signed_in, context),
     )
     return await show_tokens(context, *await new_token(context, issued))
 

@@ -3,6 +3,7 @@ log of each. The acts are those of the account API, with its rules and daily lim
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.responses import Response
 
@@ -12,6 +13,7 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_part
+from tollway.web.member_parts import check_signed_in
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, titles
 from tollway.webhooks.addresses import AddressError
@@ -226,6 +228,7 @@ async def add_act(context: Context) -> Response:
                 own,
                 url,
                 context.day_start_s,
+                partial(check_signed_in, context),
             )
     except AddressError as error:
         why = context.said(error.sentence)

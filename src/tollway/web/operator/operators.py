@@ -1,6 +1,8 @@
 """The people who run the gateway: inviting them by a link, signing them in by another, removing
 them; and everyone's second factors, for resetting one whose device and codes are lost."""
 
+from functools import partial
+
 from starlette.responses import Response
 
 from tollway.identity.people import Person, Role, list_operators, remove_person
@@ -9,7 +11,7 @@ from tollway.identity.sign_in_links import invite, new_link
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Table
 from tollway.web.lists import BEGIN, list_part
-from tollway.web.member_parts import sent_link
+from tollway.web.member_parts import check_signed_in, sent_link
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences, titles
 
@@ -77,6 +79,7 @@ async def invite_act(context: Context) -> Response:
         role=Role.OPERATOR,
         name=form.get("name", "").strip(),
         login=form.get("login", ""),
+        check_maker=partial(check_signed_in, context),
     )
     return await show_operators(context, sent_link(context, made))
 
