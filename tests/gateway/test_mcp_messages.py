@@ -107,6 +107,27 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(agents: Gateway) -> None:
 
 
 @pytest.mark.sqlite
+def test_a_page_of_another_site_is_refused_as_the_protocol_demands(agents: Gateway) -> None:
+    for origin, status in (
+        (agents.base_url, 200),
+        ("http://localhost:6274", 200),
+        ("https://gateway.example", 403),
+        ("null", 403),
+        ("http://[", 403),
+    ):
+        sent = headers_of(agents) | {"Origin": origin}
+        answer = agents.client.post("/mcp", json=message(), headers=sent)
+        assert answer.status_code == status, (origin, answer.text)
+
+
+@pytest.mark.sqlite
+def test_a_page_of_tools_that_does_not_exist_is_an_error(agents: Gateway) -> None:
+    asked = message("tools/list", params={"cursor": "2"})
+    answer = agents.client.post("/mcp", json=asked, headers=headers_of(agents)).json()
+    assert answer["error"]["code"] == INVALID_PARAMS and "one page" in answer["error"]["message"]
+
+
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("error", "said"),
     [

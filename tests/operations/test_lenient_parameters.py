@@ -62,6 +62,17 @@ def asking(served: Gateway, caller: Caller, today: date) -> Asker:
     return Asker(served, caller, today)
 
 
+def test_the_last_page_that_a_number_can_name_is_empty_and_a_success(asking: Asker) -> None:
+    for name, field in (
+        ("coupon_claims", "page"),
+        ("orders", "page"),
+        ("promotion_material", "page_num"),
+    ):
+        answer = asking(name, **{field: str(2**31 - 1)})
+        assert answer.code == 0, (name, answer.msg)
+        assert not answer.data.get("dataList", answer.data.get("content"))
+
+
 def test_an_optional_parameter_that_is_blank_is_left_out(asking: Asker) -> None:
     every = ("vvtype", "page", "pageSize", "start_time", "end_time")
     filters = ("remark", "remarkTag", "remarkTagName")

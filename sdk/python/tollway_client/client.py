@@ -177,7 +177,7 @@ class Client(SyncDriver):
             999999999999999999.
         page_size: Page size; default 10. Send a whole number from 1 to 10.
         page_num: Page number; the first page is 1, the default. Send a whole number from 1 to
-            1000000.
+            2147483647.
         """
         return self._run(
             self._core.call(
@@ -310,7 +310,7 @@ class Client(SyncDriver):
         vvtype: Edition; the enhanced one if left out. Filters are for the enhanced one only.
             Send one of 1 (enhanced), 2 (normal).
         page: Page number; the first page is 0, and the default. Send a whole number from 0 to
-            1000000000.
+            2147483647.
         pageSize: Orders per page; 100 if left out. Send a whole number from 1 to 100.
         start_time: Only orders confirmed at this time or later; enhanced edition. Send seconds,
             milliseconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.

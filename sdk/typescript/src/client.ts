@@ -185,7 +185,7 @@ export interface PromotionMaterialRequest {
   platform_user_id: Whole;
   /** Page size; default 10. Send a whole number from 1 to 10. */
   page_size?: Whole;
-  /** Page number; the first page is 1, the default. Send a whole number from 1 to 1000000. */
+  /** Page number; the first page is 1, the default. Send a whole number from 1 to 2147483647. */
   page_num?: Whole;
 }
 
@@ -252,7 +252,7 @@ export interface OrdersRequest {
    */
   vvtype?: Whole;
   /**
-   * Page number; the first page is 0, and the default. Send a whole number from 0 to 1000000000.
+   * Page number; the first page is 0, and the default. Send a whole number from 0 to 2147483647.
    */
   page?: Whole;
   /** Orders per page; 100 if left out. Send a whole number from 1 to 100. */

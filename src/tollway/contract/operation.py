@@ -78,6 +78,8 @@ OWNER_KINDS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase(
 # The values of `vvtype`.
 ENHANCED, NORMAL = 1, 2
 EDITIONS = Choice(((ENHANCED, Phrase("enhanced", "增强版")), (NORMAL, Phrase("normal", "普通版"))))
+# More pages than any list has, and small enough for the integers of any client.
+PAGE_MAX = 2_147_483_647
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,15 @@ class Gateway:
     def _agent_tools(self) -> "AgentTools":
         from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
 
-        zone, body_timeout_s = self._settings.zone, self._settings.body_timeout_s
+        settings = self._settings
         return AgentTools(
-            OPERATIONS, self._pipeline, self.edge, self._database, zone, body_timeout_s
+            OPERATIONS,
+            self._pipeline,
+            self.edge,
+            self._database,
+            settings.zone,
+            settings.body_timeout_s,
+            settings.public_address,
         )
 
     @staticmethod

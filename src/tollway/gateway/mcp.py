@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import mcp_types as types
@@ -52,6 +53,8 @@ _SESSION_MAX = 64
 _MESSAGES_A_SECOND = 100
 _RETRY = {"Retry-After": "1"}
 _HEADERS_BY_STATUS = {401: {"WWW-Authenticate": "Bearer"}, 429: _RETRY, 503: _RETRY}
+# No name that an attacker's server can have: pages from there are those of this machine.
+_THIS_MACHINE: set[str | None] = {"localhost", "127.0.0.1", "::1"}
 _INSTRUCTIONS = (
     "Each tool is an operation of a Tollway gateway; its description says what a successful call "
     "costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's owner "
@@ -80,6 +83,7 @@ class AgentTools:
         database: Database,
         zone: ZoneInfo,
         body_timeout_s: float,
+        address: str = "http://localhost",
     ) -> None:
         # A file comes without an envelope, and an agent could not read it.
         answering = {each.name: each for each in operations if not each.is_file}
@@ -89,6 +93,7 @@ class AgentTools:
         self._database = database
         self._zone = zone
         self._body_timeout_s = body_timeout_s
+        self._own_hosts = _THIS_MACHINE | {_host(address)}
         self._messages = SlidingSecond()
         self._stopping = asyncio.Event()
         server: Server[Any] = Server(
@@ -121,6 +126,11 @@ class AgentTools:
         if request.method != "POST":
             allowed = JSONResponse({"error": "Send POST."}, 405, {"Allow": "POST"})
             return await allowed(scope, receive, send)
+        origin = request.headers.get("origin")
+        # The protocol demands it, so that no page gets here under a name that it rebound.
+        if origin is not None and _host(origin) not in self._own_hosts:
+            foreign = JSONResponse({"error": "This Origin is not the gateway's own."}, 403)
+            return await foreign(scope, receive, send)
         try:
             call = await self._identify(request)
             if self._messages.admit(call.account_id, _MESSAGES_A_SECOND) is None:
@@ -138,9 +148,11 @@ class AgentTools:
         return await self._manager.handle_request(scope, message, send)
 
     async def _list(
-        self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
+        self, context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Catches every error, because the protocol's server would send its text."""
+        if params is not None and params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "All tools are on one page: send no cursor.")
         try:
             return self._tools(await self._identify(_request_of(context)))
         except Exception as error:
@@ -260,6 +272,14 @@ class AgentTools:
             )
             result.content.append(picture)
         return result, headers.get(REASON_HEADER, b"").decode()
+
+
+def _host(address: str) -> str | None:
+    """None if it is no address."""
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _unkept(send: Send) -> Send:

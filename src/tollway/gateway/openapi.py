@@ -29,7 +29,8 @@ from tollway.gateway.openapi_responses import (
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.operations.account_api.operation import AccountOperation
-from tollway.operations.examples import EXAMPLE_DAY, Example
+from tollway.operations.demo_data import EXAMPLE_DAY
+from tollway.operations.examples import Example
 from tollway.pipeline.dry_run import DryRunAnswer
 from tollway.webhooks.events import EVENT_TYPES, EventType, event_example
 

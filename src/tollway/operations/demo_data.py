@@ -18,6 +18,9 @@ from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
 DEMO_SEED = 20260101
+# The day of the examples in the OpenAPI document, which must not change from day to day. The
+# sandbox has figures for it, however long ago it was.
+EXAMPLE_DAY = date(2026, 1, 31)
 # Where the pictures and links of the demo world lead: to pages of the gateway itself.
 PICTURES_PATH = "/demo/pictures"
 COUPON_PATH, BUY_PATH, ITEM_PATH = "/demo/coupon", "/demo/buy", "/demo/item"

@@ -42,8 +42,6 @@ from tollway.operations.waybills.operation import WaybillResult
 
 _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
-# The date in the documents, which must not change from day to day.
-EXAMPLE_DAY = date(2026, 1, 31)
 # A test replaces it by a real one.
 EXPORT_ID = "gAFh7Zq2"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tollway.contract.fields import Choice, Field, Line, Whole
 from tollway.contract.language import Phrase
-from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.operation import PAGE_MAX, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.time_fields import Seconds, span_s
 
@@ -17,8 +17,6 @@ SID = Line(max_length=64)
 LIMIT_MAX = 1000
 WINDOW_MAX_S = 7 * 24 * 3600
 _WINDOW_MAX = Phrase(f"{WINDOW_MAX_S} seconds (7 days)", f"{WINDOW_MAX_S} 秒（7 天）")
-# More pages than any list has, and small enough for the integers of any client.
-_PAGE_MAX = 2_147_483_647
 
 
 class CouponClaimsRequest(msgspec.Struct, frozen=True):
@@ -32,7 +30,7 @@ class CouponClaimsRequest(msgspec.Struct, frozen=True):
             "End of the claim window, seconds timestamp; excluded. At most 7 days after startTime.",
         ),
     ]
-    page: Annotated[int, Field(Whole(1, _PAGE_MAX), "Page number, starting at 1.")]
+    page: Annotated[int, Field(Whole(1, PAGE_MAX), "Page number, starting at 1.")]
     limit: Annotated[int, Field(Whole(1, LIMIT_MAX), "Rows per page, maximum 1000.")]
     sid: Annotated[str, Field(SID, "Channel user identifier.")]
     type: Annotated[

@@ -12,6 +12,7 @@ from tollway.contract.operation import (
     EDITIONS,
     ENHANCED,
     NORMAL,
+    PAGE_MAX,
     ConsentNeed,
     Encoding,
     Operation,
@@ -43,7 +44,7 @@ class OrdersRequest(msgspec.Struct, frozen=True):
         ),
     ] = ENHANCED
     page: Annotated[
-        int, Field(Whole(0, 1_000_000_000), "Page number; the first page is 0, and the default.")
+        int, Field(Whole(0, PAGE_MAX), "Page number; the first page is 0, and the default.")
     ] = 0
     pageSize: Annotated[int, Field(Whole(1, 100), "Orders per page; 100 if left out.")] = 100
     start_time: Annotated[

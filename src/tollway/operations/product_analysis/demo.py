@@ -13,6 +13,7 @@ from sqlalchemy import exists, literal, or_, select
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
+    EXAMPLE_DAY,
     PRODUCTS,
     SANDBOX_PRODUCTS,
     DemoProduct,
@@ -206,15 +207,20 @@ def world_records() -> int:
 
 async def fill(target: DemoTarget) -> None:
     products, days = SANDBOX if target.is_sandbox else WORLD
+    first = target.first_day(days - 1)
     await fill_figures(
         target.database,
         products=products,
-        days=(target.today - target.first_day(days - 1)).days + 1,
+        days=(target.today - first).days + 1,
         last=target.today,
         part_of_last=part_of_day(target.today, target.zone, target.now_s),
         site=target.site,
         progress=target.progress,
     )
+    if target.is_sandbox and first > EXAMPLE_DAY:
+        await fill_figures(
+            target.database, products=products, days=1, last=EXAMPLE_DAY, site=target.site
+        )
 
 
 async def fill_figures(

@@ -6,6 +6,7 @@ import msgspec
 
 from tollway.contract.fields import Field, Whole
 from tollway.contract.operation import (
+    PAGE_MAX,
     ConsentNeed,
     Encoding,
     Operation,
@@ -36,7 +37,7 @@ class PromotionMaterialRequest(msgspec.Struct, frozen=True):
     ]
     page_size: Annotated[int, Field(Whole(least=1, most=10), "Page size; default 10.")] = 10
     page_num: Annotated[
-        int, Field(Whole(least=1, most=1_000_000), "Page number; the first page is 1, the default.")
+        int, Field(Whole(least=1, most=PAGE_MAX), "Page number; the first page is 1, the default.")
     ] = 1
 
 
