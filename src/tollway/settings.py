@@ -61,7 +61,7 @@ class Settings:
     )
     mcp: str = _setting(
         "off",
-        "on: /mcp offers the operations to agents; needs the package mcp (tollway[mcp])",
+        "on: /mcp offers the operations to agents; needs the package mcp (make agents)",
         choices=("off", "on"),
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
