@@ -26,13 +26,16 @@ If packages come from an index of your own, name it: PIP_INDEX_URL=https://… m
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 needed_with_uv_or_pip = $(with_uv_or_pip) || { echo $(NO_PACKAGES) >&2; false; }
 
-.PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
+.PHONY: help install agents run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUNTIME)  ## install what the command tollway needs into .venv
 	@echo "Installed: $(BIN)/tollway --help"
+
+agents: $(AGENTS)  ## install also what /mcp and `tollway mcp` need
+	@test -e $(AGENTS)
 
 run: $(AGENTS)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data
@@ -134,7 +137,7 @@ $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 # For agents the demo world has /mcp; where its packages cannot be installed, it does without.
 $(AGENTS): $(RUNTIME) requirements/mcp.lock
 	@$(call with_uv_or_pip,--require-hashes -r requirements/mcp.lock) && touch $@ \
-	  || echo "The demo world starts without /mcp: its packages could not be installed."
+	  || echo "There is no /mcp: its packages could not be installed."
 
 $(TOOLS): private COMPILE :=
 $(TOOLS): $(RUNTIME) requirements/tools.lock

@@ -61,7 +61,7 @@ class Settings:
     )
     mcp: str = _setting(
         "off",
-        "on: /mcp offers the operations to agents; needs the package mcp (tollway[mcp])",
+        "on: /mcp offers the operations to agents; needs the package mcp (make agents)",
         choices=("off", "on"),
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
@@ -184,10 +184,15 @@ class Settings:
     @property
     def address(self) -> str:
         """Where the gateway itself listens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return self._at(self.host)
 
     @property
     def public_address(self) -> str:
-        """Where owners and callers reach the gateway."""
-        return self.public_url.rstrip("/") or self.address
+        """Where owners and callers reach the gateway: on this machine, if nothing else is set."""
+        # What stands for all addresses cannot be opened everywhere.
+        loopback = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not what it listens on
+        here = loopback.get(self.host, self.host)
+        return self.public_url.rstrip("/") or self._at(here)
+
+    def _at(self, host: str) -> str:
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"

@@ -187,6 +187,11 @@ def test_a_link_has_the_address_where_the_gateway_serves(
         assert unknown in made.out
     _serves(ledger_store, f"{socket.gethostname()}:9124")
     assert unknown in tollway("operator", "link", "wang").out
+    # As in a container: who listens on all addresses has none of them that can be opened anywhere.
+    for host, address in (("0.0.0.0", "127.0.0.1"), ("::", "[::1]")):
+        monkeypatch.setenv("TOLLWAY_HOST", host)
+        made = tollway("operator", "link", "wang")
+        assert f"\nhttp://{address}:8080/operator/enter?link=" in made.out
     monkeypatch.setenv("TOLLWAY_PUBLIC_URL", "https://gateway.example")
     made = tollway("operator", "link", "wang")
     assert "\nhttps://gateway.example/operator/enter?link=" in made.out

@@ -13,6 +13,8 @@ _OPERATIONS = "product_analysis"
 
 WRONG_USAGE = (
     ("--nothing", "There is no option --nothing: see `tollway --help`."),
+    ("--json account list", "--json goes after the command: see `tollway --help`."),
+    ("account --database sqlite:///a.db list", "--database goes after the command: see"),
     ("accont", "There is no command accont. Did you mean account?"),
     ("waybill lable", "There is no command lable. Did you mean label?"),
     ("ledger everything", "There is no command everything: see `tollway ledger --help`."),

@@ -97,7 +97,8 @@ def _haproxy(text: str, port: int, folder: Path) -> tuple[list[str], list[str]]:
 
 def _answers(address: str) -> bool:
     try:
-        httpx.get(address, timeout=TIMEOUT_S)
+        # Of a path that no node is asked for.
+        httpx.get(f"{address}/nothing", timeout=TIMEOUT_S)
     except httpx.TransportError:
         return False
     return True

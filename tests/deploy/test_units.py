@@ -117,6 +117,15 @@ def test_all_services_are_shut_in_alike() -> None:
     assert len({block.partition("\n\n")[0].strip() for block in blocks}) == 1
 
 
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+def test_its_home_is_a_folder_that_it_can_look_into(path: Path) -> None:
+    """The driver of PostgreSQL looks for files of TLS at home, and fails if it may not."""
+    service = parse(path.read_text(encoding="utf-8"))["Service"]
+    assert service["ProtectHome"] == ["yes"]
+    state = service["StateDirectory"][0].split()[0]
+    assert f"HOME=/var/lib/{state}" in service["Environment"]
+
+
 def test_every_timer_has_its_service() -> None:
     for path in UNITS:
         if path.suffix == ".timer":

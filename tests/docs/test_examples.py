@@ -61,7 +61,8 @@ def _outputs(page: Path, folder: Path, demo_files: Path) -> list[str]:
 
 
 @pytest.mark.skipif(
-    not (shutil.which("bash") and shutil.which("curl")), reason="the examples need bash and curl"
+    not all(map(shutil.which, ("bash", "curl", "openssl"))),
+    reason="the examples need bash, curl and openssl",
 )
 @pytest.mark.parametrize(
     "page",

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from tests.intake.conftest import Figures
@@ -79,6 +80,18 @@ def test_of_many_rejected_records_the_first_are_printed(
     printed = capsys.readouterr().out
     assert "30 records read, 0 stored (0 of them new or changed), 30 rejected." in printed
     assert [f"Line {line}:" in printed for line in (2, 11, 12)] == [True, True, False]
+
+
+def test_of_a_spreadsheet_without_records_the_sheet_is_named(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(["See the second sheet"])
+    book.create_sheet("records").append(["kind"])
+    other = file.with_name("figures.xlsx")
+    book.save(other)
+    assert tollway(str(other)) == 0
+    assert "There is no record on its first visible sheet." in capsys.readouterr().out
 
 
 def test_columns_that_are_not_known_are_named(

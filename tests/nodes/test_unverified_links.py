@@ -1,4 +1,5 @@
-"""A gateway warns at its start if another machine could pose as its database."""
+"""A gateway warns at its start if another machine could pose as its database, and says which files
+it lacks to verify it."""
 
 import json
 
@@ -56,3 +57,12 @@ def test_a_replica_is_reported_too_and_its_url_must_be_readable(own_store: Store
     assert refused.returncode == 1
     assert refused.stderr.startswith("A PostgreSQL URL cannot be read: ")
     assert "Xq7" not in refused.stderr
+
+
+def test_a_certificate_that_is_not_there_is_asked_for() -> None:
+    """The driver alone would say "No such file or directory"."""
+    url = "postgresql://me@127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/nowhere/db.pem"
+    refused = forks.run("tollway", "account", "list", "--database", url)
+    assert refused.returncode == 1
+    assert "127.0.0.1:1: No such file or directory: " in refused.stderr
+    assert "sslrootcert in the URL" in refused.stderr

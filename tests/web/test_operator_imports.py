@@ -2,6 +2,7 @@
 
 import gzip
 import html
+import http.client
 import io
 import json
 import re
@@ -98,6 +99,19 @@ def test_a_forged_upload_and_one_without_a_file_are_refused(operator: Browser) -
     empty = {"other": ("a.csv", b"x")}
     assert operator.client.post(path, data=fields, files=empty).status_code == 400
     assert operator.client.post(path, data=fields).status_code == 400
+
+
+@pytest.mark.sqlite
+def test_who_was_signed_out_meanwhile_learns_it_after_all_of_the_file(operator: Browser) -> None:
+    """A proxy sends all of it before it reads an answer, and would say "bad gateway"."""
+    url = operator.client.base_url
+    connection = http.client.HTTPConnection(url.host, cast(int, url.port), timeout=30)
+    form = {"Content-Type": "multipart/form-data; boundary=x"}
+    connection.request("POST", "/operator/data/import", b"--x" + b" " * 12 * 2**20, form)
+    answer = connection.getresponse()
+    assert answer.status == 403
+    assert "You were signed out meanwhile" in answer.read().decode()
+    connection.close()
 
 
 def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store: Store) -> None:

@@ -29,6 +29,8 @@ _NEGATIVE = re.compile(r"-[0-9]")
 _SHOWN_MAX = 60
 # The least similarity of two names, by difflib: below it, the name is another word, and no typo.
 _LIKENESS_MIN = 0.75
+# Options that every command takes, and no group of commands.
+_OF_COMMANDS = ("--database", "--json")
 
 
 class Values:
@@ -185,6 +187,10 @@ def _in_our_words(error: typer.TyperException) -> str:
     """What the parser found, which has words of its own for it."""
     if isinstance(error, NoSuchOption):
         assert error.ctx is not None
+        if error.option_name in _OF_COMMANDS and isinstance(
+            error.ctx.command, typer.core.TyperGroup
+        ):
+            return f"{error.option_name} goes after the command"
         known = (name for each in error.ctx.command.get_params(error.ctx) for name in each.opts)
         return unknown("option", error.option_name, known)
     if isinstance(error, BadOptionUsage):

@@ -226,6 +226,10 @@ async def _import(
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected.",
         *reasons,
     ]
+    if not result.read:
+        # As where the first is an explanation, and the records are on the second.
+        is_sheet = file.suffix.lower() == ".xlsx"
+        shown.append(f"There is no record {'on its first visible sheet' if is_sheet else 'in it'}.")
     if ignored := _ignored_columns(kind, file):
         shown.append(f"Not used, because no such column is known: {', '.join(ignored)}.")
     if result.rejected:

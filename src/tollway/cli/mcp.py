@@ -45,7 +45,9 @@ def mcp(
     try:
         from tollway.cli.mcp_forwarding import NoToolsError, forward
     except ModuleNotFoundError:
-        raise CommandError("This needs the package mcp: install tollway[mcp].") from None
+        raise CommandError(
+            "This needs the package mcp: run `make agents`, or install the wheel with [mcp]."
+        ) from None
     url = f"{gateway.rstrip('/').removesuffix('/mcp')}/mcp"
     try:
         asyncio.run(forward(url, headers))

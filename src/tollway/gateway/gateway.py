@@ -246,7 +246,10 @@ class _LazyAgents:
     def __init__(self, make: Callable[[], "AgentTools"]) -> None:
         # Checked at the start, so that the operator notices before the first agent does.
         if find_spec("mcp") is None:
-            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].")
+            raise SettingsError(
+                "mcp = on needs the package mcp: run `make agents`, or "
+                "install the wheel with [mcp]."
+            )
         self._make = make
         self._tools: AgentTools | None = None
         self._starting = SingleFlight(self._start)

@@ -15,19 +15,26 @@ _FIELD_MAX_BYTES = 4096
 _FIELDS_MAX = 20
 _TIMEOUT_S = 1800
 _SHORT_TIMEOUT_S = 10
+# How much of a body that is too large is still read: proxies and some clients send all of it before
+# they look at an answer, and lose it if the connection ends.
+_PASSED_OVER_MAX = 16 * 2**20
 FILE_FIELD = "file"
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    body = bytearray()
+    body, size = bytearray(), 0
     try:
         async with asyncio.timeout(_SHORT_TIMEOUT_S):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise PageError(413, "This form is too large", "Send less.")
+                size += len(chunk)
+                if size <= most:
+                    body += chunk
+                elif size > _PASSED_OVER_MAX:
+                    break
     except (TimeoutError, ClientDisconnect):
         raise PageError(408, "This form did not arrive", "Please send it again.") from None
+    if size > most:
+        raise PageError(413, "This form is too large", "Send less.")
     return bytes(body)
 
 

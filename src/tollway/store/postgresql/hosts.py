@@ -151,6 +151,10 @@ class Hosts:
                 reason = f"no answer within {self._host_timeout_s:.0f} s"
             case ConnectionRefusedError():
                 reason = "connection refused"
+            case FileNotFoundError() | PermissionError() as cause:
+                # The driver does not say which.
+                files = "its socket, or a file for TLS (sslrootcert in the URL, ~/.postgresql)"
+                reason = f"{cause.strerror}: {files}"
             case asyncpg.TargetServerAttributeNotMatched() if self._session == "read-write":
                 reason = "it takes no writes"
             case asyncpg.TargetServerAttributeNotMatched():
