@@ -32,6 +32,8 @@ WRONG_WISHES = (
     ("account show unknown", "There is no account unknown: `tollway account list`"),
     ("account show ACME", "There is no account ACME. Did you mean acme?"),
     ("account close shut", "is closed already"),
+    ("account suspend shut", "is closed already"),
+    ("account resume shut", "is not suspended"),
     ("token issue shut", "closed"),
     ("token issue unknown", "There is no account unknown"),
     ("token revoke tok_nothing", "no such token"),

@@ -34,7 +34,7 @@ TOKEN = {
     "client_id",
 }
 CLIENT = {"id", "account_id", "kind", "label", "start", "added_at_s", "revoked_at_s"}
-ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s"}
+ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s", "suspended_at_s"}
 PERMISSION = {"account_id", "operation", "is_granted", "price", "rate_limit"}
 OPERATION = {
     "operation",
@@ -119,6 +119,8 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("trail show", [{"number", "at_ms", "by", "act", "subject", "before", "after", "hash"}]),
     ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
+    ("account suspend acme", ACCOUNT),
+    ("account resume acme", ACCOUNT),
     ("account close acme --yes", ACCOUNT),
 )
 

@@ -68,6 +68,8 @@ UNATTENDED = {"serve", "demo"}
 RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "keys accept": ("", ("secret_file",)),  # It makes the file.
     "account open": ("", ("acme",)),
+    "account suspend": ("", ("acme",)),
+    "account resume": ("", ("acme",)),
     "credit add": ("", ("acme", "100")),
     "permission add": ("", ("acme", "orders")),
     "permission revoke": ("", ("acme", "orders")),
@@ -175,6 +177,8 @@ ACTS = {
     "/operator/account/member/link": "member link",
     "/operator/account/member/remove": "member remove",
     "/operator/account/member/role": "member role",
+    "/operator/account/suspend": "account suspend",
+    "/operator/account/resume": "account resume",
     "/operator/account/close": "account close",
     "/operator/account/clients/add": "client add",
     "/operator/account/clients/revoke": "client revoke",

@@ -15,7 +15,7 @@ from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
 from tests.support.raw import request
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant as revoke_consent
-from tollway.ledger.accounts import close_account
+from tollway.ledger.accounts import close_account, resume_account, suspend_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, add_permission, revoke_permission
 from tollway.ledger.tokens import list_tokens, revoke_token
@@ -86,6 +86,23 @@ def test_a_closed_account_is_refused(
     assert gateway.get(token=caller.token, query=question).code == 0
     store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
+
+
+def test_a_suspended_account_is_refused_until_it_is_resumed(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    def reason() -> str | None:
+        return gateway.get(token=caller.token, query=question).headers.get("x-tollway-reason")
+
+    assert reason() is None
+    store.do(lambda database: suspend_account(database, RUNTIME, caller.account_id))
+    assert_seen(store, reason, "ACCOUNT_SUSPENDED")
+    # Its own figures stay readable, and it can be topped up meanwhile.
+    balance = gateway.get("/account/v1/balance", token=caller.token)
+    assert balance.code == 0 and not any(each["is_open"] for each in balance.data["operations"])
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 1))
+    store.do(lambda database: resume_account(database, RUNTIME, caller.account_id))
+    assert_seen(store, reason, None)
 
 
 def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:

@@ -8,11 +8,11 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.members import entered
 from tests.support.stores import Store
 from tollway.identity.people import Role
-from tollway.ledger.accounts import close_account
+from tollway.ledger.accounts import close_account, suspend_account
 from tollway.ledger.tokens import revoke_token
 from tollway.webhooks.polled_events import list_alerts, set_alert
 
-CLOSED = "This account is closed"
+CLOSED, SUSPENDED = "This account is closed", "This account is suspended"
 
 
 @pytest.fixture
@@ -47,6 +47,16 @@ def test_a_closed_account_offers_its_members_nothing_that_is_refused(
     for path in ("try", "analysis"):
         page = member.open(f"/account/{path}").text
         assert CLOSED in page and '<button class="act"' not in page
+
+
+def test_members_of_a_suspended_account_see_that_it_is_and_can_still_manage_it(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    member = entered(store, browser, caller)
+    store.do(lambda database: suspend_account(database, RUNTIME, caller.account_id))
+    for path, act in (("", "Ledger"), ("/tokens", "Issue token"), ("/members", "Invite a")):
+        page = member.open(f"/account{path}").text
+        assert SUSPENDED in page and act in page
 
 
 def test_a_form_that_was_open_when_the_account_was_closed_sets_no_alert(

@@ -194,6 +194,22 @@ def test_a_closed_account_says_so_of_its_tokens_and_has_no_pace(
         assert "/operator/account" not in re.findall(r'method="post" action="([^"]+)"', page), tab
 
 
+def test_an_account_is_suspended_and_resumed_on_its_page(
+    operator: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    asked = operator.send("/operator/account/suspend", account=caller.account_id)
+    assert "Are you sure?" in asked.text
+    done = operator.send("/operator/account/suspend", account=caller.account_id, sure="yes")
+    assert "its next call is refused" in done.text and ">suspended<" in done.text
+    assert "Suspend the account" not in done.text and "Top up" in done.text
+    assert gateway.get(token=caller.token, query=question).code == 204
+    assert caller.account_id in operator.open("/operator/accounts?state=suspended").text
+    assert caller.account_id not in operator.open("/operator/accounts?state=open").text
+    done = operator.send("/operator/account/resume", account=caller.account_id)
+    assert "its next call is answered" in done.text and ">suspended<" not in done.text
+    assert gateway.get(token=caller.token, query=question).code == 0
+
+
 def test_an_id_without_a_receipt_is_not_taken_for_an_account(operator: Browser) -> None:
     found = operator.open(f"/operator/search?q={'6' * 26}")
     assert found.url.path == "/operator/request" and "There is no receipt" in found.text

@@ -20,6 +20,8 @@ _PAGE_OF = {
     "account open": "/operator/accounts/open",
     "account list": "/operator/accounts",
     "account show": _ACCOUNT,
+    "account suspend": f"{_ACCOUNT}/suspend",
+    "account resume": f"{_ACCOUNT}/resume",
     "account close": f"{_ACCOUNT}/close",
     "token issue": f"{_ACCOUNT}/token",
     "token list": f"{_ACCOUNT}/tokens",

@@ -14,6 +14,8 @@ from tollway.ledger.accounts import (
     find_account,
     list_accounts,
     open_account,
+    resume_account,
+    suspend_account,
 )
 from tollway.ledger.tokens import Token, list_tokens
 
@@ -35,8 +37,11 @@ async def list_(session: Session) -> Output:
     """List all accounts, the oldest first."""
     found = await list_accounts(await session.open())
     table = Table(
-        ("id", "name", "opened", "closed"),
-        [(each.id, each.name, Time(each.opened_at_s), Time(each.closed_at_s)) for each in found],
+        ("id", "name", "state", "opened", "closed"),
+        [
+            (each.id, each.name, each.state, Time(each.opened_at_s), Time(each.closed_at_s))
+            for each in found
+        ],
         empty="There are no accounts yet: `tollway account open NAME` opens one.",
     )
     return Output(found, table)
@@ -53,7 +58,8 @@ async def show(session: Session, account: AccountArgument) -> Output:
     balances = await list_balances(database, found.id)
     permissions = await list_permissions(database, found.id)
     tokens = await list_tokens(database, found.id)
-    closed = f", closed {session.local_time(found.closed_at_s)}" if found.closed_at_s else ""
+    changed_at_s = found.closed_at_s or found.suspended_at_s
+    changed = f", {found.state} {session.local_time(changed_at_s)}" if changed_at_s else ""
     table_of_balances = Table(
         ("balance", "left", "held", "charged", "entries"),
         [(each.unit, each.amount, each.held, each.posted, each.entries) for each in balances],
@@ -70,7 +76,7 @@ async def show(session: Session, account: AccountArgument) -> Output:
     return Output(
         {"account": found, "balances": balances, "permissions": permissions, "tokens": tokens},
         f"Account {found.name} ({found.id}), "
-        f"opened {session.local_time(found.opened_at_s)}{closed}.",
+        f"opened {session.local_time(found.opened_at_s)}{changed}.",
         "",
         table_of_balances,
         "",
@@ -78,6 +84,24 @@ async def show(session: Session, account: AccountArgument) -> Output:
         "",
         table_of_tokens(tokens, session.runtime.at_s(), found),
     )
+
+
+@command(accounts, "suspend")
+async def suspend(session: Session, account: AccountArgument) -> Output:
+    """Suspend an account: its calls are refused until it is resumed, all else stays."""
+    found = await suspend_account(await session.open(), session.runtime, account)
+    return Output(
+        found,
+        f"Account {found.name} is suspended: its next call is refused.",
+        f"`tollway account resume {found.id}` ends that.",
+    )
+
+
+@command(accounts, "resume")
+async def resume(session: Session, account: AccountArgument) -> Output:
+    """Resume a suspended account: its calls are answered again."""
+    found = await resume_account(await session.open(), session.runtime, account)
+    return Output(found, f"Account {found.name} is open: its next call is answered.")
 
 
 @command(accounts, "close")

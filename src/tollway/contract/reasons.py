@@ -10,14 +10,15 @@
     200 INTERNAL
     202 THROTTLED, BODIES_TOO_MANY, FILES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
-    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED, TOKEN_NOT_FOR_THIS,
-        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE, ACCOUNT_LIMIT_REACHED
+    204 ACCOUNT_SUSPENDED, PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED,
+        TOKEN_NOT_FOR_THIS, TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE,
+        ACCOUNT_LIMIT_REACHED
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
     404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, WAYBILL_UNKNOWN, ITEM_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
-because one number has several causes: 204 alone has nine. When a call could be refused for several
+because one number has several causes: 204 alone has ten. When a call could be refused for several
 reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is answered.
 """
 
@@ -242,6 +243,10 @@ class Reason(Enum):
             "This operation is not supported at present: ask the operator when it reopens.",
             "暂不支持该操作：请向运营方确认恢复时间。",
         ),
+    )
+    ACCOUNT_SUSPENDED = _denied(
+        "This account is suspended: ask the operator when its calls are answered again.",
+        "该账户已暂停：请向运营方确认何时恢复。",
     )
     PERMISSION_MISSING = _denied(
         "No permission for this operation: have it enabled on the provider's site.",

@@ -10,6 +10,7 @@ from sqlalchemy import (
     String,
     and_,
     bindparam,
+    case,
     func,
     or_,
     select,
@@ -20,13 +21,14 @@ from tollway.store.database import Reader
 from tollway.store.query import Query, contains_pattern
 from tollway.store.schema.ledger import account, balance
 
+STATES = ("open", "suspended", "closed")
 BY_NAME, NEWEST, FEWEST_CREDITS = "", "newest", "credits"
 _NUMBER_MAX = 2**62
 
 
 class AccountFilter(NamedTuple):
-    """Which accounts are wanted: those with this id, or whose name contains the text; open ones,
-    closed ones or both."""
+    """Which accounts are wanted: those with this id, or whose name contains the text; open,
+    suspended or closed ones, or all."""
 
     text: str = ""
     state: str = ""
@@ -62,10 +64,13 @@ _credits = func.coalesce(balance.c.amount, 0)
 
 
 def _page(order: tuple[ColumnElement[object], ...], is_after: ColumnElement[bool]) -> Query:
-    has_state = or_(
-        and_(account.c.closed_at_s.is_(None), bindparam("takes_open", type_=Integer) == 1),
-        and_(account.c.closed_at_s.is_not(None), bindparam("takes_closed", type_=Integer) == 1),
+    state = case(
+        (account.c.closed_at_s.is_not(None), "closed"),
+        (account.c.suspended_at_s.is_not(None), "suspended"),
+        else_="open",
     )
+    asked = bindparam("state", type_=String)
+    has_state = or_(asked == "", state == asked)
     is_named = or_(
         func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
         account.c.id == bindparam("wanted"),
@@ -73,10 +78,7 @@ def _page(order: tuple[ColumnElement[object], ...], is_after: ColumnElement[bool
     of_credits = and_(balance.c.account_id == account.c.id, balance.c.unit == "credits")
     return Query(
         select(
-            account.c.id,
-            account.c.name,
-            account.c.opened_at_s,
-            account.c.closed_at_s,
+            *(account.c[name] for name in Account.__struct_fields__),
             balance.c.amount,
         )
         .select_from(account.outerjoin(balance, of_credits))
@@ -116,9 +118,8 @@ async def accounts_page(
         _PAGES[order],
         pattern=contains_pattern(wanted.text),
         wanted=wanted.text,
-        takes_open=int(wanted.state != "closed"),
-        takes_closed=int(wanted.state != "open"),
+        state=wanted.state if wanted.state in STATES else "",
         most=most,
         **values,
     )
-    return [ListedAccount(Account(*row[:4]), row[4]) for row in rows]
+    return [ListedAccount(Account(*row[:-1]), row[-1]) for row in rows]

@@ -1,9 +1,9 @@
-"""Accounts: the customers of the gateway, opened, found, listed and closed."""
+"""Accounts: the customers of the gateway, opened, found, listed, suspended and closed."""
 
 from collections.abc import Iterable
 
 import msgspec
-from sqlalchemy import String, bindparam, func, or_, select
+from sqlalchemy import String, and_, bindparam, func, null, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -23,10 +23,17 @@ class Account(msgspec.Struct, frozen=True):
     id: str
     name: str
     opened_at_s: int
-    closed_at_s: int | None
+    closed_at_s: int | None = None
+    suspended_at_s: int | None = None
+
+    @property
+    def state(self) -> str:
+        if self.closed_at_s is not None:
+            return "closed"
+        return "open" if self.suspended_at_s is None else "suspended"
 
 
-_COLUMNS = (account.c.id, account.c.name, account.c.opened_at_s, account.c.closed_at_s)
+_COLUMNS = [account.c[name] for name in Account.__struct_fields__]
 _INSERT = Query(
     lambda: account.insert().values(
         id=bindparam("id"), name=bindparam("name"), opened_at_s=bindparam("opened_at_s")
@@ -54,6 +61,21 @@ _CLOSE = Query(
         .values(closed_at_s=bindparam("closed_at_s"))
     )
 )
+_is_open = and_(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
+_SUSPEND = Query(
+    lambda: (
+        account.update()
+        .where(_is_open, account.c.suspended_at_s.is_(None))
+        .values(suspended_at_s=bindparam("at_s"))
+    )
+)
+_RESUME = Query(
+    lambda: (
+        account.update()
+        .where(_is_open, account.c.suspended_at_s.is_not(None))
+        .values(suspended_at_s=null())
+    )
+)
 _END_WEBHOOKS = Query(
     lambda: (
         webhook_endpoint.update()
@@ -73,7 +95,7 @@ async def open_account(database: Database, runtime: Runtime, name: str) -> Accou
         raise LedgerError(
             "An account's name has 1 to {most} printable characters.", most=_NAME_MAX, name=name
         )
-    opened = Account(runtime.new_id("acc_"), name, runtime.at_s(), None)
+    opened = Account(runtime.new_id("acc_"), name, runtime.at_s())
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name):
@@ -116,6 +138,32 @@ async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]
     return found
 
 
+async def suspend_account(database: Database, runtime: Runtime, wanted: str) -> Account:
+    """Suspends an account: its calls are refused from the next one on; all else stays."""
+
+    async def work(transaction: Transaction) -> Account:
+        found, at_s = await find_account(transaction, wanted), runtime.at_s()
+        if not await transaction.execute(_SUSPEND, wanted=found.id, at_s=at_s):
+            if found.closed_at_s is not None:
+                raise LedgerError("Account {account} is closed already.", account=wanted)
+            raise LedgerError("Account {account} is suspended already.", account=wanted)
+        return await _changed(transaction, runtime, "account suspend", found)
+
+    return await database.write(work)
+
+
+async def resume_account(database: Database, runtime: Runtime, wanted: str) -> Account:
+    """Ends the suspension of an account: its calls are answered again."""
+
+    async def work(transaction: Transaction) -> Account:
+        found = await find_account(transaction, wanted)
+        if not await transaction.execute(_RESUME, wanted=found.id):
+            raise LedgerError("Account {account} is not suspended.", account=wanted)
+        return await _changed(transaction, runtime, "account resume", found)
+
+    return await database.write(work)
+
+
 async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:
     """Closes an account: its tokens are refused from the next call on; its ledger stays."""
 
@@ -123,12 +171,18 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
         found, at_s = await find_account(transaction, wanted), runtime.at_s()
         if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
             raise LedgerError("Account {account} is closed already.", account=wanted)
-        await directory_changed(transaction)
         # The account has no valid token left to end them with.
         await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
-        closed = await find_account(transaction, found.id)
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "account close", subject, before=found, after=closed)
-        return closed
+        return await _changed(transaction, runtime, "account close", found)
 
     return await database.write(work)
+
+
+async def _changed(
+    transaction: Transaction, runtime: Runtime, act: str, before: Account
+) -> Account:
+    """The account after a change, which the gateways learn of and the trail has."""
+    await directory_changed(transaction)
+    after = await find_account(transaction, before.id)
+    await record_act(transaction, runtime, act, f"account {before.id}", before=before, after=after)
+    return after

@@ -41,6 +41,7 @@ _FIND = Query(
         select(
             func.coalesce(token.c.revoked_at_s, account.c.closed_at_s),
             *(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s),
+            account.c.suspended_at_s,
             *LIMIT_COLUMNS,
         )
         .join(account, account.c.id == token.c.account_id)
@@ -65,6 +66,7 @@ class Caller:
     is_test: bool
     expires_at_s: int | None
     permissions: dict[str, Permission]
+    is_suspended: bool = False
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
     # What the stages worked out for each operation: valid as long as everything else here.
@@ -132,7 +134,7 @@ class CallerCache:
         row = await self._database.fetch_one(_FIND, hash=hashed)
         if row is None:
             return None
-        ended_at_s, token_id, account_id, kind, expires_at_s, *stored = row
+        ended_at_s, token_id, account_id, kind, expires_at_s, suspended_at_s, *stored = row
         if ended_at_s is not None:
             if len(ended) >= _CALLERS_MAX:
                 ended.clear()
@@ -146,6 +148,7 @@ class CallerCache:
             kind == "test",
             expires_at_s,
             {permission.operation: permission for permission in permissions},
+            suspended_at_s is not None,
             None if limits == NO_LIMITS else limits,
         )
         if len(kept) >= _CALLERS_MAX:

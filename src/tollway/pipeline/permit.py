@@ -54,13 +54,14 @@ class Permit:
             raise Refusal(Reason.OPERATION_CLOSED)
         price = self.price_of(caller, operation)
         if price is None:
-            raise Refusal(Reason.PERMISSION_MISSING)
+            is_suspended = caller.is_suspended
+            raise Refusal(Reason.ACCOUNT_SUSPENDED if is_suspended else Reason.PERMISSION_MISSING)
         return price
 
     def price_of(self, caller: Caller, operation: Operation) -> int | None:
         """What a call costs this caller; None if the account may not call the operation."""
         permission = caller.permissions.get(operation.charged_as)
-        if permission is None:
+        if permission is None or caller.is_suspended:
             return None
         if caller.is_test or operation.is_file:
             return 0

@@ -39,6 +39,7 @@ _NOT_COUNTED = frozenset(
     for each in (
         Reason.THROTTLED,
         Reason.OPERATION_CLOSED,
+        Reason.ACCOUNT_SUSPENDED,
         Reason.PERMISSION_MISSING,
         Reason.TOKEN_NOT_FOR_THIS,
         Reason.TOKEN_NOT_FROM_HERE,

@@ -16,7 +16,7 @@ from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Cell, Chart, Empty, Figure, Figures, Notice, Table
 from tollway.web.charts import Series, stacked_columns
-from tollway.web.wording import grouped, plain_number
+from tollway.web.wording import grouped, plain_number, sentence
 
 DAYS_SHOWN = 30
 _DAYS_MEANT = 1000
@@ -79,12 +79,19 @@ def headed(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def closed_notice(context: Context, account: Account) -> list[Notice]:
-    """A notice for the top of the pages of a closed account."""
-    if account.closed_at_s is None:
+def state_notice(context: Context, account: Account) -> list[Notice]:
+    """A notice for the top of the pages of an account that is not open."""
+    if account.state == "open":
         return []
-    text = context.say("This account is closed: its calls are refused, and it can only be read.")
-    return [Notice(text, "bad")]
+    texts = {
+        "suspended": sentence(
+            "This account is suspended: its calls are refused until the operator resumes it."
+        ),
+        "closed": sentence(
+            "This account is closed: its calls are refused, and it can only be read."
+        ),
+    }
+    return [Notice(context.say(texts[account.state]), "bad")]
 
 
 def balance_figures(

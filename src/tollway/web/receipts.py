@@ -33,6 +33,7 @@ _STOPPED_BY_REASON = {
     Reason.TOKEN_NOT_FROM_HERE: "authenticate",
     Reason.TOKEN_NOT_FOR_THIS: "permit",
     Reason.TOKEN_DAY_USED_UP: "permit",
+    Reason.ACCOUNT_SUSPENDED: "permit",
     Reason.PERMISSION_MISSING: "permit",
     Reason.OPERATION_CLOSED: "permit",
     Reason.CALLS_USED_UP: "permit",

@@ -82,7 +82,7 @@ async def _balance(parts: AccountDependencies, _: Nothing, call: AccountCall) ->
                 operation.name,
                 operation.balance_unit,
                 common_price(operation, states) if each.price is None else each.price,
-                state is None or not state.is_closed,
+                found.state == "open" and (state is None or not state.is_closed),
             )
         )
     balances = await list_balances(parts.database, call.account_id)

@@ -24,6 +24,7 @@ account = Table(
     Column("name", String, nullable=False, unique=True),
     Column("opened_at_s", BigInteger, nullable=False),
     Column("closed_at_s", BigInteger),
+    Column("suspended_at_s", BigInteger),
     sqlite_with_rowid=False,
 )
 

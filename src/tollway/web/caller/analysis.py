@@ -18,7 +18,7 @@ from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
-from tollway.web.account_parts import closed_notice, prices_of
+from tollway.web.account_parts import prices_of, state_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
@@ -109,7 +109,7 @@ def _wanted(context: Context) -> Wanted:
 async def show_analysis(context: Context) -> Response:
     wanted = _wanted(context)
     if not wanted.product or not wanted.days:
-        closed = closed_notice(context, await own_account(context))
+        closed = state_notice(context, await own_account(context))
         first: list[Block] = [*closed] if closed else [_form(context, wanted)]
         first.append(await _paid_for(context))
         return context.page(context.say("Product analysis"), first)

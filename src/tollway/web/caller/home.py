@@ -13,10 +13,10 @@ from tollway.ledger.tokens import has_own_token
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
     balance_figures,
-    closed_notice,
     headed,
     prices_of,
     recent_usage,
+    state_notice,
     unit_name,
     units,
     usage_chart,
@@ -55,7 +55,7 @@ async def show_home(context: Context) -> Response:
         prices_of(context, own),
     )
     alerts, is_closed = dict(lines), account.closed_at_s is not None
-    blocks: list[Block] = [*closed_notice(context, account)]
+    blocks: list[Block] = [*state_notice(context, account)]
     if not is_closed:
         # A person who may change nothing can neither issue a token nor send a call.
         if not used and context.person.may_change:

@@ -7,10 +7,10 @@ from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
 from tollway.web.account_parts import (
     CONSENTED,
-    closed_notice,
     grant_cells,
     grants_after,
     position_of_grant,
+    state_notice,
 )
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Secret, Table
@@ -44,7 +44,7 @@ async def show_shops(context: Context, *first: Block) -> Response:
         older=part.next,
         newest=part.first,
     )
-    blocks: list[Block] = [*closed_notice(context, account), *first, table]
+    blocks: list[Block] = [*state_notice(context, account), *first, table]
     if may_ask:
         blocks.append(_ask_form(context))
     return context.page(say("Shops"), blocks)

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from tollway.identity.people import Role
 from tollway.ledger.tokens import Token, find_own_token, replace_token
-from tollway.web.account_parts import closed_notice
+from tollway.web.account_parts import state_notice
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
 from tollway.web.caller.home import PATH, account_id, own_account
@@ -42,7 +42,7 @@ _REVOKED = {"revoked": sentence("The token is revoked: it is refused from the ne
 async def show_tokens(context: Context, *first: Block) -> Response:
     say, account = context.say, await own_account(context)
     is_closed = account.closed_at_s is not None
-    blocks = [*closed_notice(context, account), *context.reported(_REVOKED, *first)]
+    blocks = [*state_notice(context, account), *context.reported(_REVOKED, *first)]
     blocks.append(
         await tokens_table(
             context,
@@ -140,7 +140,7 @@ async def revoke_act(context: Context) -> Response:
 
 async def show_members(context: Context, *first: Block) -> Response:
     say, account = context.say, await own_account(context)
-    blocks = [*closed_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
+    blocks = [*state_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
     table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
     blocks.append(table)
     if context.person.may_invite and account.closed_at_s is None:

@@ -16,7 +16,7 @@ from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.ledger.receipts import find_receipt
 from tollway.operations.account_api.examples import ALL_EXAMPLES
 from tollway.operations.catalogue import WITH_COMPANIONS
-from tollway.web.account_parts import closed_notice
+from tollway.web.account_parts import state_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
 from tollway.web.caller.home import (
@@ -60,7 +60,7 @@ def _operation(context: Context) -> Operation:
 
 
 async def show_try(context: Context) -> Response:
-    if closed := closed_notice(context, await own_account(context)):
+    if closed := state_notice(context, await own_account(context)):
         return context.page(context.say("Try an operation"), closed)
     operation = _operation(context)
     today = context.web.now().date()

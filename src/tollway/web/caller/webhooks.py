@@ -8,7 +8,7 @@ from functools import partial
 from starlette.responses import Response
 
 from tollway.ledger import LedgerError
-from tollway.web.account_parts import closed_notice
+from tollway.web.account_parts import state_notice
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Form, Link, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
@@ -59,7 +59,7 @@ async def show_webhooks(context: Context, *first: Block) -> Response:
         older=part.next,
         newest=part.first,
     )
-    blocks = [*closed_notice(context, account), *context.reported(_SAID, *first), table]
+    blocks = [*state_notice(context, account), *context.reported(_SAID, *first), table]
     if may_change:
         if any(each.ended_at_s is None for each in known):
             blocks.append(_test_form(context))

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
-from tollway.web.account_parts import closed_notice
+from tollway.web.account_parts import state_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Link, MoreOfPage, Tab
 from tollway.web.member_parts import CHANGED, REMOVED
@@ -34,6 +34,8 @@ _SAID = {
     "topped-up": sentence("Done. The account's next call sees it."),
     "permission": sentence("Done. It acts on the next call."),
     "revoked": sentence("The token is revoked: it is refused from the next call on."),
+    "suspended": sentence("The account is suspended: its next call is refused."),
+    "resumed": sentence("The account is open: its next call is answered."),
     "closed": sentence("The account is closed."),
     "removed": REMOVED,
     "role": CHANGED,
@@ -84,5 +86,5 @@ def tab_page(
     context: Context, account: Account, tab: str, blocks: Sequence[Block], *first: Block
 ) -> Response:
     """One tab; `first` are the blocks that an act shows."""
-    shown = [*context.reported(_SAID, *first), *closed_notice(context, account), *blocks]
+    shown = [*context.reported(_SAID, *first), *state_notice(context, account), *blocks]
     return context.page(account.name, shown, **account_frame(context, account, tab))

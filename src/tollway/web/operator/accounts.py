@@ -12,12 +12,19 @@ from tollway.ledger.account_pages import (
     BY_NAME,
     FEWEST_CREDITS,
     NEWEST,
+    STATES,
     AccountFilter,
     ListedAccount,
     accounts_page,
     position_in,
 )
-from tollway.ledger.accounts import Account, close_account, open_account
+from tollway.ledger.accounts import (
+    Account,
+    close_account,
+    open_account,
+    resume_account,
+    suspend_account,
+)
 from tollway.ledger.entries import (
     AMOUNT_MAX,
     NOTE_MAX,
@@ -84,7 +91,7 @@ async def show_accounts(context: Context) -> Response:
 
 def _filters(context: Context, wanted: AccountFilter) -> Filters:
     say = context.say
-    states = [("", say("all")), ("open", say("open")), ("closed", say("closed"))]
+    states = [("", say("all")), *((each, say(each)) for each in STATES)]
     orders = [
         (BY_NAME, say("name")),
         (NEWEST, say("newest first")),
@@ -119,9 +126,8 @@ async def open_act(context: Context) -> Response:
 
 
 def state_of(context: Context, account: Account) -> Cell:
-    if account.closed_at_s is None:
-        return Cell(context.say("open"), tone="good")
-    return Cell(context.say("closed"), tone="bad")
+    tones = {"open": "good", "suspended": "warn", "closed": "bad"}
+    return Cell(context.say(account.state), tone=tones[account.state])
 
 
 async def show_account(context: Context) -> Response:
@@ -144,8 +150,20 @@ async def _overview(context: Context, account: Account) -> list[Block]:
         *([_top_up_form(context, account)] if is_open else ()),
         usage_chart(context, used),
         Facts(details, say("Details")),
-        *([_close_form(context, account)] if is_open else ()),
+        *([_suspend_form(context, account), _close_form(context, account)] if is_open else ()),
     ]
+
+
+def _suspend_form(context: Context, account: Account) -> Form:
+    say = context.say
+    if account.suspended_at_s is not None:
+        note = say("Its calls are answered again from the next one on.")
+        return folded_act(f"{ONE}/resume", say("Resume the account"), {"account": account.id}, note)
+    note = say(
+        "Its calls are refused from the next one on. Balances, tokens, prices and members stay, "
+        "and its pages can be used."
+    )
+    return folded_act(f"{ONE}/suspend", say("Suspend the account"), {"account": account.id}, note)
 
 
 def _close_form(context: Context, account: Account) -> Form:
@@ -231,6 +249,21 @@ async def top_up_act(context: Context) -> Response:
     )
     await top_up(context.database, context.runtime, account.id, unit, number, note, once=once)
     return context.go(ONE, id=account.id, said="topped-up")
+
+
+async def suspend_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    context.confirm(
+        say("Suspend the account {name}?", name=account.name), say("Suspend the account")
+    )
+    await suspend_account(context.database, context.runtime, account.id)
+    return context.go(ONE, id=account.id, said="suspended")
+
+
+async def resume_act(context: Context) -> Response:
+    account = await find_wanted(context)
+    await resume_account(context.database, context.runtime, account.id)
+    return context.go(ONE, id=account.id, said="resumed")
 
 
 async def close_act(context: Context) -> Response:

@@ -79,6 +79,8 @@ PAGES = (
     PageSpec(account_tabs.CLIENTS, tokens.show_clients),
     PageSpec(f"{account_tabs.CLIENTS}/add", act=tokens.add_client_act),
     PageSpec(f"{account_tabs.CLIENTS}/revoke", tokens.revoke_client_act, tokens.revoke_client_act),
+    PageSpec(f"{account_tabs.ONE}/suspend", act=accounts.suspend_act),
+    PageSpec(f"{account_tabs.ONE}/resume", act=accounts.resume_act),
     PageSpec(f"{account_tabs.ONE}/close", act=accounts.close_act),
     PageSpec(shops.PATH, shops.show_shops),
     PageSpec(shops.CONSENTS, shops.show_consents),

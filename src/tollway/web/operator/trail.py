@@ -20,7 +20,8 @@ TRAIL = "/operator/trail"
 _SHOWN_MAX = 160
 # The acts that the page translates; acts of installed packages are shown as they are.
 ACTS = sentences(
-    *("account open", "account close", "alert set", "audit run", "backup download"),
+    *("account open", "account suspend", "account resume", "account close", "alert set"),
+    *("audit run", "backup download"),
     *("carrier add", "carrier connect", "carrier disconnect", "carrier routes"),
     *("client add", "client revoke", "consent grant", "consent revoke", "credit add"),
     *("import begin", "import", "keys accept", "keys rotate", "migrate", "move", "restore"),
@@ -66,7 +67,17 @@ FIELDS = frozenset(
         *("operations", "owner id", "owner kind", "price", "protocol", "provider id"),
         *("rate limit", "read", "record", "records", "refund of", "rejected", "removed", "revoked"),
         *("role", "rotated", "rows", "scope", "settle after s", "shop", "shop code", "speaks for"),
-        *("start", "state", "stored", "template url", "to", "to code", "unchanged", "unit"),
+        *(
+            "start",
+            "state",
+            "stored",
+            "suspended",
+            "template url",
+            "to",
+            "to code",
+            "unchanged",
+            "unit",
+        ),
         *("up to", "url", "webhook id", "wp code"),
     )
 )
