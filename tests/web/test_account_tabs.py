@@ -85,7 +85,7 @@ def test_each_operation_of_an_account_is_changed_from_its_row(
     form = operator.open(_change_link(page, "Product analysis")).text
     # As it is now, and what it would be without terms of its own.
     assert re.search(r'name="price" value="3"', form) and re.search(r'name="rate" value="50"', form)
-    assert "What is left blank is common: 1 call (common), calls a second: 10 (common)." in form
+    assert "What is left blank becomes: 1 call (list price), calls a second: 10 (default)." in form
     asked = operator.send("/operator/account/permission", price="5", rate="50", state="may").text
     assert "Product analysis: 3 calls, calls a second: 50 → 5 calls, calls a second: 50" in asked
     done = operator.send("/operator/account/permission")

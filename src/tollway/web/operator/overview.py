@@ -171,7 +171,8 @@ def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
     label = say("p50 / p99 in ms")
     if taken is None:
         return Figure(label, "–", note=say("no live call since the start of this node"))
-    since = exact_time(taken.since_s, context.web.zone)[5:16]
+    is_today = context.now_s - taken.since_s < 24 * HOUR_S
+    since = exact_time(taken.since_s, context.web.zone)[11 if is_today else 5 : 16]
     if taken.calls < _CALLS_MEANT:
         return Figure(
             label, "–", note=say("too few live calls since {time} on this node", time=since)
