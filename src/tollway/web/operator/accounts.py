@@ -34,7 +34,18 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table, folded_act
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Empty,
+    Facts,
+    Field,
+    Filters,
+    Form,
+    Notice,
+    Table,
+    folded_act,
+)
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.operator.account_tabs import (
@@ -79,6 +90,12 @@ async def show_accounts(context: Context) -> Response:
         title=say("Open an account"),
         is_line=True,
     )
+    if context.query("said") == "nothing":
+        text = say(
+            "Nothing is called “{text}”: no request, account, shop, order or waybill.",
+            text=wanted.text,
+        )
+        return context.page(say("Accounts"), [Notice(text, "soon"), table])
     return context.page(say("Accounts"), [opening, table])
 
 

@@ -61,7 +61,7 @@ async def show_waybill(context: Context) -> Response:
     if not context.query("carrier"):
         found = await list_by_number(context.database, number)
         if len(found) > 1:
-            table = waybills_table(context, [each.waybill for each in found])
+            table = await waybills_table(context, [each.waybill for each in found])
             crumbs = [Link(context.say("Waybills"), PATH)]
             return context.page(number, [table], crumbs=crumbs)
     return await _waybill_page(context, await _wanted(context))
