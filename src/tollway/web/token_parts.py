@@ -112,7 +112,10 @@ def kind_field(context: Context) -> Field:
     show it by how they begin."""
     say = context.say
     named = {"live": say("live"), "test": say("sandbox")}
-    kinds = [(kind, f"{name}: {PREFIXES[kind]}…") for kind, name in named.items()]
+    kinds = [
+        (kind, say("{title}: {text}", title=name, text=f"{PREFIXES[kind]}…"))
+        for kind, name in named.items()
+    ]
     return Field("kind", say("Kind"), "select", "live", kinds)
 
 
