@@ -26,10 +26,14 @@ def test_every_tab_has_an_address_and_leads_to_all_others(
     operator: Browser, caller: Caller
 ) -> None:
     paths = [f"/operator/account{tab}?id={caller.account_id}" for tab in _TABS]
+    titles: set[str] = set()
     for path in paths:
         page = operator.open(path).text
         assert _tabs(page) == (paths, [path])
         assert f'href="/operator/waybills?account={caller.account_id}"' in page
+        titles.update(re.findall("<title>.+</title>", page))
+    # In the history of a browser each has a title of its own.
+    assert len(titles) == len(paths)
 
 
 @pytest.mark.parametrize(
