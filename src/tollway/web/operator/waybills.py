@@ -140,9 +140,9 @@ def _waybill_row(context: Context, waybill: Waybill, names: Mapping[str, str]) -
     return [
         context.log_time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
-        Cell(waybill.number or "–", "mono", page if waybill.number else ""),
+        Cell(waybill.number or "–", "mono id", page if waybill.number else ""),
         shown_state(context, waybill),
-        Cell(waybill.order_sn, "mono", "" if waybill.number else page),
+        Cell(waybill.order_sn, "mono id", "" if waybill.number else page),
         Cell(account, href=address("/operator/account", id=waybill.account_id)),
         Cell(waybill.owner_id, "mono", shop),
     ]
