@@ -209,6 +209,25 @@ def test_what_was_typed_is_not_lost_until_it_has_arrived(
     assert typed() == before
 
 
+def test_an_id_is_copied_however_often_its_button_is_pressed(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = in_thread(lambda: new_caller(store))
+    page = sign_in(
+        new_page(gateway.base_url, permissions=["clipboard-read", "clipboard-write"]), gateway
+    )
+    page.clock.install()
+    page.goto(f"/operator/account?id={caller.account_id}")
+    button = page.get_by_role("button", name="Copy: Id")
+    button.click()
+    page.clock.run_for(1000)
+    button.click()
+    assert button.inner_text() == "Copied"
+    assert page.evaluate("navigator.clipboard.readText()") == caller.account_id
+    page.clock.run_for(3000)
+    assert button.inner_text() == "Copy"
+
+
 def test_hostile_names_are_shown_as_text(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -28,17 +28,16 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   event.preventDefault();
-  const source = button.dataset.copy;
-  const found = source.startsWith("#") ? document.querySelector(source) : null;
-  const text = found ? found.textContent.trim() : source;
-  const before = button.textContent;
+  const found = document.querySelector(button.dataset.copy);
+  // Of the first press: the next may come while it still says that it is done.
+  button.dataset.before ??= button.textContent;
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(found.textContent.trim());
     button.textContent = button.dataset.done;
   } catch {
-    if (found) getSelection().selectAllChildren(found);
+    getSelection().selectAllChildren(found);
   }
-  setTimeout(() => { button.textContent = before; }, 1500);
+  setTimeout(() => { button.textContent = button.dataset.before; }, 1500);
 });
 
 // A form is sent once, however often its button is pressed: if it issued two tokens, the reader would see only

@@ -152,7 +152,7 @@ async def _overview(context: Context, account: Account) -> list[Block]:
     used = await recent_usage(context, account.id)
     is_open, opened_at_s = account.closed_at_s is None, account.opened_at_s
     details = [
-        (say("Id"), Cell(account.id, "mono")),
+        (say("Id"), Cell(account.id, "mono id")),
         (say("Opened"), context.time(opened_at_s)),
         (say("State"), state_of(context, account)),
     ]
