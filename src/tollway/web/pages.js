@@ -118,7 +118,7 @@ const keyOf = (form) => [form.getAttribute("action"), ...[...form.querySelectorA
 document.addEventListener("submit", ({ target: form }) => {
   const draft = readDraft(), typed = typedIn(form);
   if (form.elements.sure) draft && keepDraft({ ...draft, isOpen: false });
-  else if (form.getAttribute("method") === "post" && typed.length && !form.querySelector("[type=password], [autocomplete=one-time-code]"))
+  else if (form.getAttribute("method") === "post" && typed.length && !form.querySelector("[autocomplete=current-password], [autocomplete=one-time-code]"))
     keepDraft({ key: keyOf(form), at: Date.now(), values: typed.map((each) => each.type === "checkbox" ? each.checked : each.value) });
 });
 const draft = readDraft();
