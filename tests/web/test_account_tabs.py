@@ -26,10 +26,14 @@ def test_every_tab_has_an_address_and_leads_to_all_others(
     operator: Browser, caller: Caller
 ) -> None:
     paths = [f"/operator/account{tab}?id={caller.account_id}" for tab in _TABS]
+    titles: set[str] = set()
     for path in paths:
         page = operator.open(path).text
         assert _tabs(page) == (paths, [path])
         assert f'href="/operator/waybills?account={caller.account_id}"' in page
+        titles.update(re.findall("<title>.+</title>", page))
+    # In the history of a browser each has a title of its own.
+    assert len(titles) == len(paths)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_each_operation_of_an_account_is_changed_from_its_row(
     form = operator.open(_change_link(page, "Product analysis")).text
     # As it is now, and what it would be without terms of its own.
     assert re.search(r'name="price" value="3"', form) and re.search(r'name="rate" value="50"', form)
-    assert "What is left blank is common: 1 call (common), calls a second: 10 (common)." in form
+    assert "What is left blank becomes: 1 call (list price), calls a second: 10 (default)." in form
     asked = operator.send("/operator/account/permission", price="5", rate="50", state="may").text
     assert "Product analysis: 3 calls, calls a second: 50 → 5 calls, calls a second: 50" in asked
     done = operator.send("/operator/account/permission")

@@ -174,6 +174,60 @@ def test_a_form_without_an_answer_and_a_download_can_be_sent_again(
         assert len(sent) == 2
 
 
+def test_what_was_typed_is_not_lost_until_it_has_arrived(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = in_thread(lambda: new_caller(store))
+    page = sign_in(new_page(gateway.base_url), gateway)
+    top_up = page.locator("form[action$='top-up']")
+
+    def typed() -> list[str]:
+        return [top_up.get_by_label(each).input_value() for each in ("What", "Amount", "Reason")]
+
+    page.goto(f"/operator/account?id={caller.account_id}")
+    before = typed()
+    top_up.get_by_label("What").select_option("credits")
+    top_up.get_by_label("Amount").fill("12")
+    top_up.get_by_label("Reason").fill("order 7")
+    session = page.context.cookies()
+    page.context.clear_cookies()
+    # A refusal is an error on the console, which no other page may have.
+    page.route("**/top-up", lambda route: route.fulfill(response=route.fetch(), status=200))
+    top_up.get_by_role("button", name="Top up").click()
+    page.get_by_text("You were signed out meanwhile").wait_for()
+    page.unroute("**/top-up")
+    page.context.add_cookies(session)
+    page.goto(f"/operator/account?id={caller.account_id}")
+    assert typed() == ["credits", "12", "order 7"]
+    top_up.get_by_role("button", name="Top up").click()
+    page.get_by_role("link", name="Go back").click()
+    page.wait_for_url("**/operator/account?**")
+    assert typed() == ["credits", "12", "order 7"]
+    top_up.get_by_role("button", name="Top up").click()
+    page.get_by_role("button", name="Add 12 credits").click()
+    page.get_by_text("Done. The account's next call sees it.").wait_for()
+    assert typed() == before
+
+
+def test_an_id_is_copied_however_often_its_button_is_pressed(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = in_thread(lambda: new_caller(store))
+    page = sign_in(
+        new_page(gateway.base_url, permissions=["clipboard-read", "clipboard-write"]), gateway
+    )
+    page.clock.install()
+    page.goto(f"/operator/account?id={caller.account_id}")
+    button = page.get_by_role("button", name="Copy: Id")
+    button.click()
+    page.clock.run_for(1000)
+    button.click()
+    assert button.inner_text() == "Copied"
+    assert page.evaluate("navigator.clipboard.readText()") == caller.account_id
+    page.clock.run_for(3000)
+    assert button.inner_text() == "Copy"
+
+
 def test_hostile_names_are_shown_as_text(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -67,7 +67,7 @@ def test_what_is_held_too_long_comes_first_with_what_to_do(
 ) -> None:
     request_id = _hold_for(store, payer)
     page = operator.open("/operator/waybills").text
-    assert page.index("decide on the page of its waybill") < page.index("<h2>Waybills</h2>")
+    assert page.index("decide on the page of its waybill") < page.index("<h2>All waybills</h2>")
     (row,) = (each for each in _shown_holds(page).split("<tr>") if request_id in each)
     assert "overdue" in row
     # Named as on every other page, and not by its id.

@@ -13,6 +13,7 @@ from tests.support.browsers import Browser
 from tests.support.consent import allow, new_asker, new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
+from tests.support.waybills import load_numbers, new_carrier
 from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database
@@ -93,6 +94,18 @@ def test_every_person_of_a_long_list_is_on_one_of_its_pages(
     finally:
         # Other tests look for operators of theirs on the first page.
         store.run("DELETE FROM person WHERE login LIKE 'listed%'")
+
+
+def test_the_pools_of_shops_are_listed_page_by_page_the_emptiest_first(
+    operator: Browser, store: Store
+) -> None:
+    wp_code = new_carrier(store, 0)
+    for shop in range(PAGE_ROWS + 2):
+        own = (f"YT{shop:09}{number:04}" for number in range(1 + (shop != 7)))
+        load_numbers(store, wp_code, own, str(shop))
+    row = rf">{wp_code}</td>\s*<td[^>]*><a href=\"/operator/shop[^>]+>(\d+)</a>"
+    found = _all_rows(operator, "/operator/carriers", row)
+    assert len(found) == len(set(found)) == PAGE_ROWS + 2 and found[0] == "7"
 
 
 def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(

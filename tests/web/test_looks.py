@@ -321,6 +321,7 @@ def test_paper_has_exact_times_and_whole_ids_and_no_empty_filters(
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", _on_paper(page, "td.time > [title]"))
     assert _on_paper(page, "td.code > a") == paid.headers["x-request-id"]
     assert not page.locator(".filters").is_visible()
+    assert page.get_by_text("Times are in").is_visible()
     # With all of its columns on a sheet of A4.
     page.set_viewport_size({"width": 718, "height": 1000})
     page.goto("/operator/requests")

@@ -251,7 +251,7 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
     )
     own = new_caller(store, rate_limit=7)
     page = operator.open(f"/operator/account/operations?id={own.account_id}").text
-    assert "1 call (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
+    assert "1 call (list price)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
 
 
 def test_acts_and_prices_are_in_the_language_of_their_reader(
@@ -265,4 +265,4 @@ def test_acts_and_prices_are_in_the_language_of_their_reader(
     assert "备注名：a" in page and "类型：正式" in page
     assert f"账户：{caller.account_id}" not in page
     page = operator.open(f"/operator/account/operations?id={caller.account_id}").text
-    assert "1 次（通用）" in page
+    assert "1 次（标准价）" in page

@@ -72,11 +72,11 @@ def test_what_was_agreed_with_an_account_is_not_replaced_unasked(
     agreed = [("product_analysis", 3, 50)]
     for change, after in (
         # All operations are enabled, and those that were enabled already with the rest.
-        ({"operation": "*", "state": "may"}, "1 call (common), calls a second: 10 (common)"),
-        # The price is left blank: it would be the common one again.
+        ({"operation": "*", "state": "may"}, "1 call (list price), calls a second: 10 (default)"),
+        # The price is left blank: it would be the list price again.
         (
             {"operation": "product_analysis", "state": "may", "rate": "20"},
-            "1 call (common), calls a second: 20",
+            "1 call (list price), calls a second: 20",
         ),
         ({"operation": "*", "state": "not"}, "not enabled"),
     ):
@@ -100,9 +100,7 @@ def test_what_replaces_nothing_is_not_asked_about(operator: Browser, store: Stor
     assert _own(store, account) == [("orders", 2, None), ("product_analysis", 3, 50)]
 
 
-def test_a_common_price_is_shown_before_and_after_it_is_set(
-    operator: Browser, store: Store
-) -> None:
+def test_a_list_price_is_shown_before_and_after_it_is_set(operator: Browser, store: Store) -> None:
     operator.open("/operator/prices")
     before = store.run("SELECT price FROM operation_state WHERE operation = 'coupon_claims'")
     asked = operator.send(_PRICE, operation="coupon_claims", price="1000").text
@@ -124,7 +122,7 @@ def test_what_was_agreed_after_the_question_is_asked_about_too(
     agreed = Permission("orders", 7, None)
     store.do(lambda database: add_permission(database, account, agreed))
     asked = operator.send(_PERMISSION).text
-    assert "Paged order query: 7 credits, calls a second: 10 (common) → " in asked
+    assert "Paged order query: 7 credits, calls a second: 10 (default) → " in asked
     assert "Something has changed meanwhile" in asked
     assert _own(store, account) == [("orders", 7, None), ("product_analysis", 3, 50)]
     assert "Are you sure" not in operator.send(_PERMISSION).text
@@ -146,12 +144,12 @@ def test_what_was_disabled_after_the_question_is_not_enabled_unasked(
     assert _own(store, account) == [("product_analysis", 4, None)]
 
 
-def _common_price(store: Store, operation: str) -> object:
+def _list_price(store: Store, operation: str) -> object:
     found = store.run(f"SELECT price FROM operation_state WHERE operation = '{operation}'")
     return found[0][0] if found else None
 
 
-def test_a_common_price_that_was_set_after_the_question_is_asked_about_too(
+def test_a_list_price_that_was_set_after_the_question_is_asked_about_too(
     operator: Browser, store: Store
 ) -> None:
     operator.open("/operator/prices")
@@ -161,19 +159,19 @@ def test_a_common_price_that_was_set_after_the_question_is_asked_about_too(
         asked = operator.send(_PRICE).text
         assert "costs 5 credits. After this it costs 1,000 credits" in asked
         assert "Something has changed meanwhile" in asked
-        assert _common_price(store, "coupon_claims") == 5
+        assert _list_price(store, "coupon_claims") == 5
         operator.send(_PRICE)
-        assert _common_price(store, "coupon_claims") == 1000
+        assert _list_price(store, "coupon_claims") == 1000
     finally:
         store.do(lambda database: set_price(database, "coupon_claims", 1))
 
 
-def test_a_common_price_that_stays_is_not_asked_about(operator: Browser, store: Store) -> None:
+def test_a_list_price_that_stays_is_not_asked_about(operator: Browser, store: Store) -> None:
     store.do(lambda database: set_price(database, "coupon_claims", 1))
     operator.open("/operator/prices")
     done = operator.send(_PRICE, operation="coupon_claims", price="1").text
     assert "Are you sure" not in done and "The price holds from the next call on" in done
-    assert _common_price(store, "coupon_claims") == 1
+    assert _list_price(store, "coupon_claims") == 1
 
 
 def test_a_price_or_rate_that_cannot_be_is_refused_without_a_question(
@@ -202,7 +200,7 @@ def test_what_is_enabled_along_with_what_is_replaced_is_listed_too(
     operator.open(f"/operator/account?id={account}")
     asked = operator.send(_PERMISSION, account=account, operation="*", state="may", price="2").text
     assert "Product analysis: 3 calls, calls a second: 50 → 2 calls" in asked
-    assert "Paged order query: not enabled → 2 credits, calls a second: 10 (common)" in asked
+    assert "Paged order query: not enabled → 2 credits, calls a second: 10 (default)" in asked
 
 
 def test_line_breaks_are_kept_in_a_question_and_in_no_form(operator: Browser, store: Store) -> None:

@@ -37,6 +37,16 @@ def test_a_table_of_many_columns_keeps_words_and_acts_on_one_line(
     page.goto("/account/tokens")
     row = page.locator("tr", has_text="erp-1")
     assert row.get_by_text("never").evaluate(_LINES) == 1
+    # Days are the longest that is said of a time, and are not broken at their hyphens.
+    long_ago = "UPDATE token SET issued_at_s = 1, last_used_at_s = 1 WHERE account_id = "
+    in_thread(lambda: store.run(f"{long_ago}'{caller.account_id}'"))
+    page.reload()
+    for width in (1024, 1001):
+        page.set_viewport_size({"width": width, "height": 800})
+        for time in row.locator("td.time").all():
+            assert time.evaluate(_LINES) == 1
+        wide = "card => card.scrollWidth - card.clientWidth"
+        assert page.locator(".card").first.evaluate(wide) <= 0, width
     for act in row.locator("td[data-label='']").all():
         assert act.evaluate(_LINES) == 1
     # The acts leave the width to what is said of the token.

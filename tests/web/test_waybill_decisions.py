@@ -50,7 +50,7 @@ def _left_pending(
 
 def _page_of(operator: Browser, body: dict[str, Any]) -> str:
     """Where the list of waybills leads for this order."""
-    listed = operator.open(f"/operator/waybills?order={body['order_sn']}").text
+    listed = operator.open(f"/operator/waybills?number={body['order_sn']}").text
     found = re.search(r'href="(/operator/waybill\?id=[^"]+)"', listed)
     assert found is not None, listed
     return html.unescape(found[1])

@@ -1,4 +1,4 @@
-"""Waybills are found by their state, carrier, account, order and period; the address has all."""
+"""Waybills are found by their state, carrier, account, number and period; the address has all."""
 
 import html
 import re
@@ -51,7 +51,7 @@ def _issued(gateway: Gateway, customer: Caller, carrier: str, count: int) -> lis
     return orders
 
 
-def test_waybills_are_found_by_carrier_account_state_and_order(
+def test_waybills_are_found_by_carrier_account_state_and_number(
     operator: Browser, gateway: Gateway, store: Store, carrier: str, customers: list[Caller]
 ) -> None:
     one, other = customers
@@ -67,8 +67,12 @@ def test_waybills_are_found_by_carrier_account_state_and_order(
     ((name,),) = store.run(f"SELECT name FROM account WHERE id = '{one.account_id}'")
     assert _orders(operator, account=name, state="issued") == of_one[1:]
     assert _orders(operator, carrier=carrier, state="cancelled") == of_one[:1]
-    assert _orders(operator, order=of_other[1]) == of_other[1:]
-    assert _orders(operator, order=of_other[1], account=one.account_id) == []
+    assert _orders(operator, number=of_other[1]) == of_other[1:]
+    assert _orders(operator, number=of_other[1], account=one.account_id) == []
+    ((number,),) = store.run(f"SELECT number FROM waybill WHERE order_sn = '{of_other[1]}'")
+    assert _orders(operator, number=number) == of_other[1:]
+    assert _orders(operator, number=number, state="cancelled") == []
+    assert f">{name}</a>" in operator.open(f"/operator/waybills?number={of_one[0]}").text
     assert "No waybill matches." in operator.open(f"/operator/waybills?carrier={carrier}-").text
 
 
@@ -83,7 +87,7 @@ def test_waybills_are_found_by_their_period(
         f"WHERE order_sn = '{older}'"
     )
     day = {"since": "2026-01-02T00:00Z", "until": "2026-01-03T00:00Z"}
-    for its in ({"carrier": carrier}, {"account": customers[0].account_id}, {"order": older}):
+    for its in ({"carrier": carrier}, {"account": customers[0].account_id}, {"number": older}):
         assert _orders(operator, **its, **day) == [older], its
         assert _orders(operator, **its, until="2026-01-02T03:00Z") == [], its
     assert _orders(operator, account=customers[0].account_id) == [newer, older]
@@ -124,7 +128,7 @@ def test_a_page_reads_a_bounded_number_of_rows_and_says_where_the_next_begins(
     of_one, of_other = (_issued(gateway, each, carrier, 2) for each in customers)
     monkeypatch.setattr(waybill_pages, "SCANNED_MAX", 2)
     # The newest two rows are of the other account.
-    wanted = WaybillFilter(customers[0].account_id, carrier, order_sn="")
+    wanted = WaybillFilter(customers[0].account_id, carrier, number="")
     found = [each.order_sn for page in _every(store, wanted, 1) for each in page]
     assert found == of_one
     # By carrier alone, of all accounts: some pages may be empty, none is left out.

@@ -73,7 +73,8 @@ def test_the_search_finds_a_waybill(operator: Browser, gateway: Gateway, store: 
     assert found.url.path == "/operator/waybill" and number in found.text
     shop = html.unescape(re.findall(r'href="(/operator/shop[^"]+)"', found.text)[0])
     assert shop in _links(operator, f"/operator/waybills?carrier={carrier}")
-    assert operator.open("/operator/search?q=no-such-number").url.path == "/operator/accounts"
+    nothing = operator.open("/operator/search?q=no-such-number")
+    assert nothing.url.path == "/operator/accounts" and "Nothing is called “no-such" in nothing.text
 
 
 def test_the_search_finds_the_calls_of_an_order(
@@ -85,6 +86,17 @@ def test_the_search_finds_the_calls_of_an_order(
     found = operator.open(f"/operator/search?q={order}")
     assert found.url.path == "/operator/requests"
     assert issued.headers["x-request-id"] in found.text
+    # Calls are not kept as long as waybills.
+    store.run(f"UPDATE waybill SET request_id = NULL WHERE order_sn = '{order}'")
+    found = operator.open(f"/operator/search?q={order}")
+    assert found.url.path == "/operator/waybills" and order in found.text
+
+
+def test_the_search_finds_shops_by_a_part_of_their_name(operator: Browser, store: Store) -> None:
+    person, name = new_person(store), f"Tea and Cakes {time.time_ns()}"
+    store.run(f"UPDATE owner SET name = '{name}' WHERE id = '{person.id}'")
+    found = operator.open(f"/operator/search?q={name[4:]}")
+    assert found.url.path == "/operator/shops" and f">{name}</a>" in found.text
 
 
 def test_a_carrier_leads_to_loading_its_numbers(operator: Browser, store: Store) -> None:

@@ -32,7 +32,8 @@ class WaybillFilter(NamedTuple):
     account_id: str = ""
     wp_code: str = ""
     state: str = ""
-    order_sn: str = ""
+    # The number of an order, or of a waybill.
+    number: str = ""
     since_s: int = 0
     until_s: int | None = None
 
@@ -82,7 +83,8 @@ _by_time = _rows.where(
 _NEWEST = Query(_by_time)
 # A literal, not a parameter: otherwise the planner does not use the partial index.
 _PENDING = Query(lambda: _by_time.where(literal_column(IS_PENDING)))
-_OF_ORDER = Query(lambda: _by_time.where(waybill.c.order_sn == bindparam("of_order")))
+_OF_ORDER = Query(lambda: _by_time.where(waybill.c.order_sn == bindparam("wanted")))
+_OF_NUMBER = Query(lambda: _by_time.where(waybill.c.number == bindparam("wanted")))
 # By id, because that index exists; an id begins with its time.
 _OF_ACCOUNT = Query(
     lambda: _rows.where(
@@ -117,8 +119,8 @@ async def _read(
     values: dict[str, object] = {"since_s": wanted.since_s, "until_s": until_s, "most": most}
     place = {"before_s": before_s, "before_id": before_id}
     query = _NEWEST
-    if wanted.order_sn:
-        query, values["of_order"] = _OF_ORDER, wanted.order_sn
+    if wanted.number:
+        query, values["wanted"] = _OF_ORDER, wanted.number
     elif wanted.state == "pending":
         query = _PENDING
     elif wanted.account_id:
@@ -128,6 +130,8 @@ async def _read(
             "first_id": _first_id(wanted.since_s - _AHEAD_S),
         }
     rows = await database.fetch_long(query, "waybills", **values, **place)
+    if wanted.number and not rows:
+        rows = await database.fetch_long(_OF_NUMBER, "waybills", **values, **place)
     return [Waybill(*row) for row in rows]
 
 

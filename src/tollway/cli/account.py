@@ -51,12 +51,14 @@ async def list_(session: Session) -> Output:
 async def show(session: Session, account: AccountArgument) -> Output:
     """Show an account with its balances, permissions and tokens."""
     from tollway.ledger.entries import list_balances
-    from tollway.ledger.permissions import list_permissions
+    from tollway.ledger.permissions import list_permissions, list_price, operation_states
+    from tollway.operations.catalogue import BY_NAME
 
     database = await session.open()
     found = await find_account(database, account)
     balances = await list_balances(database, found.id)
     permissions = await list_permissions(database, found.id)
+    states = await operation_states(database)
     tokens = await list_tokens(database, found.id)
     changed_at_s = found.closed_at_s or found.suspended_at_s
     changed = f", {found.state} {session.local_time(changed_at_s)}" if changed_at_s else ""
@@ -65,10 +67,17 @@ async def show(session: Session, account: AccountArgument) -> Output:
         [(each.unit, each.amount, each.held, each.posted, each.entries) for each in balances],
         empty="It has no balance: `tollway credit add` gives it one.",
     )
+
+    def price(own: int | None, operation: str) -> int | str:
+        if own is not None:
+            return own
+        known = BY_NAME.get(operation)
+        return "list price" if known is None else f"{list_price(known, states):,} (list price)"
+
     table_of_permissions = Table(
         ("may call", "price", "calls a second"),
         [
-            (each.operation, _own_or_common(each.price), _own_or_common(each.rate_limit))
+            (each.operation, price(each.price, each.operation), each.rate_limit or "default")
             for each in permissions
         ],
         empty="It may call nothing: `tollway permission add` enables an operation.",
@@ -131,10 +140,6 @@ def _in_words(unit: str, amount: int) -> str:
     if operation == unit:
         return counted(amount, "credit")
     return f"{counted(amount, 'call')} of {operation}"
-
-
-def _own_or_common(term: int | None) -> int | str:
-    return "common" if term is None else term
 
 
 def table_of_tokens(tokens: Sequence[Token], now_s: int, account: Account) -> Table:

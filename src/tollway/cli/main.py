@@ -37,7 +37,7 @@ _COMMANDS = {
             "token", "Add, list and revoke clients, which obtain tokens at /oauth/token."
         ),
         "operation": Entry("permission", "List, open and close operations."),
-        "price": Entry("permission", "List and set the common prices."),
+        "price": Entry("permission", "List and set the list prices."),
         "ledger": Entry("ledger", "Show and export entries, and make the statements of a month."),
         "receipt": Entry(
             "ledger", "Show what one call was answered, what it was charged, and why."

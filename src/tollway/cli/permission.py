@@ -20,7 +20,7 @@ from tollway.ledger.permissions import (
     RATE_MAX,
     Permission,
     add_permission,
-    common_price,
+    list_price,
     operation_states,
     revoke_permission,
     set_closed,
@@ -41,7 +41,8 @@ OperationArgument = Annotated[
 
 
 class PermissionChange(msgspec.Struct, frozen=True):
-    """What a command did to one account's permission. No price or rate means the common one."""
+    """What a command did to one account's permission. No price means the list price, no
+    rate the default one."""
 
     account_id: str
     operation: str
@@ -70,21 +71,19 @@ async def add(
     operation: OperationArgument,
     price: Annotated[
         int | None,
-        option(
-            "Calls or credits a call costs; without it, the common price.", min=0, max=PRICE_MAX
-        ),
+        option("Calls or credits a call costs; without it, the list price.", min=0, max=PRICE_MAX),
     ] = None,
     rate: Annotated[
-        int | None, option("Calls a second; without it, the common rate.", min=1, max=RATE_MAX)
+        int | None, option("Calls a second; without it, the default rate.", min=1, max=RATE_MAX)
     ] = None,
 ) -> Output:
-    """Let an account call an operation, at a price and rate of its own or the common ones."""
+    """Let an account call an operation, at a price and rate of its own or the usual ones."""
     permission = Permission(_known_operation(operation).name, price, rate)
     database = await session.open()
     await add_permission(database, account, permission, session.runtime)
     found = await find_account(database, account)
-    at_price = "the common price" if price is None else f"a price of {price:,}"
-    at_rate = "the common rate" if rate is None else f"{counted(rate, 'call')} a second"
+    at_price = "the list price" if price is None else f"a price of {price:,}"
+    at_rate = "the default rate" if rate is None else f"{counted(rate, 'call')} a second"
     return Output(
         PermissionChange(found.id, operation, True, price, rate),
         f"Account {account} may call {operation}, at {at_price} and {at_rate}.",
@@ -160,7 +159,7 @@ async def set_price_(
         int, argument("PRICE", "Calls or credits a call costs.", min=0, max=PRICE_MAX)
     ],
 ) -> Output:
-    """Set the common price of an operation."""
+    """Set the list price of an operation: what it costs accounts without a price of their own."""
     _known_operation(operation)
     database = await session.open()
     await set_price(database, operation, price, session.runtime)
@@ -247,7 +246,7 @@ async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
                 path=operation.path,
                 is_closed=state is not None and state.is_closed,
                 unit=operation.unit.value,
-                price=common_price(operation, states),
+                price=list_price(operation, states),
                 default_price=operation.default_price,
             )
         )

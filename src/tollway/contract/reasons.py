@@ -147,7 +147,7 @@ class Reason(Enum):
     RECEIVER_ERASED = _wrong(
         "The shop had the receiver of this waybill erased: it has no print data and no label any "
         "more. Its number stays {number}.",
-        "该运单的收件人信息已应店铺要求清除：不再有打印数据和面单。运单号仍为 {number}。",
+        "该面单的收件人信息已应店铺要求清除：不再有打印数据，也不能再打印。运单号仍为 {number}。",
     )
     # For operations of installed packages, which bring no reasons of their own.
     NOTHING_FOUND = _wrong(

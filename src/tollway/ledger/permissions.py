@@ -25,7 +25,7 @@ RATE_MAX = 10**6
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """An account's permission for one operation. None means the common price or rate."""
+    """An account's permission for one operation. None means the list price, or the default rate."""
 
     operation: str
     price: int | None
@@ -134,7 +134,7 @@ async def operation_states(reader: Reader) -> dict[str, OperationState]:
     return {name: OperationState(name, bool(closed), price) for name, closed, price in rows}
 
 
-def common_price(operation: Operation, states: Mapping[str, OperationState]) -> int:
+def list_price(operation: Operation, states: Mapping[str, OperationState]) -> int:
     """What a call costs the accounts that have no price of their own."""
     state = states.get(operation.name)
     return operation.default_price if state is None or state.price is None else state.price

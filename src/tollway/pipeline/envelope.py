@@ -98,16 +98,18 @@ class Enveloper:
         # In logs and metrics, a fault that a test call asked for is no fault of the gateway.
         is_simulated = call.is_simulated
         client_ids = call.client_ids
+        account_id = call.account_id
         record = (
             call.at_s,
             call.request_id,
             call.operation_name,
-            call.account_id,
+            account_id,
             0 if is_simulated else code,
             "SIMULATED" if is_simulated else reason,
             call.charged,
             elapsed_s,
             client_ids,
+            account_id is not None and call.caller.is_test,
         )
         self._recorder.record(record)
         headers = [_CONTENT_TYPE, NO_STORE, (ID_HEADER, call.request_id.encode("ascii"))]
@@ -117,7 +119,7 @@ class Enveloper:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
         if call.ignored:
             headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
-        if call.account_id is not None:
+        if account_id is not None:
             if not call.charged:
                 self._record_refused(call, code, reason)
             # The rate limit, on every authenticated answer.

@@ -99,7 +99,18 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     lines: list[str] = []
     began_s, beginning = -1.0, ""
     origin = log.origin
-    for at_s, request_id, operation, account_id, code, reason, charged, taken_s, client in records:
+    for (
+        at_s,
+        request_id,
+        operation,
+        account_id,
+        code,
+        reason,
+        charged,
+        taken_s,
+        client,
+        _,
+    ) in records:
         if account_id is None:
             if reason in _UNAUTHENTICATED and not log.logs_refused(reason):
                 continue

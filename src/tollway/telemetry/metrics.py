@@ -79,8 +79,11 @@ class Metrics(Collector):
 
     def answered(self, records: Iterable[CallRecord]) -> None:
         calls, latencies = self._calls, self._latencies
-        for _, _, operation, _, code, reason, _, elapsed_s, _ in records:
+        for _, _, operation, _, code, reason, _, elapsed_s, _, is_test in records:
             calls[operation, code, reason] += 1
+            # The sandbox of an account is made by its first call, which takes seconds.
+            if is_test:
+                continue
             latency = latencies[operation]
             latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
             latency.sum_s += elapsed_s
@@ -166,7 +169,9 @@ class Metrics(Collector):
     @staticmethod
     def _latency_family(latencies: Iterable[tuple[str, _Latency]]) -> Metric:
         family = HistogramMetricFamily(
-            "tollway_call_seconds", "Time from the request to the answer.", labels=("operation",)
+            "tollway_call_seconds",
+            "Time from the request to the answer, of live calls.",
+            labels=("operation",),
         )
         for operation, latency in latencies:
             family.add_metric((operation,), latency.cumulative(), latency.sum_s)

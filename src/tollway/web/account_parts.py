@@ -10,7 +10,7 @@ from tollway.contract.operation import ConsentNeed
 from tollway.ledger.accounts import Account
 from tollway.ledger.balance_pace import SOON_DAYS, days_left, pace_start_s
 from tollway.ledger.entries import Balance
-from tollway.ledger.permissions import common_price, list_permissions, operation_states
+from tollway.ledger.permissions import list_permissions, list_price, operation_states
 from tollway.ledger.usage import UsageSum, usage_of_account
 from tollway.operations.catalogue import OPERATIONS, title_of
 from tollway.web.area import Context, address
@@ -165,7 +165,7 @@ async def prices_of(context: Context, account_id: str) -> dict[str, int | None]:
             prices[operation.name] = None
         else:
             own = permission.price
-            prices[operation.name] = common_price(operation, states) if own is None else own
+            prices[operation.name] = list_price(operation, states) if own is None else own
     return prices
 
 

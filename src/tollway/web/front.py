@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.owners import Owner
-from tollway.ledger.permissions import common_price, operation_states
+from tollway.ledger.permissions import list_price, operation_states
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database
 from tollway.web.blocks import Link, Notice
@@ -69,7 +69,7 @@ class FrontPage:
                 say(each.title),
                 page_of(each),
                 f"{each.method} {each.path}",
-                amount(say, each.balance_unit, common_price(each, states)),
+                amount(say, each.balance_unit, list_price(each, states)),
                 each.name not in closed,
             )
             for each in OPERATIONS

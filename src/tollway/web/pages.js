@@ -1,5 +1,6 @@
 // Makes pages nicer; none needs it. `/` searches, `?` lists the keys, Escape closes the menu, a press copies
-// or prints, a form is sent once, live pages refresh themselves, and the arrows move in a chart.
+// or prints, a form is sent once and keeps what was typed until it has arrived, live pages refresh themselves, and
+// the arrows move in a chart.
 "use strict";
 
 const inField = (target) => target.closest("input, select, textarea, [contenteditable]");
@@ -27,17 +28,16 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   event.preventDefault();
-  const source = button.dataset.copy;
-  const found = source.startsWith("#") ? document.querySelector(source) : null;
-  const text = found ? found.textContent.trim() : source;
-  const before = button.textContent;
+  const found = document.querySelector(button.dataset.copy);
+  // Of the first press: the next may come while it still says that it is done.
+  button.dataset.before ??= button.textContent;
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(found.textContent.trim());
     button.textContent = button.dataset.done;
   } catch {
-    if (found) getSelection().selectAllChildren(found);
+    getSelection().selectAllChildren(found);
   }
-  setTimeout(() => { button.textContent = before; }, 1500);
+  setTimeout(() => { button.textContent = button.dataset.before; }, 1500);
 });
 
 // A form is sent once, however often its button is pressed: if it issued two tokens, the reader would see only
@@ -105,4 +105,31 @@ if (live) {
       joinStops();
     } catch { /* The next attempt follows. */ }
   }, Number(live.dataset.live) * 1000);
+}
+
+// What was typed is filled in again if it was not taken: the session had ended, the gateway was away, or the reader
+// went back from the question. It never leaves this tab, and nothing of a sign-in is kept.
+const DRAFT = "draft", DRAFT_LASTS_MS = 900000;
+const readDraft = () => JSON.parse(sessionStorage.getItem(DRAFT));
+const keepDraft = (draft) => sessionStorage.setItem(DRAFT, JSON.stringify(draft));
+const typedIn = (form) => [...form.elements].filter((each) => each.name && !/hidden|password|file|submit/.test(each.type));
+const keyOf = (form) => [form.getAttribute("action"), ...[...form.querySelectorAll("[type=hidden]")]
+  .filter((each) => !["form_token", "came_from"].includes(each.name)).map((each) => `${each.name}=${each.value}`)].join();
+document.addEventListener("submit", ({ target: form }) => {
+  const draft = readDraft(), typed = typedIn(form);
+  if (form.elements.sure) draft && keepDraft({ ...draft, isOpen: false });
+  else if (form.getAttribute("method") === "post" && typed.length && !form.querySelector("[autocomplete=current-password], [autocomplete=one-time-code]"))
+    keepDraft({ key: keyOf(form), at: Date.now(), values: typed.map((each) => each.type === "checkbox" ? each.checked : each.value) });
+});
+const draft = readDraft();
+if (draft) {
+  const form = [...document.forms].find((each) => keyOf(each) === draft.key);
+  if (document.querySelector("[data-failed], main [name=sure]")) keepDraft({ ...draft, isOpen: true });
+  else if (form || !draft.isOpen || Date.now() - draft.at > DRAFT_LASTS_MS) sessionStorage.removeItem(DRAFT);
+  const isBack = performance.getEntriesByType("navigation")[0]?.type === "back_forward";
+  if (form && (draft.isOpen || isBack)) {
+    typedIn(form).forEach((each, index) => { each[each.type === "checkbox" ? "checked" : "value"] = draft.values[index] ?? ""; });
+    if (form.closest("details")) form.closest("details").open = true;
+    typedIn(form)[0].focus();
+  }
 }

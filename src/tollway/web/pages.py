@@ -167,6 +167,7 @@ class Web(Generic[P]):
         page = self._templates.get_template(template).render(
             {
                 "_": view.say,
+                "status": status,
                 "view": view,
                 "frame": self._frame.said(view.say) if visit.person else Frame(),
                 "current": view.address.partition("?")[0],

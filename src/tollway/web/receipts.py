@@ -213,7 +213,7 @@ def _found(context: Context, receipt: Receipt, label: str) -> dict[str, str]:
 def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
     say, when = context.say, context.time(receipt.at_ms / 1000)
     facts = [
-        (say("Request"), Cell(receipt.request_id, "mono")),
+        (say("Request"), Cell(receipt.request_id, "mono id")),
         (say("When"), Cell(f"{when.title} · {when.text}")),
         (say("Result code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
         (say("Reason"), Cell(named_reason(say, receipt.reason or ""), "mono")),
@@ -229,7 +229,7 @@ def _facts(context: Context, receipt: Receipt) -> list[tuple[str, Cell]]:
         earlier = address(f"{context.area}/request", id=receipt.replay_of)
         facts.append((say("Repeats"), Cell(receipt.replay_of, "mono", earlier)))
     if receipt.client_request_id:
-        facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))
+        facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono id")))
     if receipt.hold is not None:
         size = receipt.hold.amount
         held = amount(say, receipt.unit, size) if receipt.unit else grouped(size)

@@ -57,9 +57,7 @@ async def tokens_table(
         acts.append((say("Revoke"), lambda of: context.question(revoke, **named, token=of.id)))
     first = say("There is no token yet: issue the first below.")
     part = page_part(tokens, after, path, lambda last: position_of(last, now_s), **kept)
-    columns = titles(
-        say, "Label", "Token", "Kind", "State", "Issued", "Last used", "Expires", "Limits"
-    )
+    columns = titles(say, "Label", "Token", "State", "Issued", "Last used", "Expires", "Limits")
     return Table(
         [*columns, *("" for _ in acts)],
         [_token_row(context, each, acts, is_closed=is_closed) for each in part.rows],
@@ -87,7 +85,6 @@ def _token_row(
     return [
         Cell(token.label or "–"),
         Cell(f"{token.start}…", "code"),
-        Cell(say("sandbox") if token.kind == "test" else say("live"), "time"),
         state,
         context.time(token.issued_at_s),
         context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never"), "time"),
@@ -113,9 +110,14 @@ def _limits(context: Context, token: Token) -> str:
 
 
 def kind_field(context: Context) -> Field:
-    """Whether a token, or those of a client, are for live data or for the sandbox."""
+    """Whether a token, or those of a client, are for live data or for the sandbox. Lists of tokens
+    show it by how they begin."""
     say = context.say
-    kinds = [("live", say("live")), ("test", say("sandbox"))]
+    named = {"live": say("live"), "test": say("sandbox")}
+    kinds = [
+        (kind, say("{title}: {text}", title=name, text=f"{PREFIXES[kind]}…"))
+        for kind, name in named.items()
+    ]
     return Field("kind", say("Kind"), "select", "live", kinds)
 
 

@@ -13,7 +13,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.time_fields import Day
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
-from tollway.ledger.permissions import common_price, list_permissions, operation_states
+from tollway.ledger.permissions import list_permissions, list_price, operation_states
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL
 from tollway.ledger.usage import charged_by_day, day_end_s, day_start_s
 from tollway.operations.account_api.operation import (
@@ -81,7 +81,7 @@ async def _balance(parts: AccountDependencies, _: Nothing, call: AccountCall) ->
             PermittedOperation(
                 operation.name,
                 operation.balance_unit,
-                common_price(operation, states) if each.price is None else each.price,
+                list_price(operation, states) if each.price is None else each.price,
                 found.state == "open" and (state is None or not state.is_closed),
             )
         )

@@ -47,7 +47,7 @@ _LABEL_REASONS = (
     Reason.RECEIVER_ERASED,
     Reason.WAYBILL_CHANGING,
 )
-_CANCELLABLE = Phrase("that of a waybill which its carrier still cancels", "快递公司仍可取消的运单")
+_CANCELLABLE = Phrase("that of a waybill which its carrier still cancels", "快递公司仍可取消的面单")
 
 
 class WaybillRequest(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ _NO_NUMBERS = Phrase(
 )
 _NO_PARENT = Phrase(
     "this shop has no such waybill of this carrier, or it is one of a further parcel",
-    "该店铺没有此快递公司的这张运单，或其本身为子单",
+    "该店铺没有此快递公司的这张面单，或其本身为子单",
 )
 _A_PARENT = Phrase("the waybill number of the order's first parcel", "该订单第一个包裹的运单号")
 _FIND = Query(

@@ -39,7 +39,8 @@ operation_state = Table(
     sqlite_with_rowid=False,
 )
 
-# Which account may call which operation. No price or rate here means the common one.
+# Which account may call which operation. No price here means the list price, and no
+# rate the default one.
 permission = Table(
     "permission",
     metadata,

@@ -316,7 +316,7 @@ async def show_webhook(context: Context) -> Response:
         newest=part.first,
     )
     facts = [
-        (say("Id"), Cell(webhook.id, "mono")),
+        (say("Id"), Cell(webhook.id, "mono id")),
         (say("State"), _state(context, webhook, newest[0] if newest else None)),
         (say("Added"), context.time(webhook.made_at_s)),
         (say("Secret changed"), _rotated(context, webhook)),

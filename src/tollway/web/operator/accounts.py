@@ -41,7 +41,18 @@ from tollway.web.account_parts import (
     usage_chart,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Block, Cell, Empty, Facts, Field, Filters, Form, Table, folded_act
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Empty,
+    Facts,
+    Field,
+    Filters,
+    Form,
+    Notice,
+    Table,
+    folded_act,
+)
 from tollway.web.ledger_parts import ledger_file, ledger_page, statement_page
 from tollway.web.lists import page_part
 from tollway.web.operator.account_tabs import (
@@ -86,6 +97,12 @@ async def show_accounts(context: Context) -> Response:
         title=say("Open an account"),
         is_line=True,
     )
+    if context.query("said") == "nothing":
+        text = say(
+            "Nothing is called “{text}”: no request, account, shop, order or waybill.",
+            text=wanted.text,
+        )
+        return context.page(say("Accounts"), [Notice(text, "soon"), table])
     return context.page(say("Accounts"), [opening, table])
 
 
@@ -141,7 +158,7 @@ async def _overview(context: Context, account: Account) -> list[Block]:
     used = await recent_usage(context, account.id)
     is_open, opened_at_s = account.closed_at_s is None, account.opened_at_s
     details = [
-        (say("Id"), Cell(account.id, "mono")),
+        (say("Id"), Cell(account.id, "mono id")),
         (say("Opened"), context.time(opened_at_s)),
         (say("State"), state_of(context, account)),
     ]

@@ -281,7 +281,7 @@ def _route_row(route: Route) -> list[Cell]:
         Cell(route.province),
         Cell(route.city or "–"),
         Cell(route.district or "–"),
-        Cell(route.route_code, "mono"),
+        Cell(route.route_code, "code"),
         Cell(route.consolidation),
         Cell(route.consolidation_code, "mono"),
     ]

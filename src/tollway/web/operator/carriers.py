@@ -1,6 +1,7 @@
 """Carriers, and their pools of numbers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger.balance_pace import SOON_DAYS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
-from tollway.web.lists import plain_table
+from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.attention import FEW_NUMBERS
 from tollway.web.wording import grouped, listed, sentences
 
@@ -29,17 +30,34 @@ async def show_carriers(context: Context, *first: Block) -> Response:
     carriers = await list_carriers(database)
     pools = await list_pools(database)
     known = await _carriers_table(context, carriers, pools)
-    own = [
-        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
-        for each in pools
-        if each.owner_id is not None
-    ]
-    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
-    of_shops = [plain_table(context, own_titles, own, say("Pools of single shops"))]
+    of_shops = _pools_of_shops(context, [each for each in pools if each.owner_id is not None])
     # Without a carrier there is nothing to load numbers for.
     loading = [_numbers_form(context, carriers)] if carriers else []
     forms = Columns([*loading, carrier_form(context, None)])
-    return context.page(say("Carriers"), [*first, known, *(of_shops if own else ()), forms])
+    return context.page(say("Carriers"), [*first, known, *of_shops, forms])
+
+
+def _pools_of_shops(context: Context, pools: Sequence[Pool]) -> list[Block]:
+    """Those with the fewest numbers first; no block if there are none."""
+    if not pools:
+        return []
+    fewest = sorted(pools, key=lambda each: each.left)
+    part = list_part(fewest, context.query(BEGIN), PATH)
+    rows = []
+    for each in part.rows:
+        # When it runs out is not known.
+        left, taken, _ = _pool_cells(context, each, None)
+        shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=each.owner_id)
+        rows.append(
+            [Cell(each.wp_code, "mono"), Cell(each.owner_id or "", "mono", shop), left, taken]
+        )
+    table = plain_table(
+        context,
+        sentences("Carrier", "Pool of", "Left", "Taken"),
+        rows,
+        context.say("Pools of single shops"),
+    )
+    return [replace(table, older=part.next, newest=part.first, is_by_name=True)]
 
 
 async def _carriers_table(

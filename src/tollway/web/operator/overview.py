@@ -170,12 +170,15 @@ def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
     say = context.say
     label = say("p50 / p99 in ms")
     if taken is None:
-        return Figure(label, "–", note=say("no call since the start of this node"))
-    since = exact_time(taken.since_s, context.web.zone)[11:16]
+        return Figure(label, "–", note=say("no live call since the start of this node"))
+    is_today = context.now_s - taken.since_s < 24 * HOUR_S
+    since = exact_time(taken.since_s, context.web.zone)[11 if is_today else 5 : 16]
     if taken.calls < _CALLS_MEANT:
-        return Figure(label, "–", note=say("too few calls since {time} on this node", time=since))
+        return Figure(
+            label, "–", note=say("too few live calls since {time} on this node", time=since)
+        )
     note = say(
-        "of {count} calls since {time}, on this node", count=grouped(taken.calls), time=since
+        "of {count} live calls since {time}, on this node", count=grouped(taken.calls), time=since
     )
     shown = f"{_milliseconds(taken.half_ms)} / {_milliseconds(taken.most_ms)}"
     return Figure(label, shown, note=note)

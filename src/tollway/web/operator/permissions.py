@@ -14,8 +14,8 @@ from tollway.ledger.permissions import (
     add_permission,
     check_price,
     check_rate,
-    common_price,
     list_permissions,
+    list_price,
     operation_states,
     revoke_permission,
 )
@@ -37,13 +37,19 @@ PERMISSION = f"{ONE}/permission"
 _ALL = "*"
 
 
-def _own_or_common(say: Say, own: int | None, common: int, unit: str = "") -> Cell:
-    """The account's own value, or the common one; a price has a unit."""
-    value = common if own is None else own
-    shown = amount(say, unit, value) if unit else grouped(value)
+def _price_cell(say: Say, own: int | None, listed: int, unit: str) -> Cell:
+    """The account's own price, or the list price."""
     if own is not None:
-        return Cell(shown, "number")
-    return Cell(say("{value} (common)", value=shown), "number muted")
+        return Cell(amount(say, unit, own), "number")
+    shown = amount(say, unit, listed)
+    return Cell(say("{value} (list price)", value=shown), "number muted")
+
+
+def _rate_cell(say: Say, own: int | None, default: int) -> Cell:
+    """The account's own rate, or the one of the settings."""
+    if own is not None:
+        return Cell(grouped(own), "number")
+    return Cell(say("{value} (default)", value=grouped(default)), "number muted")
 
 
 def _permission_row(
@@ -55,8 +61,8 @@ def _permission_row(
     return [
         title,
         Cell(say("may call"), tone="good"),
-        _own_or_common(say, permission.price, price, operation.balance_unit),
-        _own_or_common(say, permission.rate_limit, context.services.settings.rate_limit),
+        _price_cell(say, permission.price, price, operation.balance_unit),
+        _rate_cell(say, permission.rate_limit, context.services.settings.rate_limit),
     ]
 
 
@@ -71,7 +77,7 @@ async def show_permissions(context: Context) -> Response:
     is_open = account.closed_at_s is None
     rows = []
     for each in OPERATIONS:
-        row = _permission_row(context, each, held.get(each.name), common_price(each, states))
+        row = _permission_row(context, each, held.get(each.name), list_price(each, states))
         if is_open:
             rows.append([*row, _change(context, account, each)])
         else:
@@ -86,7 +92,7 @@ async def show_permissions(context: Context) -> Response:
                 _fields(context, None),
                 hidden={"account": account.id, "operation": _ALL},
                 title=say("Change all operations at once"),
-                note=say("A price or rate that is left blank is the common one."),
+                note=say("A price that is left blank is the list price, a rate the default one."),
                 is_line=True,
                 is_folded=bool(held),
             )
@@ -105,7 +111,7 @@ async def show_permission(context: Context) -> Response:
     operation = chosen_operation(context)
     held = (await _held(context, account)).get(operation.name)
     states = await operation_states(context.database)
-    _, *now = _permission_row(context, operation, held, common_price(operation, states))
+    _, *now = _permission_row(context, operation, held, list_price(operation, states))
     # Beside their names, and not aligned as in a column.
     facts = [
         (name, each._replace(kind=""))
@@ -118,8 +124,8 @@ async def show_permission(context: Context) -> Response:
         hidden={"account": account.id, "operation": operation.name},
         title=say("Change"),
         note=say(
-            "What is left blank is common: {common}.",
-            common=_terms(context, operation, Permission(operation.name, None, None), states),
+            "What is left blank becomes: {usual}.",
+            usual=_terms(context, operation, Permission(operation.name, None, None), states),
         ),
         is_line=True,
     )
@@ -132,7 +138,7 @@ async def show_permission(context: Context) -> Response:
 
 def _fields(context: Context, held: Permission | None) -> list[Field]:
     """What an account may have agreed on; what is not enabled yet is to be enabled here."""
-    say, common, price, rate = context.say, context.say("common"), "", ""
+    say, price, rate = context.say, "", ""
     if held is not None:
         price = "" if held.price is None else str(held.price)
         rate = "" if held.rate_limit is None else str(held.rate_limit)
@@ -144,10 +150,10 @@ def _fields(context: Context, held: Permission | None) -> list[Field]:
             say("Price in credits or calls"),
             "number",
             price,
-            placeholder=common,
+            placeholder=say("list price"),
             least=0,
         ),
-        Field("rate", say("Calls a second"), "number", rate, placeholder=common, least=1),
+        Field("rate", say("Calls a second"), "number", rate, placeholder=say("default"), least=1),
     ]
 
 
@@ -176,12 +182,9 @@ def _terms(
     say = context.say
     if held is None:
         return say("not enabled")
-    common = common_price(operation, states)
-    return say(
-        "{price}, calls a second: {rate}",
-        price=_own_or_common(say, held.price, common, operation.balance_unit).text,
-        rate=_own_or_common(say, held.rate_limit, context.services.settings.rate_limit).text,
-    )
+    price = _price_cell(say, held.price, list_price(operation, states), operation.balance_unit)
+    rate = _rate_cell(say, held.rate_limit, context.services.settings.rate_limit)
+    return say("{price}, calls a second: {rate}", price=price.text, rate=rate.text)
 
 
 async def _changes(

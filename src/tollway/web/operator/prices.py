@@ -1,4 +1,4 @@
-"""The operations: their common prices, and opening and closing them for all accounts."""
+"""The operations: their list prices, and opening and closing them for all accounts."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from tollway.ledger.permissions import (
     PRICE_MAX,
     OperationState,
     check_price,
-    common_price,
+    list_price,
     operation_states,
     set_closed,
     set_price,
@@ -54,7 +54,7 @@ def _state_and_price(
     is_closed = state is not None and state.is_closed
     return [
         Cell(say("closed") if is_closed else say("open"), tone="bad" if is_closed else "good"),
-        context.amount(operation.balance_unit, common_price(operation, states)),
+        context.amount(operation.balance_unit, list_price(operation, states)),
     ]
 
 
@@ -72,13 +72,13 @@ async def show_operation(context: Context) -> Response:
     label = (
         say("Price in credits") if operation.balance_unit == "credits" else say("Price in calls")
     )
-    common = str(common_price(operation, states))
+    now = str(list_price(operation, states))
     pricing = Form(
         f"{PATH}/price",
         say("Set price"),
-        [Field("price", label, "number", common, is_required=True, least=0)],
+        [Field("price", label, "number", now, is_required=True, least=0)],
         hidden=named,
-        title=say("Set a common price"),
+        title=say("Set the list price"),
         note=say("For all accounts that have no price of their own, from the next call on."),
         is_line=True,
     )
@@ -109,7 +109,7 @@ async def price_act(context: Context) -> Response:
     say, operation = context.say, chosen_operation(context)
     price = context.whole_number("price", say("Price"), PRICE_MAX)
     check_price(price)
-    before = common_price(operation, await operation_states(context.database))
+    before = list_price(operation, await operation_states(context.database))
     unit = operation.balance_unit
     if price != before:
         context.confirm(

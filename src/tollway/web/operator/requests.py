@@ -4,11 +4,13 @@ import re
 
 from starlette.responses import Response
 
+from tollway.carriers.waybill_pages import WaybillFilter, waybills_page
 from tollway.carriers.waybills import list_by_number
-from tollway.consent.owners import credential_of
+from tollway.consent.owners import credential_of, owners_page
 from tollway.contract.operation import OwnerKind
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger import LedgerError
+from tollway.ledger.account_pages import AccountFilter, accounts_page
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt
@@ -136,7 +138,7 @@ async def refund_act(context: Context) -> Response:
 
 async def search(context: Context) -> Response:
     """Redirects to what a text names: a receipt, an account, a shop or user, a waybill, the calls
-    of an order, or the list of matching accounts."""
+    or waybills of an order, or the list of accounts or shops whose name matches."""
     text = context.query("q")
     is_id = _REQUEST_ID.fullmatch(text) is not None
     if is_id or (text and await find_receipt(context.database, None, text) is not None):
@@ -152,5 +154,17 @@ async def search(context: Context) -> Response:
         of_order = CallFilter(order_sn=text)
         if text and (await search_page(context.database, of_order, 1, "")).calls:
             return context.go(PATH, order=text)
-        return context.go("/operator/accounts", q=text)
+        return await _list_of_matches(context, text)
     return context.go("/operator/account", id=account.id)
+
+
+async def _list_of_matches(context: Context, text: str) -> Response:
+    database, accounts = context.database, {"q": text}
+    # A waybill stays when its call is not kept any more.
+    if text and (await waybills_page(database, WaybillFilter(number=text), 1)).waybills:
+        return context.go("/operator/waybills", number=text)
+    if text and not await accounts_page(database, AccountFilter(text), "", 1):
+        if await owners_page(database, text, ("", ""), 1):
+            return context.go("/operator/shops", q=text)
+        accounts["said"] = "nothing"
+    return context.go("/operator/accounts", **accounts)

@@ -157,8 +157,8 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
     say, named = context.say, {"kind": shop.kind, "shop": shop.id}
     facts = [
         (say("Kind"), Cell(say(KINDS[OwnerKind(shop.kind)]))),
-        (say("Id"), Cell(shop.id, "mono")),
-        (say("Login of its owner"), Cell(shop.login, "mono")),
+        (say("Id"), Cell(shop.id, "mono id")),
+        (say("Login of its owner"), Cell(shop.login, "mono id")),
         (say("Shop code"), Cell(shop.shop_code or "–", "mono")),
         (say("Added"), context.time(shop.added_at_s)),
     ]

@@ -61,7 +61,7 @@ async def show_waybill(context: Context) -> Response:
     if not context.query("carrier"):
         found = await list_by_number(context.database, number)
         if len(found) > 1:
-            table = waybills_table(context, [each.waybill for each in found])
+            table = await waybills_table(context, [each.waybill for each in found])
             crumbs = [Link(context.say("Waybills"), PATH)]
             return context.page(number, [table], crumbs=crumbs)
     return await _waybill_page(context, await _wanted(context))
@@ -110,7 +110,8 @@ async def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
     shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     facts = [
         (say("State"), shown_state(context, waybill)),
-        (say("Order"), Cell(waybill.order_sn, "mono")),
+        (say("Waybill number"), Cell(waybill.number or "", "mono id")),
+        (say("Order"), Cell(waybill.order_sn, "mono id")),
         (say("Shop or user"), Cell(waybill.owner_id, "mono", shop)),
         (say("Account"), Cell(names.get(waybill.account_id, waybill.account_id), "", account)),
         *_price(context, waybill),
@@ -122,7 +123,7 @@ async def _facts(context: Context, waybill: Waybill) -> list[tuple[str, Cell]]:
         facts.append((say("Cancelled"), context.time(waybill.cancelled_at_s)))
     if waybill.request_id:
         href = address("/operator/request", id=waybill.request_id)
-        facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
+        facts.append((say("Request"), Cell(waybill.request_id, "mono id", href)))
     return facts
 
 

@@ -31,7 +31,7 @@ STATES = {
     "refused": ("bad", sentence("refused")),
     "cancelled": ("", sentence("cancelled")),
 }
-_FILTERS = ("state", "carrier", "account", "order", *TIMES)
+_FILTERS = ("state", "carrier", "account", "number", *TIMES)
 
 
 async def show_waybills(context: Context) -> Response:
@@ -39,7 +39,10 @@ async def show_waybills(context: Context) -> Response:
     table = await _waybills(context, chosen)
     # A list that is filtered or continued is all that its reader looks for.
     is_whole = not any(chosen.values()) and not context.query("before")
-    return context.page(say("Waybills"), [*(await _holds(context) if is_whole else ()), table])
+    holds = await _holds(context) if is_whole else []
+    if holds:
+        table = replace(table, title=say("All waybills"))
+    return context.page(say("Waybills"), [*holds, table])
 
 
 async def _waybills(context: Context, chosen: Mapping[str, str]) -> Table:
@@ -49,7 +52,7 @@ async def _waybills(context: Context, chosen: Mapping[str, str]) -> Table:
         account_id,
         chosen["carrier"],
         chosen["state"],
-        chosen["order"],
+        chosen["number"],
         (moment_ms(context, "since") or 0) // 1000,
         None if (until_ms := moment_ms(context, "until")) is None else until_ms // 1000,
     )
@@ -66,7 +69,7 @@ async def _waybills(context: Context, chosen: Mapping[str, str]) -> Table:
     elif any(chosen.values()):
         none = say("No waybill matches.")
     return replace(
-        waybills_table(context, page.waybills, none),
+        await waybills_table(context, page.waybills, none),
         filters=await _filters(context, chosen, problem),
         note=note,
         older=address(PATH, **chosen, before=page.before) if page.before else "",
@@ -92,7 +95,7 @@ async def _filters(context: Context, chosen: Mapping[str, str], problem: str) ->
         (each.wp_code, f"{each.wp_code} {each.name}")
         for each in await list_carriers(context.database)
     ]
-    account, order = say("Account"), say("Order number")
+    account, number = say("Account"), say("Order or waybill number")
     return Filters(
         PATH,
         [
@@ -105,19 +108,20 @@ async def _filters(context: Context, chosen: Mapping[str, str], problem: str) ->
                 [("", say("all")), *carriers],
             ),
             Field("account", account, value=chosen["account"], length_max=100, problem=problem),
-            Field("order", order, value=chosen["order"], length_max=64),
+            Field("number", number, value=chosen["number"], length_max=64),
             *period_fields(context),
         ],
     )
 
 
-def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
+async def waybills_table(context: Context, waybills: Sequence[Waybill], none: str = "") -> Table:
     """Waybills, each with a link to its page; `none` says why there are none."""
+    names = await names_of(context.database, {each.account_id for each in waybills})
     return plain_table(
         context,
-        sentences("When", "Carrier", "Waybill number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in waybills],
-        context.say("Waybills"),
+        sentences("When", "Carrier", "Waybill number", "State", "Order", "Account", "Shop or user"),
+        [_waybill_row(context, each, names) for each in waybills],
+        "",
         none,
     )
 
@@ -129,15 +133,17 @@ def page_of(waybill: Waybill) -> str:
     return address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
 
 
-def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
+def _waybill_row(context: Context, waybill: Waybill, names: Mapping[str, str]) -> list[Cell]:
+    account = names.get(waybill.account_id, waybill.account_id)
     shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=waybill.owner_id)
     page = page_of(waybill)
     return [
         context.log_time(waybill.asked_at_s),
         Cell(waybill.wp_code, "mono"),
-        Cell(waybill.number or "–", "mono", page if waybill.number else ""),
+        Cell(waybill.number or "–", "mono id", page if waybill.number else ""),
         shown_state(context, waybill),
-        Cell(waybill.order_sn, "mono", "" if waybill.number else page),
+        Cell(waybill.order_sn, "mono id", "" if waybill.number else page),
+        Cell(account, href=address("/operator/account", id=waybill.account_id)),
         Cell(waybill.owner_id, "mono", shop),
     ]
 
@@ -161,7 +167,7 @@ async def _holds(context: Context) -> list[Block]:
         _hold_row(context, each, names.get(each.account_id, each.account_id), of_hold.get(each.id))
         for each in holds
     ]
-    columns = titles(say, "Account", "Order", "Held", "Until", "State", "Request")
+    columns = titles(say, "Account", "Order", "Held", "Deadline", "State", "Request")
     table = Table([*columns, ""], rows, title=say("Held until a carrier answers"))
     # Those with the earliest deadline come first.
     is_late = holds[0].deadline_at_ms < now_ms
