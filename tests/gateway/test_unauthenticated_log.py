@@ -29,6 +29,8 @@ from tests.support.wire import Wire
 from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
+from tollway.operations.waybills.companions import WAYBILL_BATCH, WAYBILLS_MAX
+from tollway.operations.waybills.operation import WAYBILLS
 
 MANY = 300
 # More than have a line if they are of outsiders.
@@ -79,6 +81,23 @@ def test_of_many_calls_that_an_account_may_not_make_some_are_logged_and_all_are_
     assert len(lines) <= _LINES_MAX * (took_s + 2)
     kind = f"PERMISSION_MISSING of {caller.account_id}"
     assert all(kind in each["message"] for each in _left_out(served))
+
+
+@pytest.mark.sqlite
+def test_of_the_many_refused_requests_of_batches_some_are_logged_and_all_are_counted(
+    served: Gateway,
+) -> None:
+    """A batch counts once against the limit of its account, and has a hundred of them."""
+    caller = new_caller(served.store, operations=(WAYBILLS,), kind="test")
+    began_s = time.monotonic()
+    for _ in range(MANY // WAYBILLS_MAX):
+        sent = {"waybills": [{}] * WAYBILLS_MAX}
+        assert served.post_json(WAYBILL_BATCH.path, sent, token=caller.token).code == 0
+    took_s = time.monotonic() - began_s
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["account"] for each in lines} == {caller.account_id}
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
 
 
 @pytest.mark.sqlite

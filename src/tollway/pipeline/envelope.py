@@ -108,6 +108,7 @@ class Enveloper:
             call.charged,
             elapsed_s,
             client_ids,
+            call.admission is not None,
         )
         self._recorder.record(record)
         headers = [_CONTENT_TYPE, NO_STORE, (ID_HEADER, call.request_id.encode("ascii"))]

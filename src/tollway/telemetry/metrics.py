@@ -79,7 +79,7 @@ class Metrics(Collector):
 
     def answered(self, records: Iterable[CallRecord]) -> None:
         calls, latencies = self._calls, self._latencies
-        for _, _, operation, _, code, reason, _, elapsed_s, _ in records:
+        for _, _, operation, _, code, reason, _, elapsed_s, _, _ in records:
             calls[operation, code, reason] += 1
             latency = latencies[operation]
             latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1

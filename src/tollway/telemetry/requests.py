@@ -65,9 +65,10 @@ NO_IDS = ClientIds()
 
 
 # The outcome of one call, without its token, parameters or content: when it began in seconds, its
-# id, operation, account, code, reason, what it was charged, how long it took in seconds, and the
-# client's ids. Creating a plain tuple takes a third of the time of anything else.
-CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds]
+# id, operation, account, code, reason, what it was charged, how long it took in seconds, the
+# client's ids, and whether it counts against the limit of its account. Creating a plain tuple takes
+# a third of the time of anything else.
+CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds, bool]
 
 
 def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:
