@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -135,3 +136,33 @@ def test_a_list_of_tools_that_fails_tells_nothing_of_the_inside(
         asyncio.run(work())
     assert raised.value.code == INTERNAL_ERROR
     assert said in raised.value.message and "10.0.0.5" not in raised.value.message
+
+
+@pytest.mark.sqlite
+def test_messages_begin_one_after_the_other_and_accounts_take_turns() -> None:
+    """Else those of one account would hold up calls, and the messages of other accounts."""
+    begun: list[str] = []
+
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id=call.client[0])
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": json.dumps(message()).encode()}
+
+    async def handle_request(scope: Any, *_: object) -> None:
+        begun.append(scope["client"][0])
+
+    async def work() -> float:
+        unused: Any = None
+        pipeline: Any = SimpleNamespace(authenticate=authenticate)
+        tools = agent_tools.AgentTools((), pipeline, unused, unused, unused, 1)
+        tools._manager = SimpleNamespace(handle_request=handle_request)
+        scope = {"type": "http", "method": "POST", "headers": []}
+        senders, began_s = [*["acc_a"] * 40, "acc_b"], time.monotonic()
+        sent = [tools({**scope, "client": (each, 9)}, receive, unused) for each in senders]
+        await asyncio.gather(*sent)
+        return time.monotonic() - began_s
+
+    took_s = asyncio.run(work())
+    assert len(begun) == 41 and begun.index("acc_b") <= 2
+    assert took_s > 0.9 * 40 * 0.004
