@@ -21,7 +21,7 @@ from tests.support.ledger import RUNTIME, new_caller
 from tests.support.load import fire
 from tests.support.orders import sealer_of
 from tests.support.postgresql import locked
-from tests.support.pushes import EVERYONE, SOURCE
+from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -206,6 +206,26 @@ def test_who_names_a_source_without_its_signature_counts_as_unauthenticated(
     lines = [each for each in _lines(served) if each.get("request_id")]
     assert {each["source"] for each in lines} == {None}
     assert len(lines) < FAILURES
+
+
+@pytest.mark.sqlite
+def test_of_the_many_wrong_pushes_of_a_source_some_are_logged_and_all_are_counted(
+    served: Gateway,
+) -> None:
+    store = served.store
+    secret = store.do(
+        lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME)
+    ).secret
+    began_s = time.monotonic()
+    for _ in range(MANY):
+        assert push(served, secret, b"[]").status_code == 400
+    took_s = time.monotonic() - began_s
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["source"] for each in lines} == {SOURCE}
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
+    # So many come in less than a second.
+    assert len(lines) < MANY
 
 
 @pytest.mark.sqlite

@@ -114,9 +114,12 @@ class RequestLog:
         *,
         is_failure: bool,
         is_unauthenticated: bool,
+        sender: str | None = None,
         **fields: object,
     ) -> None:
-        """A request is unauthenticated if its sender is unknown."""
+        """A request is unauthenticated if its sender is unknown. Failures of these have a limited
+        number of lines, and so have those that a known sender causes, if it is named."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
-        if is_logged and not (is_unauthenticated and not self._log.logs_refused(event)):
+        kind = event if is_unauthenticated else f"{event} of {sender}" if sender else None
+        if is_logged and not (is_failure and kind and not self._log.logs_refused(kind)):
             self._log.write_entry(event, **context.fields, **fields)
