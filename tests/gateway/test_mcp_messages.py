@@ -12,6 +12,7 @@ from starlette.requests import Request
 from tests.support.gateway import Gateway
 from tests.support.late import late
 from tests.support.ledger import new_caller
+from tests.support.remote import eventually
 from tollway.contract.reasons import Reason, Refusal
 from tollway.store.database import StoreBusyError
 
@@ -136,6 +137,17 @@ def test_a_list_of_tools_that_fails_tells_nothing_of_the_inside(
         asyncio.run(work())
     assert raised.value.code == INTERNAL_ERROR
     assert said in raised.value.message and "10.0.0.5" not in raised.value.message
+
+
+@pytest.mark.sqlite
+def test_a_message_that_is_wrong_writes_no_line_of_the_log(agents: Gateway) -> None:
+    headers = headers_of(agents)
+    wrong = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"x": 1}}
+    assert agents.client.post("/mcp", json=wrong, headers=headers).status_code == 202
+    # What comes later in the log.
+    refused = agents.client.get("/nowhere").headers["x-request-id"]
+    log = eventually(agents.log, lambda text: refused in text)
+    assert "notifications/progress" not in log
 
 
 @pytest.mark.sqlite
