@@ -26,6 +26,7 @@ from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
+from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
@@ -206,6 +207,24 @@ def test_who_names_a_source_without_its_signature_counts_as_unauthenticated(
     lines = [each for each in _lines(served) if each.get("request_id")]
     assert {each["source"] for each in lines} == {None}
     assert len(lines) < FAILURES
+
+
+@pytest.mark.sqlite
+def test_of_many_refused_free_requests_some_are_logged_and_all_are_counted(
+    own_store: Store,
+) -> None:
+    """Each kind of them has a limit of its own, and there are dozens."""
+    caller = new_caller(own_store)
+    headers = ("Host: 127.0.0.1", f"Authorization: Bearer {caller.token}")
+    sent = MANY * request(f"{RECEIPTS_PATH}none", *headers)
+    with Gateway(own_store, rate_limit=1000) as gateway:
+        began_s = time.monotonic()
+        assert talk(gateway.port, sent, expected=MANY).codes == [404] * MANY
+        took_s = time.monotonic() - began_s
+        eventually(lambda: _counted(gateway), lambda number: number == MANY)
+        lines = [each for each in _lines(gateway) if each.get("request_id")]
+        assert {each["account"] for each in lines} == {caller.account_id}
+        assert len(lines) <= _LINES_MAX * (took_s + 2)
 
 
 @pytest.mark.sqlite
