@@ -1,11 +1,11 @@
 """How much slower is a paid call of one account while unknown clients attack?
 
 One caller calls one after the other: first alone, then during each attack of `attacks.py`. Shown
-with the embedded engine, and with two workers on PostgreSQL. The attackers run on the same machine:
-`0 /healthz` does next to nothing, so its figures are what any such load costs. Limits: at most 3
-times the p50 or 25 ms, 5 times the p99 or 120 ms, and 250 MiB for each worker, and no worker may be
-replaced. While passwords are guessed, the owner must be able to sign in. An attack that the gateway
-does not let have all its connections is marked as held off. Needs the tools of the tests.
+with the embedded engine, and with two workers on PostgreSQL. The attackers run on the same machine.
+Limits: at most 3 times the p50 or 25 ms, 5 times the p99 or 120 ms, and 250 MiB for each worker,
+and no worker may be replaced. While passwords are guessed, the owner must be able to sign in. An
+attack that the gateway does not let have all its connections is marked as held off. Needs the tools
+of the tests.
 """
 
 import argparse

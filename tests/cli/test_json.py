@@ -112,6 +112,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("source list", [SOURCE]),
     ("intake rejected list", []),
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
+    ("intake rejected drop market", {"source", "dropped"}),
     ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
     ("restore copy.db --database sqlite:///again.db", RESTORED),
     ("keys accept secret_file", {"setting", "file", "gone"}),

@@ -104,6 +104,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
         (str(SAMPLES / "promotion_material/materials.jsonl"),),
     ),
     "intake rejected replay": ("record replay", ()),
+    "intake rejected drop": ("record drop", ("uploaded file", "--yes")),
     "records remake": ("", ()),
     "retention apply": ("", ()),
     "keys rotate": ("", ()),

@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_network
 from typing import Any, cast
 
 import pytest
 
+from tollway.gateway import dispatch
 from tollway.gateway.dispatch import CallTest, Dispatcher
 from tollway.gateway.pages import address_of
 from tollway.ledger.charge_queue import PendingCharge
@@ -18,11 +20,15 @@ from tollway.pipeline.http import Edge
 from tollway.pipeline.http import Request as EdgeRequest
 from tollway.pipeline.steps import Progress, Waiting, failing
 from tollway.settings import Settings
+from tollway.store import loop_share
+from tollway.store.loop_share import LoopShare
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 ANSWER = Answer(200, [], b"answer")
 CROWD = 200
+# Of the event loop.
+_SHARE = 1 / 4
 PROXY = "198.51.100.1"
 PROXIES = (ip_network(PROXY),)
 _PLAIN = {
@@ -74,7 +80,7 @@ class Application:
         self._first_call = first_call
         self.edge: Any = self
 
-    def call_test(self) -> CallTest:
+    def call_test(self) -> CallTest | None:
         return lambda scope: scope["number"] >= self._first_call
 
     def address_of(self, scope: Scope) -> str:
@@ -220,6 +226,56 @@ def test_a_request_that_is_no_call_waits_for_no_crowd_of_another_address(
         assert [each.sent for each in crowd] == [["page"]] * CROWD
 
     run(lambda _: ANSWER, use, first_call=1)
+
+
+def test_requests_that_are_no_calls_leave_most_of_the_loop_to_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_share, "_BURST_S", 0.0)
+    monkeypatch.setattr(dispatch, "_REST_MAX_S", 60.0)
+    made_s = 0.0
+
+    async def probe(request: Request) -> None:
+        nonlocal made_s
+        began_s = time.perf_counter()
+        while time.perf_counter() - began_s < 0.005:
+            pass
+        made_s += time.perf_counter() - began_s
+        request.sent.append("probe")
+
+    async def work() -> float:
+        dispatcher = Dispatcher(
+            Application(lambda _: ANSWER, first_call=1), asyncio.get_running_loop(), probe
+        )
+        requests, began_s = [Request() for _ in range(40)], time.perf_counter()
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: all(each.sent for each in requests))
+        return time.perf_counter() - began_s
+
+    took_s = asyncio.run(work())
+    # Some begin before it is known how long they take, and nothing waits for the last few.
+    assert took_s > 0.6 * made_s / _SHARE
+
+
+def test_before_a_stop_all_requests_begin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are calls cannot be recognised then."""
+    monkeypatch.setattr(dispatch, "_REST_MAX_S", 60.0)
+    monkeypatch.setattr(LoopShare, "rest_s", lambda _: 60.0)
+
+    class Draining(Application):
+        def call_test(self) -> None:
+            return None
+
+    async def work() -> None:
+        dispatcher = Dispatcher(Draining(lambda _: ANSWER), asyncio.get_running_loop(), page)
+        requests = [Request(number) for number in range(40)]
+        for each in requests:
+            dispatcher.add(each)
+        async with asyncio.timeout(20):
+            await until(lambda: all(each.sent for each in requests))
+
+    asyncio.run(work())
 
 
 def test_a_call_that_failed_ends_alone() -> None:

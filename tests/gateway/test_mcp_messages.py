@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from tests.support.gateway import Gateway
 from tests.support.late import late
 from tests.support.ledger import new_caller
+from tests.support.remote import eventually
 from tollway.contract.reasons import Reason, Refusal
 from tollway.store.database import StoreBusyError
 
@@ -156,3 +158,44 @@ def test_a_list_of_tools_that_fails_tells_nothing_of_the_inside(
         asyncio.run(work())
     assert raised.value.code == INTERNAL_ERROR
     assert said in raised.value.message and "10.0.0.5" not in raised.value.message
+
+
+@pytest.mark.sqlite
+def test_a_message_that_is_wrong_writes_no_line_of_the_log(agents: Gateway) -> None:
+    headers = headers_of(agents)
+    wrong = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"x": 1}}
+    assert agents.client.post("/mcp", json=wrong, headers=headers).status_code == 202
+    # What comes later in the log.
+    refused = agents.client.get("/nowhere").headers["x-request-id"]
+    log = eventually(agents.log, lambda text: refused in text)
+    assert "notifications/progress" not in log
+
+
+@pytest.mark.sqlite
+def test_messages_begin_one_after_the_other_and_accounts_take_turns() -> None:
+    """Else those of one account would hold up calls, and the messages of other accounts."""
+    begun: list[str] = []
+
+    def authenticate(call: Any) -> None:
+        call.caller = SimpleNamespace(account_id=call.client[0])
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": json.dumps(message()).encode()}
+
+    async def handle_request(scope: Any, *_: object) -> None:
+        begun.append(scope["client"][0])
+
+    async def work() -> float:
+        unused: Any = None
+        pipeline: Any = SimpleNamespace(authenticate=authenticate)
+        tools = agent_tools.AgentTools((), pipeline, unused, unused, unused, 1)
+        tools._manager = SimpleNamespace(handle_request=handle_request)
+        scope = {"type": "http", "method": "POST", "headers": []}
+        senders, began_s = [*["acc_a"] * 40, "acc_b"], time.monotonic()
+        sent = [tools({**scope, "client": (each, 9)}, receive, unused) for each in senders]
+        await asyncio.gather(*sent)
+        return time.monotonic() - began_s
+
+    took_s = asyncio.run(work())
+    assert len(begun) == 41 and begun.index("acc_b") <= 2
+    assert took_s > 0.9 * 40 * 0.004

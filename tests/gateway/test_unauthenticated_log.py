@@ -21,14 +21,17 @@ from tests.support.ledger import RUNTIME, new_caller
 from tests.support.load import fire
 from tests.support.orders import sealer_of
 from tests.support.postgresql import locked
-from tests.support.pushes import EVERYONE, SOURCE
+from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
+from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
+from tollway.operations.waybills.companions import WAYBILL_BATCH, WAYBILLS_MAX
+from tollway.operations.waybills.operation import WAYBILLS
 
 MANY = 300
 # More than have a line if they are of outsiders.
@@ -79,6 +82,23 @@ def test_of_many_calls_that_an_account_may_not_make_some_are_logged_and_all_are_
     assert len(lines) <= _LINES_MAX * (took_s + 2)
     kind = f"PERMISSION_MISSING of {caller.account_id}"
     assert all(kind in each["message"] for each in _left_out(served))
+
+
+@pytest.mark.sqlite
+def test_of_the_many_refused_requests_of_batches_some_are_logged_and_all_are_counted(
+    served: Gateway,
+) -> None:
+    """A batch counts once against the limit of its account, and has a hundred of them."""
+    caller = new_caller(served.store, operations=(WAYBILLS,), kind="test")
+    began_s = time.monotonic()
+    for _ in range(MANY // WAYBILLS_MAX):
+        sent = {"waybills": [{}] * WAYBILLS_MAX}
+        assert served.post_json(WAYBILL_BATCH.path, sent, token=caller.token).code == 0
+    took_s = time.monotonic() - began_s
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["account"] for each in lines} == {caller.account_id}
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
 
 
 @pytest.mark.sqlite
@@ -187,6 +207,44 @@ def test_who_names_a_source_without_its_signature_counts_as_unauthenticated(
     lines = [each for each in _lines(served) if each.get("request_id")]
     assert {each["source"] for each in lines} == {None}
     assert len(lines) < FAILURES
+
+
+@pytest.mark.sqlite
+def test_of_many_refused_free_requests_some_are_logged_and_all_are_counted(
+    own_store: Store,
+) -> None:
+    """Each kind of them has a limit of its own, and there are dozens."""
+    caller = new_caller(own_store)
+    headers = ("Host: 127.0.0.1", f"Authorization: Bearer {caller.token}")
+    sent = MANY * request(f"{RECEIPTS_PATH}none", *headers)
+    with Gateway(own_store, rate_limit=1000) as gateway:
+        began_s = time.monotonic()
+        assert talk(gateway.port, sent, expected=MANY).codes == [404] * MANY
+        took_s = time.monotonic() - began_s
+        eventually(lambda: _counted(gateway), lambda number: number == MANY)
+        lines = [each for each in _lines(gateway) if each.get("request_id")]
+        assert {each["account"] for each in lines} == {caller.account_id}
+        assert len(lines) <= _LINES_MAX * (took_s + 2)
+
+
+@pytest.mark.sqlite
+def test_of_the_many_wrong_pushes_of_a_source_some_are_logged_and_all_are_counted(
+    served: Gateway,
+) -> None:
+    store = served.store
+    secret = store.do(
+        lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME)
+    ).secret
+    began_s = time.monotonic()
+    for _ in range(MANY):
+        assert push(served, secret, b"[]").status_code == 400
+    took_s = time.monotonic() - began_s
+    eventually(lambda: _counted(served), lambda number: number == MANY)
+    lines = [each for each in _lines(served) if each.get("request_id")]
+    assert {each["source"] for each in lines} == {SOURCE}
+    assert len(lines) <= _LINES_MAX * (took_s + 2)
+    # So many come in less than a second.
+    assert len(lines) < MANY
 
 
 @pytest.mark.sqlite

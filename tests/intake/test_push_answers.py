@@ -3,6 +3,7 @@ path is none to push to."""
 
 from collections.abc import Iterator
 
+import httpx
 import msgspec
 import pytest
 
@@ -11,6 +12,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
 from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.stores import Store
+from tollway.intake.rejects import forget_rejects
 from tollway.intake.sources import add_source
 
 
@@ -63,6 +65,36 @@ def test_of_many_wrong_records_the_first_ten_are_named(served: Gateway, secret: 
 def test_an_answer_without_a_wrong_record_has_no_problems(served: Gateway, secret: str) -> None:
     answer = push(served, secret, msgspec.json.encode([order("sn-9")])).json()
     assert set(answer) == {"stored", "unchanged", "rejected"}
+
+
+def test_507_of_a_source_so_many_wrong_records_are_kept_and_no_more(
+    served: Gateway,
+) -> None:
+    """Its good records are stored, and those that are kept already acknowledged."""
+    store, source = served.store, "faulty"
+    secret = store.do(
+        lambda database: add_source(database, sealer_of(store), source, EVERYONE, RUNTIME)
+    ).secret
+
+    def answer(*records: object) -> httpx.Response:
+        return push(served, secret, msgspec.json.encode(records), source=source)
+
+    known, other = {"number": 1}, {"number": 2}
+    assert answer(known).json()["rejected"] == 1
+    columns = "kind, reason, received_at_s, sealed"
+    store.run(
+        f"INSERT INTO rejected_record (source, id, {columns}) "
+        "WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 9999) "
+        f"SELECT source, id || n, {columns} FROM rejected_record, made WHERE source = 'faulty'"
+    )
+    refused = answer(other, order("full-1"))
+    assert (refused.status_code, refused.headers["retry-after"]) == (507, "600")
+    assert refused.json()["error"].startswith("10,000 rejected records of this source")
+    stored = {"stored": 0, "unchanged": 1, "rejected": 0}
+    assert answer(order("full-1")).json() == stored
+    assert answer(known).status_code == 200
+    assert store.do(lambda database: forget_rejects(database, source, RUNTIME)) == 10_000
+    assert answer(other).json()["rejected"] == 1
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer none"}], ids=["plain", "token"])

@@ -1,9 +1,10 @@
 """Many waybills in one call: each with its own result, charge, receipt and key."""
 
+import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token
 from tollway.operations.waybills.companions import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
+from tollway.pipeline.batch import Batch
 from tollway.store.database import Database
 
 
@@ -61,6 +63,27 @@ def test_0_a_hundred_waybills_are_issued_each_with_its_charge_and_receipt(served
     whole = eventually(lambda: served.get(path, token=customer.token), lambda it: it.code == 0)
     assert (whole.data["outcome"], whole.data["amount"]) == ("not_charged", 0)
     assert whole.data["reason"] == "BATCH" and "receipt of its own" in whole.data["why"]
+
+
+@pytest.mark.sqlite
+def test_calls_of_others_run_between_the_requests_of_a_batch() -> None:
+    begun: list[int] = []
+
+    async def run_item(_: object, number: object) -> Any:
+        begun.append(cast(int, number))
+
+    async def work() -> int:
+        batch, item = Batch(cast(Any, run_item), lambda _: None), cast(Any, None)
+        asked = asyncio.gather(*(batch._run_in_turn(n, item, cast(Any, n)) for n in range(100)))
+        most = 0
+        while not asked.done():
+            before = len(begun)
+            await asyncio.sleep(0)
+            most = max(most, len(begun) - before)
+        return most
+
+    assert asyncio.run(work()) <= 8, "in one turn of the event loop"
+    assert begun == list(range(100))
 
 
 def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> None:

@@ -73,6 +73,7 @@ _PAGE_OF = {
     "source list": "/operator/data",
     "intake rejected list": "/operator/data",
     "intake rejected replay": "/operator/data/replay",
+    "intake rejected drop": "/operator/data/drop",
     "backup": "/operator/backup/download",
     "trail show": "/operator/trail",
     "audit": "/operator/audit/run",

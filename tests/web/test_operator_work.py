@@ -165,8 +165,15 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
         await gone.refresh(RUNTIME.at_ms())
 
     store.do(work)
+    store.run(
+        "INSERT INTO rejected_record (source, id, kind, reason, received_at_s, sealed) "
+        "WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 10000) "
+        "SELECT 'full', 'r' || n, 'orders', '', 0, CAST('' AS bytea) FROM made"
+    )
     page = operator.open("/operator").text
+    store.run("DELETE FROM rejected_record WHERE source = 'full'")
     for text in (
+        "Pushes of full with wrong records are refused: too many wait",
         f"{wp_code} runs out in 2.0 days at today&#39;s pace",
         f"{without} never had numbers",
         "Source erp has pushed nothing for a day",

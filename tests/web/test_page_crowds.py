@@ -29,11 +29,11 @@ from tollway.consent.owners import Owner
 from tollway.identity.people import Person, Role
 from tollway.identity.sign_in_limits import Attempt
 from tollway.identity.sign_in_links import invite
+from tollway.store import loop_share
 from tollway.store.database import Database, Reader
+from tollway.store.loop_share import LoopTime
 from tollway.store.open import open_sealer
-from tollway.web import page_slots
 from tollway.web.owner import OWNERS
-from tollway.web.page_slots import LoopTime
 from tollway.web.pages import Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import Area, PasswordChecker, Sessions, TooManyChecksError, Visit
@@ -159,7 +159,7 @@ def test_of_the_event_loop_pages_leave_most_to_calls(
     own: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they wait for does not count."""
-    monkeypatch.setattr(page_slots, "_BURST_S", 0.0)
+    monkeypatch.setattr(loop_share, "_BURST_S", 0.0)
 
     async def work(database: Database) -> tuple[float, float]:
         web, made_s = (

@@ -10,17 +10,17 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.cli.command import Session, add_group, command
+from tollway.cli.command import Session, add_group, command, confirm
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, Time, counted, progress_bar, spinner
-from tollway.cli.parameters import RejectsOption, argument, option
+from tollway.cli.parameters import RejectsOption, YesOption, argument, option
 from tollway.consent.owners import credential_of
 from tollway.contract.operation import OwnerKind
 from tollway.intake.files import read_records
 from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, Reject, load
 from tollway.intake.parallel_reading import file_chunks
 from tollway.intake.raw_records import IntakeError
-from tollway.intake.rejects import list_rejected
+from tollway.intake.rejects import count_rejects, forget_rejects, list_rejected
 from tollway.intake.rejects import replay as replay_rejected
 from tollway.intake.sources import (
     ALL,
@@ -59,6 +59,13 @@ ChannelsOption = Annotated[
     list[str] | None,
     option("A channel whose claims it pushes, * for all; may be repeated.", metavar="SID"),
 ]
+
+
+class DroppedRejects(msgspec.Struct, frozen=True):
+    """How many rejected records of a source were dropped."""
+
+    source: str
+    dropped: int
 
 
 def _add_import(kind: RecordKind) -> None:
@@ -183,6 +190,19 @@ async def replay(
         result,
         f"{result.stored:,} stored, {result.unchanged:,} known already or older, "
         f"{result.rejected:,} still rejected.",
+    )
+
+
+@command(rejected, "drop")
+async def drop(session: Session, source: SourceArgument, yes: YesOption = False) -> Output:
+    """Drop all rejected records of a source, such as those that it has sent again corrected."""
+    database = await session.open()
+    if not yes and (count := await count_rejects(database, source)):
+        confirm(f"Drop {counted(count, 'rejected record')} of {source}? It cannot be undone.")
+    dropped = await forget_rejects(database, source, session.runtime)
+    return Output(
+        DroppedRejects(source, dropped),
+        f"{counted(dropped, 'rejected record')} of {source} dropped.",
     )
 
 

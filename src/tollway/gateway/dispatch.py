@@ -22,6 +22,7 @@ from tollway.pipeline.call import Answer
 from tollway.pipeline.http import Edge, Request, messages
 from tollway.pipeline.steps import Progress, Waiting
 from tollway.store.concurrency import TurnQueue
+from tollway.store.loop_share import LoopShare, LoopTime
 
 # Whether a request is a call.
 CallTest = Callable[[Scope], bool]
@@ -47,6 +48,8 @@ _TOGETHER_MAX = 32
 # in a single iteration, and a call needs several until it is answered. Nor must a probe from
 # another address wait for the whole flood: its sender would take the gateway for dead.
 _OTHERS_TOGETHER_MAX = 4
+# Not even a flood that has used up more than the share keeps a probe waiting for longer.
+_REST_MAX_S = 0.25
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
 Watcher = Any
@@ -68,6 +71,7 @@ class Dispatcher:
         self._is_due = False
         # By address.
         self._others: TurnQueue[Watcher] = TurnQueue()
+        self._share = LoopShare()
         # Calls whose wait is over.
         self._ready: list[tuple[Watcher, Waiting]] = []
 
@@ -109,8 +113,15 @@ class Dispatcher:
     def _add_other(self, watcher: Watcher) -> None:
         address = self._application.address_of(watcher.scope)
         if not self._others:
-            self._loop.call_soon(self._begin_others)
+            self._begin_others_soon()
         self._others.add(address, watcher)
+
+    def _begin_others_soon(self) -> None:
+        rest_s = self._share.rest_s()
+        if rest_s > 0 and self._application.call_test() is not None:
+            self._loop.call_later(min(rest_s, _REST_MAX_S), self._begin_others)
+        else:
+            self._loop.call_soon(self._begin_others)
 
     def _begin_others(self) -> None:
         others = self._others
@@ -120,12 +131,19 @@ class Dispatcher:
                     break
                 watcher = others.take()
                 try:
-                    self._start(watcher, self._other(watcher))
+                    self._start(watcher, self._measured(self._other(watcher)))
                 except Exception as error:
                     watcher.err(error)
         finally:
             if others:
-                self._loop.call_soon(self._begin_others)
+                self._begin_others_soon()
+
+    async def _measured(self, work: Coroutine[Any, Any, None]) -> None:
+        taking = LoopTime(work)
+        try:
+            await taking
+        finally:
+            self._share.use(taking.taken_s())
 
     def _waited(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
         if not self._ready:

@@ -17,7 +17,13 @@ from starlette.routing import Route
 from tollway.intake.loading import IsOwn, Loader, RecordKind, store_records
 from tollway.intake.push_body import Good, MalformedError, Pushed, Rejected, read_push
 from tollway.intake.record_problems import NotOwnError
-from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.intake.rejects import (
+    KEPT_MAX,
+    KEPT_MAX_MIB,
+    RejectsFullError,
+    keep_rejects,
+    sealed_reject,
+)
 from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots, TurnSlots
@@ -46,6 +52,12 @@ _NOT_SIGNED = (
     "The push is not signed by a known source just now: check webhook-source, the secret, that "
     "webhook-id, webhook-timestamp and the body are signed as they are sent, and your clock."
 )
+_FULL = (
+    f"{KEPT_MAX:,} rejected records of this source, or {KEPT_MAX_MIB} MiB of them, wait for the "
+    "gateway's operator, so the wrong ones of this push are not kept; the others are stored. "
+    "Correct them, or send the push again later."
+)
+_MUCH_LATER = {"Retry-After": "600"}
 # The kind in metrics and logs for a push to an unknown path: never the path itself, which could be
 # anything.
 _UNKNOWN = "unknown"
@@ -59,7 +71,11 @@ _OUTCOMES = {
     413: "too_large",
     500: "failed",
     503: "store_unavailable",
+    507: "rejects_full",
 }
+
+# Those that are failures of the gateway itself.
+_OF_GATEWAY = ("failed", "store_unavailable")
 
 logger = logging.getLogger("tollway.push")
 
@@ -137,6 +153,7 @@ class Pushes:
             read = len(pushed.good) + len(pushed.rejected)
             async with self.limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(signed, pushed)
+                await self._keep(signed, pushed.rejected)
         except SignatureError:
             return _error(401, _NOT_SIGNED)
         except MalformedError as error:
@@ -145,8 +162,8 @@ class Pushes:
             return _error(413, f"The push is over {self.settings.push_max_bytes} bytes.")
         except (TimeoutError, ClientDisconnect):
             return _error(408, "The push did not arrive whole in time.")
-        except StoreError:
-            return _error(503, "The push could not be stored: send it again later.", _LATER)
+        except (RejectsFullError, StoreError) as error:
+            return _not_stored(error)
         await self._note(source)
         rejected = len(pushed.rejected)
         unchanged = read - stored - rejected
@@ -201,7 +218,6 @@ class Pushes:
         A large one takes several commits: if one of them fails, nothing is acknowledged, and
         pushing all of it again stores what is missing.
         """
-        await self._keep(signed, pushed.rejected)
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
@@ -217,20 +233,19 @@ class Pushes:
                 return await store_records(self.database, self.loader, rows, signed.is_own)
             except NotOwnError as error:
                 of_others = set(error.records)
-                rejected = [
+                pushed.rejected.extend(
                     Rejected(each.number, each.text, str(error))
                     for each in chunk
                     if each.row in of_others
-                ]
-                await self._keep(signed, rejected)
-                pushed.rejected.extend(rejected)
+                )
                 chunk = [each for each in chunk if each.row not in of_others]
         return 0
 
     async def _keep(self, signed: _Signed, rejected: Sequence[Rejected]) -> None:
-        if rejected:
-            rejects = await asyncio.to_thread(self._sealed, signed, rejected)
-            await self.database.write(lambda tx: keep_rejects(tx, rejects))
+        for start in range(0, len(rejected), _CHUNK_RECORDS):
+            chunk = rejected[start : start + _CHUNK_RECORDS]
+            rejects = await asyncio.to_thread(self._sealed, signed, chunk)
+            await self.database.write(partial(keep_rejects, rejects=rejects))
 
     def _sealed(self, signed: _Signed, rejected: Sequence[Rejected]) -> list[dict[str, object]]:
         source, key, at_s, _ = signed
@@ -238,6 +253,12 @@ class Pushes:
             sealed_reject(self.sealer, key, source, self.kind.name, each.text, each.reason, at_s)
             for each in rejected
         ]
+
+
+def _not_stored(error: RejectsFullError | StoreError) -> Response:
+    if isinstance(error, RejectsFullError):
+        return _error(507, _FULL, _MUCH_LATER)
+    return _error(503, "The push could not be stored: send it again later.", _LATER)
 
 
 def _address_of(request: Request) -> str:
@@ -271,6 +292,7 @@ async def _recorded(
         is_failure=outcome != "stored" or facts.records["rejected"] > 0,
         # Without a valid signature, the name of a source proves nothing.
         is_unauthenticated=facts.source is None and not facts.has_failed,
+        sender=None if outcome in _OF_GATEWAY else facts.source,
         kind=kind,
         source=facts.source,
         outcome=outcome,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
-from sqlalchemy import Integer, String, bindparam, select, tuple_
+from sqlalchemy import Integer, String, bindparam, func, or_, select, tuple_
 
 from tollway.intake.loading import Loader, RecordKind, store_within
 from tollway.intake.raw_records import IntakeError
@@ -27,8 +27,16 @@ from tollway.store.sealing import Sealer, SealError
 
 logger = logging.getLogger("tollway.push")
 
+# Of one source. They wait for an operator, and a faulty source must not fill the disk meanwhile.
+KEPT_MAX, KEPT_MAX_MIB = 10_000, 64
+_DROPPED_AT_ONCE = 500
+
 # The source of records from a file that an operator uploaded; no source can have this name.
 UPLOAD = "uploaded file"
+
+
+class RejectsFullError(Exception):
+    """Too many rejected records of a source wait for the operator to keep any more."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -82,6 +90,29 @@ _CORRECT = Query(
     )
 )
 _FORGET = Query(lambda: rejected_record.delete().where(_is_wanted))
+_of_source = rejected_record.c.source == bindparam("of_source")
+_FORGET_SOME = Query(
+    lambda: rejected_record.delete().where(
+        _of_source,
+        rejected_record.c.id.in_(
+            select(rejected_record.c.id).where(_of_source).limit(_DROPPED_AT_ONCE)
+        ),
+    )
+)
+_COUNT = Query(lambda: select(func.count()).select_from(rejected_record).where(_of_source))
+_full = (
+    select(rejected_record.c.source)
+    .where(rejected_record.c.source != UPLOAD)
+    .group_by(rejected_record.c.source)
+    .having(
+        or_(
+            func.count() >= KEPT_MAX,
+            func.sum(func.length(rejected_record.c.sealed)) >= KEPT_MAX_MIB * 2**20,
+        )
+    )
+)
+FULL_SOURCES = Query(lambda: _full.order_by(rejected_record.c.source))
+_IS_FULL = Query(lambda: _full.where(_of_source))
 
 
 def sealed_reject(
@@ -103,9 +134,13 @@ def sealed_reject(
 
 
 async def keep_rejects(transaction: Transaction, rejects: Sequence[dict[str, object]]) -> None:
+    """Keeps rejected records of one source; raises RejectsFullError if too many of it are kept."""
+    is_full = await transaction.fetch_one(_IS_FULL, of_source=rejects[0]["source"]) is not None
     if not await transaction.execute_many(_KEEP, rejects):
         # A record that was already kept is acknowledged too.
         await wait_for_standby(transaction)
+    elif is_full:
+        raise RejectsFullError
 
 
 async def list_rejected(reader: Reader) -> list[Rejected]:
@@ -181,6 +216,27 @@ async def forget_reject(database: Database, record_id: str, runtime: Runtime) ->
         await record_act(transaction, runtime, "record drop", f"record {record_id}")
 
     await database.write(work)
+
+
+async def count_rejects(reader: Reader, source: str) -> int:
+    ((count,),) = await reader.fetch_all(_COUNT, of_source=source)
+    return int(count)
+
+
+async def forget_rejects(database: Database, source: str, runtime: Runtime) -> int:
+    """Drops all rejected records of a source, some per commit; returns how many."""
+
+    async def work(transaction: Transaction) -> int:
+        removed = await transaction.execute(_FORGET_SOME, of_source=source)
+        after = {"removed": removed}
+        await record_act(transaction, runtime, "record drop", f"source {source}", after=after)
+        return removed
+
+    total = removed = await database.write(work)
+    while removed == _DROPPED_AT_ONCE:
+        removed = await database.write(work)
+        total += removed
+    return total
 
 
 async def _settle(

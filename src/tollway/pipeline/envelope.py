@@ -41,14 +41,16 @@ logger = logging.getLogger("tollway.call")
 class Enveloper:
     """Makes the answer to a call that succeeded, was refused or failed.
 
-    `record_refused` gets each call of an account that was not charged, its code and its reason.
+    `record_refused` gets each call of an account that was not charged, its code and its reason. It
+    is None for requests that are always free: those have no receipt, and as an account has dozens
+    of them, each with a limit of its own, their log lines are limited too.
     """
 
     def __init__(
         self,
         throttle: Throttle,
         recorder: CallRecorder,
-        record_refused: Callable[[Call, int, str], None],
+        record_refused: Callable[[Call, int, str], None] | None,
         *,
         mapped: bool,
     ) -> None:
@@ -110,6 +112,7 @@ class Enveloper:
             elapsed_s,
             client_ids,
             account_id is not None and call.caller.is_test,
+            call.admission is not None and self._record_refused is not None,
         )
         self._recorder.record(record)
         headers = [_CONTENT_TYPE, NO_STORE, (ID_HEADER, call.request_id.encode("ascii"))]
@@ -120,7 +123,7 @@ class Enveloper:
         if call.ignored:
             headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if account_id is not None:
-            if not call.charged:
+            if not call.charged and self._record_refused is not None:
                 self._record_refused(call, code, reason)
             # The rate limit, on every authenticated answer.
             admission = call.admission or self._throttle.left_for(call)

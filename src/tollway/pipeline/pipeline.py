@@ -163,8 +163,8 @@ class Pipeline:
         self._by_path |= {
             each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
         }
-        # The account API and receipts are free.
-        self._free = free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
+        # The account API and receipts are free, and have no receipts.
+        self._free = free = Enveloper(throttle, parts.recorder, None, mapped=mapped)
         self._to_account = _account_steps(parts, self.authenticate, throttle, free)
         self._to_receipt = Steps(
             (route_receipt, self.authenticate, throttle, ReadReceipt(parts.database)), free
@@ -373,7 +373,3 @@ def _answer_of(call: Call, step: Step, error: Exception) -> Answer:
     if isinstance(error, DryRunDone):
         return step.enveloper.success(call)
     return step.enveloper.failure(call, error)
-
-
-def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
-    """Requests that are always free have no receipt."""

@@ -32,22 +32,6 @@ _UNAUTHENTICATED = frozenset(
         Reason.TIMED_OUT,
     )
 )
-# The reasons of calls that end before they count against the limit of their account, which can
-# cause as many. All its other calls are limited.
-_NOT_COUNTED = frozenset(
-    each.name
-    for each in (
-        Reason.THROTTLED,
-        Reason.OPERATION_CLOSED,
-        Reason.ACCOUNT_SUSPENDED,
-        Reason.PERMISSION_MISSING,
-        Reason.TOKEN_NOT_FOR_THIS,
-        Reason.TOKEN_NOT_FROM_HERE,
-        Reason.TOKEN_DAY_USED_UP,
-        Reason.CALLS_USED_UP,
-        Reason.CREDITS_USED_UP,
-    )
-)
 
 
 class CallRecorder:
@@ -99,23 +83,10 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
     lines: list[str] = []
     began_s, beginning = -1.0, ""
     origin = log.origin
-    for (
-        at_s,
-        request_id,
-        operation,
-        account_id,
-        code,
-        reason,
-        charged,
-        taken_s,
-        client,
-        _,
-    ) in records:
-        if account_id is None:
-            if reason in _UNAUTHENTICATED and not log.logs_refused(reason):
-                continue
-        elif reason in _NOT_COUNTED and not log.logs_refused(f"{reason} of {account_id}"):
+    for record in records:
+        if not _has_line(record, log):
             continue
+        at_s, request_id, operation, account_id, code, reason, charged, taken_s, client, *_ = record
         # Calls that arrive together have the same time.
         if at_s != began_s:
             at = _millisecond(int(at_s * 1000))
@@ -126,6 +97,16 @@ def _lines(records: Iterable[CallRecord], log: LogWriter) -> list[str]:
             f"{'' if client is NO_IDS else _client(client)}}}\n"
         )
     return lines
+
+
+def _has_line(record: CallRecord, log: LogWriter) -> bool:
+    """Whether a call has a line of its own; false for most of a flood. A known account can cause
+    one by calls that do not count against its limit: those that end before they are admitted, and
+    the requests of a batch, which counts once."""
+    _, _, _, account_id, code, reason, *_, is_counted = record
+    if account_id is None:
+        return reason not in _UNAUTHENTICATED or log.logs_refused(reason)
+    return is_counted or not code or log.logs_refused(f"{reason} of {account_id}")
 
 
 def _client(client: ClientIds) -> str:

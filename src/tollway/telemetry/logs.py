@@ -191,6 +191,8 @@ def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     root.handlers[:] = [_JsonHandler(writer)]
     root.setLevel(level.upper())
     # These log every step and request; the code that uses them logs the outcome.
-    for name in ("alembic", "httpx2", "httpcore2", "mcp"):
+    for name in ("alembic", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # Its warnings are of messages that are wrong: a line for each that an agent likes to send.
+    logging.getLogger("mcp").setLevel(logging.ERROR)
     return writer

@@ -79,7 +79,7 @@ class Metrics(Collector):
 
     def answered(self, records: Iterable[CallRecord]) -> None:
         calls, latencies = self._calls, self._latencies
-        for _, _, operation, _, code, reason, _, elapsed_s, _, is_test in records:
+        for _, _, operation, _, code, reason, _, elapsed_s, _, is_test, _ in records:
             calls[operation, code, reason] += 1
             # The sandbox of an account is made by its first call, which takes seconds.
             if is_test:

@@ -66,9 +66,9 @@ NO_IDS = ClientIds()
 
 # The outcome of one call, without its token, parameters or content: when it began in seconds, its
 # id, operation, account, code, reason, what it was charged, how long it took in seconds, the
-# client's ids, and whether it was one of the sandbox. Creating a plain tuple takes a third of the
-# time of anything else.
-CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds, bool]
+# client's ids, whether it was one of the sandbox, and whether it counts against the limit of its
+# account. Creating a plain tuple takes a third of the time of anything else.
+CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds, bool, bool]
 
 
 def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:
@@ -114,9 +114,12 @@ class RequestLog:
         *,
         is_failure: bool,
         is_unauthenticated: bool,
+        sender: str | None = None,
         **fields: object,
     ) -> None:
-        """A request is unauthenticated if its sender is unknown."""
+        """A request is unauthenticated if its sender is unknown. Failures of these have a limited
+        number of lines, and so have those that a known sender causes, if it is named."""
         is_logged = self._which == "all" or (self._which == "failures" and is_failure)
-        if is_logged and not (is_unauthenticated and not self._log.logs_refused(event)):
+        kind = event if is_unauthenticated else f"{event} of {sender}" if sender else None
+        if is_logged and not (is_failure and kind and not self._log.logs_refused(kind)):
             self._log.write_entry(event, **context.fields, **fields)

@@ -21,9 +21,10 @@ from tollway.identity.passwords import StoredPassword
 from tollway.identity.sign_in_limits import Attempt
 from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
+from tollway.store.loop_share import LoopTime
 from tollway.web.blocks import NO_MORE, Block, Form, Link, MoreOfPage, Notice
 from tollway.web.page_errors import FormTooOldError, PageError, page_error_of
-from tollway.web.page_slots import LoopTime, PageSlots
+from tollway.web.page_slots import PageSlots
 from tollway.web.sign_in import PasswordChecker, Sessions, Visit
 from tollway.web.template_environment import page_templates
 from tollway.web.uploads import read_body

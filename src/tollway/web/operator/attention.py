@@ -8,6 +8,7 @@ from itertools import chain
 from sqlalchemy import exists, func, select
 
 from tollway.carriers.pool_levels import numbers_a_day, numbers_left
+from tollway.intake.rejects import FULL_SOURCES
 from tollway.ledger.account_pages import FEWEST_CREDITS
 from tollway.ledger.balance_pace import (
     ACCOUNTS_MAX,
@@ -129,7 +130,16 @@ async def _rejected(context: Context) -> _Alarms:
         sentence("{count} pushed record was rejected"),
         sentence("{count} pushed records were rejected"),
     )
-    return [_alarm(text, "soon", say("Data"), "/operator/data")]
+    full = [
+        _alarm(
+            say("Pushes of {name} with wrong records are refused: too many wait", name=source),
+            "bad",
+            say("Data"),
+            "/operator/data",
+        )
+        for (source,) in await context.database.fetch_long(FULL_SOURCES, "overview")
+    ]
+    return [*full, _alarm(text, "soon", say("Data"), "/operator/data")]
 
 
 async def _runs(context: Context) -> _Alarms:
