@@ -48,9 +48,11 @@ class FormTooOldError(PageError):
     def __init__(self, came_from: str) -> None:
         super().__init__(
             403,
-            "This form is too old",
-            "It was opened too long ago, or in another session. Go back, load the page again, "
-            "and send it again.",
+            sentence("This form is too old"),
+            sentence(
+                "It was opened too long ago, or in another session. Go back, load the page again, "
+                "and send it again."
+            ),
         )
         self.came_from = came_from
 
