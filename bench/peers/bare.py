@@ -16,7 +16,7 @@ from granian.server.mp import MPServer
 from bench.peers.answers import Answer
 from bench.servers import free_port, start
 from tollway.cli.setting_sources import load_settings
-from tollway.gateway.server import server_options
+from tollway.gateway.supervisor import server_options
 
 _SERVER_OWN = ("server", "date")
 

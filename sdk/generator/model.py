@@ -12,7 +12,7 @@ from tollway.contract.decoding import declared_fields
 from tollway.contract.language import in_english
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 
 # Said of each loop over an export's file.
 FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
@@ -79,7 +79,7 @@ _LOOPS = {
 _KINDS: dict[Any, str] = {str: "text", int: "whole", date: "day", datetime: "moment"}
 
 
-def described(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[Described]:
+def described(operations: Sequence[Operation] = ALL_OPERATIONS) -> list[Described]:
     return [
         Described(
             each,
@@ -101,9 +101,9 @@ def described_files() -> list[Described]:
             f"iter_{each.name.removesuffix('_file')}",
             "",
             _parameters(each),
-            _LOOPS[each.companion_of or ""],
+            _LOOPS[each.belongs_to or ""],
         )
-        for each in WITH_COMPANIONS
+        for each in ALL_OPERATIONS
         if each.is_file
     ]
 
@@ -148,7 +148,7 @@ def _kind(hint: Any) -> str:
     return "moment" if datetime in members else _KINDS[members[0]]
 
 
-def payload_types(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[type[msgspec.Struct]]:
+def payload_types(operations: Sequence[Operation] = ALL_OPERATIONS) -> list[type[msgspec.Struct]]:
     """All types of the answers, each after those it contains."""
     found: dict[type[msgspec.Struct], None] = {}
     for each in operations:

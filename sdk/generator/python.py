@@ -21,7 +21,7 @@ from sdk.generator.model import (
 from tollway.contract.operation import Operation
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 
 _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do not edit."""\n\n'
 _TYPES = {
@@ -38,7 +38,7 @@ def files() -> dict[str, str]:
     """Every file by its path in the package; not yet formatted."""
     return {
         "types.py": _types(
-            WITH_COMPANIONS, "The answers of the operations, in the spellings of the wire."
+            ALL_OPERATIONS, "The answers of the operations, in the spellings of the wire."
         )
         + _waybills_request(),
         "account_types.py": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),

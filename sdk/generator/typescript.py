@@ -22,7 +22,7 @@ from tollway import __version__
 from tollway.contract.operation import Operation
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 
 _HEAD = """\
 /**
@@ -49,7 +49,7 @@ def files() -> dict[str, str]:
     """Every file by its name in `src`."""
     purpose = "The answers of the operations, in the spellings of the wire."
     return {
-        "types.ts": _types(WITH_COMPANIONS, purpose),
+        "types.ts": _types(ALL_OPERATIONS, purpose),
         "account_types.ts": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
         "account.ts": _account(),
         "reasons.ts": _reasons(),

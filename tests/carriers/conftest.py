@@ -13,7 +13,7 @@ from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.connector import Connector, IssueOrder, OrderRef
 from tollway.carriers.connectors.http_exchange import open_client
-from tollway.carriers.connectors.remotes import GuardedConnector
+from tollway.carriers.connectors.remote_carriers import GuardedConnector
 from tollway.carriers.connectors.signed_form import SignedFormConnector
 from tollway.carriers.labels.print_data import Address, Party
 

@@ -21,7 +21,7 @@ from tollway.carriers.connectors.connector import (
     TurnedAwayError,
 )
 from tollway.carriers.connectors.http_exchange import open_client
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 
 PAUSE_S = 10.0
 

@@ -9,7 +9,7 @@ import pytest
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.ports import free_port
-from tollway.carriers.connectors import http_exchange, remotes, signed_form
+from tollway.carriers.connectors import http_exchange, remote_carriers, signed_form
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,
@@ -121,7 +121,7 @@ def test_a_number_of_another_format_is_never_issued(
         # The controls: it is the format alone that this hangs on.
         found = ask(link_to(fake.url), lambda to: to.look_up(order.ref), number_format=r"XX\d{4}")
         assert found == Issued("XX0001")
-        monkeypatch.setattr(remotes, "number_problem", lambda *_: None)
+        monkeypatch.setattr(remote_carriers, "number_problem", lambda *_: None)
         assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
     finally:
         fake.stop()

@@ -23,7 +23,7 @@ from tollway.carriers.connectors.connector import (
     OutcomeUnknownError,
 )
 from tollway.carriers.connectors.protocols import ENTRY_POINTS, Protocols
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.connectors.signed_form import SignedFormConnector
 from tollway.contract.language import Phrase
 

@@ -22,7 +22,7 @@ from tollway.carriers.carriers import known_carrier
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.connectors.connector import Connector, Issued, OutcomeUnknownError
 from tollway.carriers.connectors.http_exchange import open_client
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.reconciling import Finding, Outcome, Reconciler
 from tollway.carriers.vault import load_vault
 from tollway.store.database import Database, StoreUnavailableError

@@ -8,7 +8,7 @@ from typing import Any
 
 from tollway.__main__ import main
 from tollway.gateway import receiver_erasure, resealing
-from tollway.store.pieces import _AT_ONCE, replace_rows
+from tollway.store.small_commits import _AT_ONCE, replace_rows
 
 
 async def _replace_and_die(*arguments: Any) -> int:

@@ -29,7 +29,7 @@ from tollway.gateway.worker_group import WorkerGroup
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.operations.orders.schema import DAY_MS
-from tollway.store import pieces
+from tollway.store import small_commits
 from tollway.store.key_check import files_of, use_files
 from tollway.telemetry.logs import LogWriter
 
@@ -42,7 +42,7 @@ AGE_DAYS = 70
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to a commit, and to a run, than there is to drop."""
-    monkeypatch.setattr(pieces, "PIECE", 3)
+    monkeypatch.setattr(small_commits, "PIECE", 3)
     monkeypatch.setattr(retention, "_PIECES_MAX", 2)
 
 
@@ -326,7 +326,7 @@ def test_one_node_at_a_time_does_it(
 ) -> None:
     _old_orders(ledger_store)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
-    monkeypatch.setattr(pieces, "PIECE", 500)
+    monkeypatch.setattr(small_commits, "PIECE", 500)
     with _another_node(ledger_store.url):
         assert _rows(tollway)["orders"] == 0
     assert _rows(tollway)["orders"] == 20

@@ -159,7 +159,7 @@ def test_a_gateway_loads_what_calls_need_its_main_process_less_and_nothing_gives
     assert not NOT_FOR_CALLS & set(found)
     # The workers are loaded after the fork, and name the process's own modules once more.
     assert "tollway.gateway.gateway" in found
-    assert not FOR_WORKERS & set(found[: found.index("tollway.gateway.server")])
+    assert not FOR_WORKERS & set(found[: found.index("tollway.gateway.supervisor")])
 
 
 @pytest.mark.sqlite

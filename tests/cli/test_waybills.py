@@ -13,7 +13,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.carriers.connectors.http_exchange import open_client
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.pools import take_numbers
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import load_vault

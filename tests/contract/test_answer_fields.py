@@ -10,11 +10,11 @@ from tollway.contract.language import Phrase
 from tollway.contract.receipt import Receipt
 from tollway.gateway.oauth import TokenAnswer
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.pipeline.dry_run import DryRunAnswer
 
 _ANSWERS = (
-    *(each.response_type for each in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS)),
+    *(each.response_type for each in (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS)),
     *(Receipt, TokenAnswer, DryRunAnswer),
 )
 

@@ -14,7 +14,7 @@ from tests.deploy.units import SERVICES, parse
 from tests.support.gateway import Gateway
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.server import Reporter, notify
+from tollway.gateway.supervisor import Reporter, notify
 from tollway.gateway.worker_group import WorkerGroup
 
 PATIENCE_S = 30

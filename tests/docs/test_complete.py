@@ -26,7 +26,7 @@ from tests.docs.pages import (
 from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.gateway.oauth import TokenRefusal
-from tollway.operations.catalogue import COMPANIONS, OPERATIONS
+from tollway.operations.catalogue import MORE_CALLS, OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import NO_IDS
@@ -141,9 +141,9 @@ def test_every_operation_and_parameter_is_documented(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", (DOCS / "call/more.md", DOCS / "call/more.zh.md"), ids=name_of)
-def test_every_companion_is_documented_with_its_parameters_and_fields(page: Path) -> None:
+def test_each_of_the_more_calls_is_documented_with_its_parameters_and_fields(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for operation in COMPANIONS:
+    for operation in MORE_CALLS:
         assert f"`{operation.method} {operation.path}`" in text
         for name in operation.request_type.__struct_fields__:
             assert f"`{name}`" in text, name

@@ -23,8 +23,8 @@ from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import CommitUnknownError, StoreError
 from tollway.store.open import OpenDatabase, open_database
-from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
+from tollway.store.small_commits import PieceBudget
 from tollway.store.sqlite.writer import Writer
 from tollway.telemetry.metrics import Metrics
 

@@ -110,7 +110,10 @@ def reading(_: Killed) -> None:
 
 
 def starting_to_serve(_: Killed) -> None:
-    serve_http, logs = "tollway.gateway.server.serve_http", "tollway.cli.serve.configure_logging"
+    serve_http, logs = (
+        "tollway.gateway.supervisor.serve_http",
+        "tollway.cli.serve.configure_logging",
+    )
     with patch(serve_http), patch(logs):
         command("serve", "--port", str(free_port()))
 

@@ -1,8 +1,8 @@
 """The private parts of the HTTP server that the gateway overrides and uses are still as they were.
 
 They may change with any minor version of granian, so that is pinned; if a test fails here after an
-upgrade, read `gateway/server.py` and `gateway/dispatch.py` beside the new version before the pin is
-raised.
+upgrade, read `gateway/supervisor.py` and `gateway/dispatch.py` beside the new version before the
+pin is raised.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
 from tests.support.ports import free_port
-from tollway.gateway.server import GatewayServer, server_options, still_runs
+from tollway.gateway.supervisor import GatewayServer, server_options, still_runs
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings
 

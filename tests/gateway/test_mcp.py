@@ -23,14 +23,14 @@ from tests.support.remote import HASTY, connected_carrier
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
-from tollway.ledger.daily_limits import Counted
+from tollway.ledger.creation_limits import Counted
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_FILE
 from tollway.store.database import StoreBusyError
 
 agent_tools, types = late("tollway.gateway.mcp"), late("mcp_types")
-COMPANIONS = {"orders_by_number", "balance"} | {
+MORE_CALLS = {"orders_by_number", "balance"} | {
     f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
 }
 
@@ -50,7 +50,7 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
             }
 
     tools, results = asyncio.run(work())
-    assert {tool.name for tool in tools} == {*BY_NAME, *COMPANIONS}
+    assert {tool.name for tool in tools} == {*BY_NAME, *MORE_CALLS}
     costs = {tool.name: tool.description for tool in tools}
     assert "Costs 10 credits if it succeeds." in costs["waybills"]
     assert "Costs 1 call of your allowance" in costs["product_analysis"]
@@ -393,7 +393,7 @@ def test_a_message_that_does_not_arrive_whole_in_time_is_refused() -> None:
 def test_an_installed_operation_that_sends_a_file_is_no_tool() -> None:
     unused: Any = None
     tools = agent_tools.AgentTools((*OPERATIONS, ORDERS_FILE), unused, unused, unused, unused, 1)
-    assert {*tools._operations} == {*BY_NAME, *COMPANIONS}
+    assert {*tools._operations} == {*BY_NAME, *MORE_CALLS}
 
 
 def test_it_is_off_unless_it_is_switched_on(gateway: Gateway) -> None:

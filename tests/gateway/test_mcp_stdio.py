@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.test_mcp import COMPANIONS
+from tests.gateway.test_mcp import MORE_CALLS
 from tests.support.agents import mcp
 from tests.support.all_operations import all_operations_caller
 from tests.support.forks import programs, run
@@ -43,7 +43,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
             ]
 
     tools, (good, spent) = asyncio.run(work())
-    assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
+    assert {each.name for each in tools} == {*BY_NAME, *MORE_CALLS}
     assert not good.is_error
     assert "does not cover this call" in spent.content[0].text
 

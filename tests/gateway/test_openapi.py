@@ -16,14 +16,14 @@ from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.gateway.oauth import TOKEN_PATH, TokenRefusal
 from tollway.gateway.openapi import openapi
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.webhooks.events import EVENT_TYPES
 
 
 @cache
 def _document(*, mapped: bool) -> dict[str, Any]:
     """Made once: no test changes it."""
-    return openapi(WITH_COMPANIONS, "http://127.0.0.1:8080", mapped=mapped)
+    return openapi(ALL_OPERATIONS, "http://127.0.0.1:8080", mapped=mapped)
 
 
 def _examples(described: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -42,10 +42,10 @@ def test_it_is_valid_openapi(mapped: bool) -> None:
 
 def test_the_gateway_sends_it(gateway: Gateway) -> None:
     sent = gateway.client.get("/openapi.json").json()
-    assert sent == openapi(WITH_COMPANIONS, gateway.base_url, mapped=False)
+    assert sent == openapi(ALL_OPERATIONS, gateway.base_url, mapped=False)
 
 
-@pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 def test_every_code_of_an_operation_has_an_example(operation: Operation) -> None:
     document = _document(mapped=False)
     described = document["paths"][operation.path][operation.method.lower()]
@@ -73,7 +73,7 @@ class Link(msgspec.Struct):
 
 @pytest.mark.sqlite
 def test_a_type_called_like_one_of_ours_does_not_get_its_meanings() -> None:
-    first, *others = WITH_COMPANIONS
+    first, *others = ALL_OPERATIONS
     document = openapi([replace(first, response_type=Link), *others], "http://a", mapped=False)
     titled = [
         each for each in document["components"]["schemas"].values() if each["title"] == "Link"
@@ -179,7 +179,7 @@ def test_every_field_of_an_answer_has_a_meaning() -> None:
             assert described.get("description"), f"{name}.{field}"
 
 
-@pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda operation: operation.name)
 def test_every_field_is_described_in_every_spelling(operation: Operation) -> None:
     document = _document(mapped=False)
     described = document["paths"][operation.path][operation.method.lower()]
@@ -195,7 +195,7 @@ def test_every_field_is_described_in_every_spelling(operation: Operation) -> Non
 
 def test_with_mapped_statuses_each_reason_stands_under_its_own() -> None:
     document = _document(mapped=True)
-    for operation in WITH_COMPANIONS:
+    for operation in ALL_OPERATIONS:
         described = document["paths"][operation.path][operation.method.lower()]
         for reason in operation.reasons:
             response = described["responses"][str(reason.value.status)]

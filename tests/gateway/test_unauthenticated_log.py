@@ -30,7 +30,7 @@ from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.gateway.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.intake.sources import add_source
 from tollway.ledger.token_format import SECRET, mint
-from tollway.operations.waybills.companions import WAYBILL_BATCH, WAYBILLS_MAX
+from tollway.operations.waybills.more_calls import WAYBILL_BATCH, WAYBILLS_MAX
 from tollway.operations.waybills.operation import WAYBILLS
 
 MANY = 300

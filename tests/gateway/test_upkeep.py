@@ -20,7 +20,7 @@ from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Removal
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreUnavailableError, Transaction
-from tollway.store.nodes import Presence
+from tollway.store.serving_nodes import Presence
 from tollway.webhooks.delivery import Deliverer
 
 

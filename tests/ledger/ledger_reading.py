@@ -9,9 +9,9 @@ from tests.ledger import ledger_calls
 from tests.ledger.ledger_calls import Outcome, Wanted
 from tests.ledger.ledger_model import LedgerModel
 from tests.ledger.ledger_rows import Line
+from tollway.audit.balances import BALANCES, CHARGED_ONCE, ENTRIES
 from tollway.audit.check import Breach
 from tollway.audit.holds import HOLDS, RESERVED_KEYS
-from tollway.audit.ledger import BALANCES, CHARGED_ONCE, ENTRIES
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query

@@ -18,7 +18,7 @@ from tollway.ledger.idempotency import (
     oldest_kept_s,
     sweep_kept,
 )
-from tollway.store import pieces
+from tollway.store import small_commits
 from tollway.store.database import Database
 
 # Long ago: where the clock of a server counts too, all of this has expired by it.
@@ -241,8 +241,8 @@ def test_what_has_expired_is_swept_and_nothing_else(own_store: Store) -> None:
 def test_one_sweep_drops_so_many_and_leaves_the_rest_to_the_next(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 1)
-    monkeypatch.setattr(pieces, "_PAUSE_MAX_S", 0)
+    monkeypatch.setattr(small_commits, "PIECE", 1)
+    monkeypatch.setattr(small_commits, "_PAUSE_MAX_S", 0)
     blob = "'\\x01'" if own_store.is_shared else "x'01'"
     rows = ", ".join(f"('a', 'k{nth}', 'r', {AT_MS}, {blob}, {blob})" for nth in range(203))
     own_store.run(

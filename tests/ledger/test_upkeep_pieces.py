@@ -13,8 +13,8 @@ from tollway.ledger.idempotency import KEPT_MS, sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
 from tollway.store.database import Database, StoreUnavailableError, Transaction
-from tollway.store.pieces import PIECE
 from tollway.store.query import Query
+from tollway.store.small_commits import PIECE
 
 T = TypeVar("T")
 OLD = 1300

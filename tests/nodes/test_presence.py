@@ -5,8 +5,8 @@ import pytest
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.store.database import Database
-from tollway.store.nodes import Presence, all_nodes
 from tollway.store.sealing import Sealer
+from tollway.store.serving_nodes import Presence, all_nodes
 
 
 @pytest.mark.sqlite

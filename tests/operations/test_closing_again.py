@@ -18,7 +18,7 @@ from tests.support.waybills import PRICE, new_customer, request
 from tollway.gateway.gateway import Gateway
 from tollway.operations.waybills import remote_issue
 from tollway.operations.waybills.operation import WAYBILLS
-from tollway.pipeline import closings
+from tollway.pipeline import ending_holds
 from tollway.pipeline.bodies import Message
 from tollway.pipeline.http import Request
 from tollway.pipeline.steps import answer_of
@@ -156,8 +156,8 @@ def test_a_call_does_not_wait_for_a_long_outage_and_its_answer_is_stored_after_i
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
     customer, body = _asks_for_a_waybill(own_store, carrier, fault)
-    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
-    monkeypatch.setattr(closings, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(ending_holds, "_CALL_WAITS_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_PAUSE_S", 0.001)
 
     async def work(gateway: Gateway) -> None:
         failing = Failing(gateway, StoreUnavailableError("away"), times=_ALL)
@@ -187,7 +187,7 @@ def test_a_commit_in_doubt_that_was_made_is_reported_to_the_caller_that_was_answ
     own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
     customer, body = _asks_for_a_waybill(own_store, carrier, fault)
-    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_CALL_WAITS_S", 0.0)
 
     async def work(gateway: Gateway) -> None:
         Failing(gateway, CommitUnknownError("who knows"), times=2)
@@ -227,7 +227,7 @@ def test_what_cannot_be_stored_before_a_stop_is_in_the_log_with_its_number(
 ) -> None:
     customer = new_customer(own_store, credits_=CREDITS)
     body = request(connected_carrier(own_store, carrier, **PATIENT))
-    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_CALL_WAITS_S", 0.0)
 
     async def work(gateway: Gateway) -> None:
         failing = Failing(gateway, StoreUnavailableError("away"), times=_ALL)

@@ -15,7 +15,7 @@ from tests.support.stores import Store
 from tollway.contract.decoding import declared_fields
 from tollway.contract.fields import Choice
 from tollway.contract.operation import Operation, Unit
-from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, BY_NAME, OPERATIONS
 
 # Where the specification spells one field of an answer twice, both are sent, with one value.
 BOTH_SPELLINGS = (
@@ -86,7 +86,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
             yield from _objects(child)
 
 
-@pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda each: each.name)
 def test_what_a_number_stands_for_is_said_in_both_languages(operation: Operation) -> None:
     for name, field, _, _ in declared_fields(operation.request_type):
         if isinstance(field.kind, Choice):

@@ -44,13 +44,13 @@ from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.operations.orders.companions import ORDERS_CHANGED
 from tollway.operations.orders.export import (
     EXPORTS,
     ORDERS_EXPORT,
     ORDERS_FILE,
     OrdersExportRequest,
 )
+from tollway.operations.orders.more_calls import ORDERS_CHANGED
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.subject import Priced, Services
 from tollway.store.database import Database

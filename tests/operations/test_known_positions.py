@@ -23,9 +23,9 @@ from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import ClaimPages, JoinedPage, Window
 from tollway.operations.orders import day_counts, positions
+from tollway.operations.orders.counted_hours import hours_of
 from tollway.operations.orders.counts import forget_days
 from tollway.operations.orders.day_counts import DayCounts
-from tollway.operations.orders.hours import hours_of
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS

@@ -16,7 +16,7 @@ from tollway.audit.check import Breach
 from tollway.audit.product_analysis import DAY_PARTS
 from tollway.intake.loading import store_records
 from tollway.operations.catalogue import BY_NAME, SUBJECTS
-from tollway.operations.product_analysis.ready import remake_all
+from tollway.operations.product_analysis.ready_days import remake_all
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
 from tollway.operations.product_analysis.storage import FigureLoader, FigureRow
 from tollway.operations.remaking import Remade, remake

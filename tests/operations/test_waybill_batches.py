@@ -19,7 +19,7 @@ from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token
-from tollway.operations.waybills.companions import WAYBILL_BATCH
+from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline.batch import Batch
 from tollway.store.database import Database

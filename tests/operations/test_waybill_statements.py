@@ -10,7 +10,7 @@ from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
 from tollway.carriers.connectors.http_exchange import open_client
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.pools import Taken, TakeNumbers, TryAgain, Wanted, take_numbers
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import load_vault

@@ -21,7 +21,7 @@ from tollway.gateway.oauth import TOKEN_PATH
 from tollway.gateway.pages import Pages
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.operations.waybills.companions import WAYBILL_BATCH
+from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.pipeline.bodies import BodyShare, ByteBudget, Message, OverBudgetError
 from tollway.settings import Settings

@@ -16,7 +16,7 @@ from tollway.consent.grants import grants_of_account, newest_reads
 from tollway.contract.operation import Operation, records_with
 from tollway.ledger.caller_cache import Caller
 from tollway.ledger.charges import Charge, GrantKey
-from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, OPERATIONS
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.subject import Counted
 from tollway.pipeline.bodies import NO_BODY
@@ -61,7 +61,7 @@ def test_every_answer_under_a_consent_can_be_counted() -> None:
     # A file has as many as the export that it belongs to.
     missing = [
         each.name
-        for each in WITH_COMPANIONS
+        for each in ALL_OPERATIONS
         if each.consent is not None and each.count_records is None and not each.is_file
     ]
     assert missing == []

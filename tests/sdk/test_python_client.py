@@ -39,7 +39,7 @@ class _Lossy(httpx.HTTPTransport):
         raise httpx.ReadError("lost", request=request)
 
 
-def test_the_companions_answer(world: Gateway, today: date) -> None:
+def test_the_more_calls_answer(world: Gateway, today: date) -> None:
     request: Any = good_request(BY_NAME["waybills"], today)
     shop = request["owner_id"]
     with Client(all_operations_caller(world.store).token, world.base_url) as client:

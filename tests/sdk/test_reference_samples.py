@@ -33,13 +33,13 @@ from tollway.operations.account_api.examples import (
     WEBHOOK_ID,
     WEBHOOK_URL,
 )
-from tollway.operations.catalogue import BY_NAME, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, BY_NAME
 from tollway.operations.examples import EXPORT_ID
 from tollway.web.code_samples import samples_of, token_in
 
 pytestmark = pytest.mark.sqlite
 ROOT = Path(__file__).parents[2]
-ALL = (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS)
+ALL = (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS)
 # Printed before the output of each sample.
 _MARK = "==> "
 

@@ -47,7 +47,7 @@ def test_every_operation_answers(world: Gateway, today: date, run: Run) -> None:
         assert has_id and replay_of is None
 
 
-def test_the_account_and_the_companions_answer(world: Gateway, today: date, run: Run) -> None:
+def test_the_account_and_the_more_calls_answer(world: Gateway, today: date, run: Run) -> None:
     caller = all_operations_caller(world.store)
     waybill = good_request(BY_NAME["waybills"], today)
     script = """

@@ -22,9 +22,9 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.open import OpenDatabase, open_database
-from tollway.store.pieces import PieceBudget
 from tollway.store.postgresql.errors import ConflictError
 from tollway.store.query import Query
+from tollway.store.small_commits import PieceBudget
 from tollway.store.sqlite import write_ahead_log
 from tollway.store.sqlite.connection import Connection
 from tollway.store.sqlite.database import SqliteDatabase

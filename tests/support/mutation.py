@@ -91,7 +91,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
         # Only there are counts locked.
         ("--engine", "postgresql", "tests/ledger/test_day_caps.py"),
     ),
-    "ledger/daily_limits.py": (("tests/ledger/test_daily_limits.py",),),
+    "ledger/creation_limits.py": (("tests/ledger/test_creation_limits.py",),),
     "ledger/charge_postgresql.py": (
         ("tests/ledger/test_charge_columns.py", "tests/ledger/test_act_columns.py"),
         (

@@ -28,7 +28,7 @@ from tests.support.passwords import use_cheap_passwords
 from tollway.__main__ import main
 from tollway.gateway import openapi
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
-from tollway.operations.catalogue import ALL_TABLES, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, ALL_TABLES
 from tollway.pipeline import decode
 from tollway.store.key_check import has_rows
 from tollway.store.query import JointQuery, Query
@@ -45,7 +45,7 @@ _LATE = (
     "multiprocessing.sharedctypes",
     "tollway.demo.fakes.carrier.server",
     "tollway.demo.fakes.link.gateway",
-    "tollway.gateway.server",
+    "tollway.gateway.supervisor",
     "tollway.gateway.site",
     "tollway.gateway.worker",
     "tollway.store.postgresql.replica",
@@ -120,7 +120,7 @@ def _use_large_pages() -> None:
 def _make_decoders() -> None:
     """Every gateway makes one for each operation, each time the same."""
     decode.Decoder = cache(decode.Decoder)  # type: ignore[attr-defined]
-    for operations in (WITH_COMPANIONS, ACCOUNT_OPERATIONS):
+    for operations in (ALL_OPERATIONS, ACCOUNT_OPERATIONS):
         decode.Decode(operations, _ZONE)
 
 
@@ -165,4 +165,4 @@ def _describe_operations() -> None:
 
     openapi.describe_operation = describe_once
     for mapped in (False, True):
-        openapi.openapi(WITH_COMPANIONS, "", mapped=mapped)
+        openapi.openapi(ALL_OPERATIONS, "", mapped=mapped)

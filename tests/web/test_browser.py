@@ -21,7 +21,7 @@ from tests.support.ledger import RUNTIME, new_caller
 from tests.support.members import new_member
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
-from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, OPERATIONS
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.last_runs import AUDIT, note_run
 from tollway.web.jobs import JOB_PREFIX, Job
@@ -407,7 +407,7 @@ def test_every_operation_is_tried_from_the_reference_alone(
     )
     page = new_page(gateway.base_url)
     page.goto("/docs")
-    names = [each.name for each in WITH_COMPANIONS if not each.is_file]
+    names = [each.name for each in ALL_OPERATIONS if not each.is_file]
     # The first is come to by its link; the links of the others are looked at here.
     assert all(page.locator(f"a[href='/docs/{name}']").first.is_visible() for name in names)
     page.locator(f"a[href='/docs/{names[0]}']").first.click()

@@ -16,8 +16,8 @@ from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
-from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
+from tollway.store.serving_nodes import Presence
 from tollway.web.area import Context
 from tollway.web.jobs import JOB_PREFIX, Job, Jobs, Progress, find_job
 from tollway.web.operator.data import UPLOADING, import_act

@@ -21,7 +21,7 @@ from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
-from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, BY_NAME, OPERATIONS
 from tollway.operations.demo_data import EXAMPLE_DAY
 from tollway.operations.examples import EXAMPLES
 from tollway.web.code_samples import SIGNATURE_SAMPLES
@@ -29,7 +29,7 @@ from tollway.webhooks.events import EVENT_TYPES
 
 pytestmark = pytest.mark.sqlite
 every_operation = pytest.mark.parametrize(
-    "operation", [each for each in WITH_COMPANIONS if not each.is_file], ids=lambda each: each.name
+    "operation", [each for each in ALL_OPERATIONS if not each.is_file], ids=lambda each: each.name
 )
 
 
@@ -52,7 +52,7 @@ def _page(served: Gateway, path: str, language: str = "en") -> str:
 
 
 @pytest.mark.parametrize(
-    "operation", (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+    "operation", (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
 )
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_parameter_field_and_code_is_shown(
@@ -79,7 +79,7 @@ def test_every_parameter_field_and_code_is_shown(
 
 
 @pytest.mark.parametrize(
-    "operation", (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+    "operation", (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
 )
 def test_two_spellings_are_two_of_one_parameter(operation: Operation) -> None:
     if Reason.SPELLINGS_CONFLICT not in operation.reasons:
@@ -127,7 +127,7 @@ def test_a_page_of_another_origin_is_not_allowed_to_call(served: Gateway) -> Non
 
 def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) -> None:
     index = _page(served, "/docs")
-    for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
+    for operation in (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS):
         assert f'href="/docs/{operation.name}"' in index
     codes = _page(served, "/docs/codes")
     assert all(reason.name in codes for reason in Reason)

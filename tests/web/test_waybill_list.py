@@ -11,8 +11,8 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
-from tollway.carriers import waybill_pages
-from tollway.carriers.waybill_pages import WaybillFilter, waybills_page
+from tollway.carriers import waybill_list
+from tollway.carriers.waybill_list import WaybillFilter, waybills_page
 from tollway.carriers.waybills import Waybill
 
 _NUMBERS = 4
@@ -126,7 +126,7 @@ def test_a_page_reads_a_bounded_number_of_rows_and_says_where_the_next_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of_one, of_other = (_issued(gateway, each, carrier, 2) for each in customers)
-    monkeypatch.setattr(waybill_pages, "SCANNED_MAX", 2)
+    monkeypatch.setattr(waybill_list, "SCANNED_MAX", 2)
     # The newest two rows are of the other account.
     wanted = WaybillFilter(customers[0].account_id, carrier, number="")
     found = [each.order_sn for page in _every(store, wanted, 1) for each in page]

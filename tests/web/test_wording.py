@@ -21,7 +21,7 @@ from tollway.contract.decoding import declared_fields
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.settings import Settings
 from tollway.web.operator.trail import ACTS
 from tollway.web.wording import (
@@ -78,10 +78,10 @@ def _in_template(path: Path) -> Iterator[str]:
 def sentences() -> frozenset[str]:
     found = {each for path in _WEB.rglob("*.py") for each in _in_code(path)}
     found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
-    found |= {operation.title for operation in WITH_COMPANIONS}
-    found |= {operation.note for operation in WITH_COMPANIONS if operation.note}
-    found |= {operation.consent.asks for operation in WITH_COMPANIONS if operation.consent}
-    for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
+    found |= {operation.title for operation in ALL_OPERATIONS}
+    found |= {operation.note for operation in ALL_OPERATIONS if operation.note}
+    found |= {operation.consent.asks for operation in ALL_OPERATIONS if operation.consent}
+    for operation in (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS):
         found.add(operation.title)
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     found |= {each.metadata["meaning"] for each in fields(Settings)}

@@ -10,7 +10,7 @@ import pytest
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.ledger import LedgerError
-from tollway.ledger.daily_limits import count_today
+from tollway.ledger.creation_limits import count_today
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.store.open import open_sealer

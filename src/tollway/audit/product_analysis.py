@@ -1,6 +1,6 @@
 """The prepared parts of a product's day, against the figures that they are made of.
 
-`operations/product_analysis/ready.py` defines the format of a part; this file does so again,
+`operations/product_analysis/ready_days.py` defines the format of a part; this file does so again,
 independently.
 """
 

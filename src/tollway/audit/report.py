@@ -6,6 +6,14 @@ import msgspec
 from sqlalchemy import func, select
 
 from tollway.audit.accounts import ACCOUNTS, CAPS, NOT_CHARGED
+from tollway.audit.balances import (
+    BALANCES,
+    CHARGED_ONCE,
+    ENTRIES,
+    REFUNDS,
+    UnitFigures,
+    unit_figures,
+)
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
@@ -16,14 +24,6 @@ from tollway.audit.holds import (
     HOLDS_IN_TIME,
     RESERVED_KEYS,
     WAYBILL_HOLDS,
-)
-from tollway.audit.ledger import (
-    BALANCES,
-    CHARGED_ONCE,
-    ENTRIES,
-    REFUNDS,
-    UnitFigures,
-    unit_figures,
 )
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.product_analysis import DAY_PARTS

@@ -16,7 +16,7 @@ from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink, keep_link
 from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, NotSentError, Updated
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.labels.print_data import Label, Party, label_of, with_recipient
 from tollway.carriers.pending_waybills import order_for
 from tollway.carriers.sorting_codes import find_routing

@@ -18,7 +18,7 @@ from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CarrierLink, find_link
 from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.number_formats import number_problem
 from tollway.carriers.pending_waybills import (
     Position,

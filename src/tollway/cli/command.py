@@ -41,7 +41,6 @@ from tollway.store.database import (
     StoreUnavailableError,
 )
 from tollway.store.migrate import check_current
-from tollway.store.nodes import all_nodes
 from tollway.store.open import (
     OpenDatabase,
     is_shared,
@@ -51,6 +50,7 @@ from tollway.store.open import (
     unfinished_file,
     without_password,
 )
+from tollway.store.serving_nodes import all_nodes
 from tollway.store.sqlite.connection import DISK_FULL
 from tollway.store.sqlite.path_check import user_name, why_unusable
 

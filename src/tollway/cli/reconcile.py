@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.receiver_changes import decide_kept
 from tollway.carriers.reconciling import Finding, Outcome, Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command

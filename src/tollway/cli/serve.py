@@ -25,7 +25,7 @@ from tollway.demo.world_file import (
 )
 from tollway.identity.people import an_operator_has_a_password
 from tollway.identity.sign_in_links import ensure_operator, new_link
-from tollway.ledger.account_pages import AccountFilter, accounts_page
+from tollway.ledger.account_list import AccountFilter, accounts_page
 from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import (
@@ -73,7 +73,7 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     from tollway.gateway.connections import within_open_files
-    from tollway.gateway.server import free_address, serve_http
+    from tollway.gateway.supervisor import free_address, serve_http
 
     session = session.with_options(host=host, port=port, workers=workers)
     if with_demo and _serves_agents(session):

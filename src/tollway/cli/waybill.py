@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import cancel_at_carrier
 from tollway.carriers.vault import Vault, load_vault

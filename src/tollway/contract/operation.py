@@ -136,8 +136,9 @@ class Operation:
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can be free: then an empty balance alone does not refuse a call.
     may_be_free: bool = False
-    # A companion shares the permission, price, limits and counts of this other operation.
-    companion_of: str = ""
+    # If it is another call on the data of an operation: the name of that one, whose permission,
+    # price, limits and counts it shares.
+    belongs_to: str = ""
     # Parameters of that operation by which this one does not choose its records. To ignore one
     # would sell other records than the caller asked for.
     not_taken: tuple[str, ...] = ()
@@ -187,7 +188,7 @@ class Operation:
     @cached_property
     def charged_as(self) -> str:
         """The operation's name in permissions, limits and the ledger."""
-        return self.companion_of or self.name
+        return self.belongs_to or self.name
 
     @cached_property
     def balance_unit(self) -> str:

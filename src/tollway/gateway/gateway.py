@@ -23,7 +23,7 @@ from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
-from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, ALL_TABLES, OPERATIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Pipeline, PipelineDependencies
@@ -33,7 +33,7 @@ from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
-from tollway.store.nodes import NodeLoad, Presence
+from tollway.store.serving_nodes import NodeLoad, Presence
 from tollway.store.sqlite.files import WriteLock
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tollway.gateway")
 
-_PATHS = {each.path.encode() for each in WITH_COMPANIONS}
+_PATHS = {each.path.encode() for each in ALL_OPERATIONS}
 # No page is below these paths.
 _CALLS = (ACCOUNT_PATH.encode(), RECEIPTS_PATH.encode(), *_PATHS)
 
@@ -144,7 +144,7 @@ class Gateway:
     def _load_site(self) -> Pages:
         # Takes as long to import as everything else, and calls do not need it.
         from tollway.gateway.site import site_routes  # noqa: PLC0415
-        from tollway.web.front import MISSING_PATH  # noqa: PLC0415
+        from tollway.web.front_page import MISSING_PATH  # noqa: PLC0415
 
         routes = site_routes(
             self._settings,

@@ -35,7 +35,7 @@ from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
-from tollway.operations.orders.companions import ORDERS_BY_NUMBER
+from tollway.operations.orders.more_calls import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.envelope import NO_STORE, REASON_HEADER

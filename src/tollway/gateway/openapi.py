@@ -115,7 +115,7 @@ def describe_operation(operation: Operation, payload: Json, dry_run: Json, mappe
 def _tag_of(operation: Operation) -> str:
     if isinstance(operation, AccountOperation):
         return "Account"
-    return "More calls" if operation.companion_of else "Operations"
+    return "More calls" if operation.belongs_to else "Operations"
 
 
 def _successes(

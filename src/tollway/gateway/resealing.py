@@ -29,8 +29,6 @@ from tollway.store.durable_files import locked_folder
 from tollway.store.key_check import files_of, key_file_of, use_files
 from tollway.store.keys import left_of
 from tollway.store.last_runs import last_runs, note_run
-from tollway.store.nodes import nodes_without_key
-from tollway.store.pieces import RowPieces, replace_rows
 from tollway.store.query import Query
 from tollway.store.schema import sealed_tables
 from tollway.store.schema.carriers import carrier_link, waybill
@@ -39,6 +37,8 @@ from tollway.store.schema.intake import push_source, rejected_record
 from tollway.store.schema.ledger import idempotency_key
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_keys, use_key
+from tollway.store.serving_nodes import nodes_without_key
+from tollway.store.small_commits import RowPieces, replace_rows
 from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
 # An old key stays until nothing was sealed with it for this long: an import that was started before

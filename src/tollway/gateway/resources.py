@@ -5,7 +5,7 @@ From these it makes the two environments that a call can work on, live data and 
 
 from collections.abc import Callable
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.pools import TakeNumbers, take_numbers
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.grant_cache import GrantCache
@@ -125,7 +125,7 @@ def _environment(
     )
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
     for subject in SUBJECTS:
-        for each in subject.companions:
+        for each in subject.more_calls:
             if each.make_handler is not None:
                 handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)

@@ -29,10 +29,10 @@ from tollway.store.months import (
     month_of,
     months_before,
 )
-from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.consent import consent_use
 from tollway.store.schema.ledger import entry, refused_call
+from tollway.store.small_commits import PieceBudget
 
 logger = logging.getLogger("tollway.retention")
 

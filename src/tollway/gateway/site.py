@@ -13,7 +13,7 @@ from tollway.audit.report import CHECKS, audit
 from tollway.carriers.reconciling import Reconciler, cancel_at_carrier
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks
-from tollway.demo.sandbox_contents import sandbox_contents
+from tollway.demo.sandbox_guide import sandbox_contents
 from tollway.demo.site import demo_routes
 from tollway.demo.world_file import curl_line, saved_world, world_path
 from tollway.gateway.internal_calls import own_call
@@ -23,7 +23,7 @@ from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import RECORD_KINDS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, RECORD_KINDS
 from tollway.pipeline.http import Edge
 from tollway.settings import Settings
 from tollway.store.clock import common_ms
@@ -33,7 +33,7 @@ from tollway.store.sqlite.database import back_up_file
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.area import GatewayWork
-from tollway.web.front import DemoHints
+from tollway.web.front_page import DemoHints
 from tollway.web.routes import PageDependencies, template_routes, web_routes
 
 _NAME = "tollway"
@@ -72,7 +72,7 @@ def site_routes(
         *template_routes(),
         *demo_routes(),
     ]
-    description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
+    description = openapi(ALL_OPERATIONS, settings.public_address, mapped=mapped)
     # Last, because it opens a file, which would stay open if a later step failed.
     return [*routes, description_route(description)]
 

@@ -25,7 +25,7 @@ from tollway.store.clock import clock_offset_s, common_ms, earlier_ms
 from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import AUDIT, BACKUP, last_outcomes
 from tollway.store.months import make_months_ahead
-from tollway.store.nodes import Presence
+from tollway.store.serving_nodes import Presence
 from tollway.telemetry.metrics import Metrics
 from tollway.webhooks.addresses import Addresses
 from tollway.webhooks.delivery import Deliverer

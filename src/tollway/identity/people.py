@@ -13,7 +13,7 @@ from tollway.identity.passwords import StoredPassword, folded_login, hash_passwo
 from tollway.identity.second_factor import remove_factor
 from tollway.identity.sessions import end_sessions, hold_session
 from tollway.ledger import LedgerError
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction

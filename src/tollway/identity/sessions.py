@@ -12,9 +12,9 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
+from tollway.store.small_commits import PieceBudget, delete_oldest
 
 # The prefix of every session cookie; others need no query.
 PREFIX = "s."

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, bindparam, case, or_, select
 
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert
 from tollway.store.schema.identity import sign_in_attempt
+from tollway.store.small_commits import PieceBudget, delete_oldest
 
 WINDOW_S = 15 * 60
 # Per login and address, or known browser.

@@ -30,7 +30,7 @@ from tollway.identity.second_factor import find_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, case
 
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.creation_limits import Counted, count_today
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import agent_session

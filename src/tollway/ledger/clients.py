@@ -18,9 +18,9 @@ from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account, client, token
+from tollway.store.small_commits import PieceBudget, delete_oldest
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
 # Compared with the secret if the client does not exist: no text has this hash.

@@ -19,10 +19,10 @@ from tollway.ledger.request_log import time_of
 from tollway.ledger.runtime import cautious_clock
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
+from tollway.store.small_commits import PieceBudget, delete_oldest
 
 KEPT_MS = 24 * 3600 * 1000
 _AHEAD_MS = 2000

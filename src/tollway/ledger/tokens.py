@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, bindparam, case, func, or_, select
 from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.daily_limits import Counted, count_today, limit_reached
+from tollway.ledger.creation_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_format import is_well_formed, mint, token_hash
 from tollway.ledger.token_limits import (
@@ -25,9 +25,9 @@ from tollway.ledger.token_limits import (
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.pieces import PIECE
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import token
+from tollway.store.small_commits import PIECE
 
 # In place of a client's id: marks a token that pages call with. Like a client's, it expires.
 PAGES = "pages"

@@ -30,11 +30,11 @@ _BUILT_IN = (
 
 SUBJECTS: tuple[Subject, ...] = tuple(with_installed(_BUILT_IN, entry_points(group=ENTRY_POINTS)))
 OPERATIONS: tuple[Operation, ...] = tuple(each.operation for each in SUBJECTS)
-COMPANIONS: tuple[Operation, ...] = tuple(
-    companion.operation for each in SUBJECTS for companion in each.companions
+MORE_CALLS: tuple[Operation, ...] = tuple(
+    more.operation for each in SUBJECTS for more in each.more_calls
 )
-# Everything that is paid for; a companion has the permission, price and limit of its operation.
-WITH_COMPANIONS = (*OPERATIONS, *COMPANIONS)
+# Everything that is paid for.
+ALL_OPERATIONS = (*OPERATIONS, *MORE_CALLS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
 # Importing a schema file declares its tables; the subjects have imported theirs by now.

@@ -13,7 +13,7 @@ from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponRecord
 from tollway.operations.demo_data import SHOPS
 from tollway.operations.exports import Export
-from tollway.operations.orders.companions import OrdersByNumber, OrdersChanged
+from tollway.operations.orders.more_calls import OrdersByNumber, OrdersChanged
 from tollway.operations.orders.operation import OrderEntry, OrderPage
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import (
@@ -36,8 +36,8 @@ from tollway.operations.promotion_material.operation import (
     RecommendedItems,
     Result,
 )
-from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
 from tollway.operations.waybills.demo import WP_CODE
+from tollway.operations.waybills.more_calls import WaybillBatch, WaybillBatchItem
 from tollway.operations.waybills.operation import WaybillResult
 
 _DAY_S = 86_400

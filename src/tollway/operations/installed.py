@@ -63,7 +63,7 @@ def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> 
 
 
 def _operations_of(subject: Subject) -> list[Operation]:
-    return [subject.operation, *(each.operation for each in subject.companions)]
+    return [subject.operation, *(each.operation for each in subject.more_calls)]
 
 
 def _load(entry_point: EntryPoint) -> Subject:
@@ -88,8 +88,8 @@ def _problems(subject: Subject, others: list[Operation]) -> Iterator[str]:
     own = _operations_of(subject)
     for number, operation in enumerate(own):
         yield from _problems_of(operation, [*others, *own[:number]])
-        if operation.companion_of != (subject.operation.name if number else ""):
-            yield f"{operation.name} is a companion of {operation.companion_of or 'nothing'}"
+        if operation.belongs_to != (subject.operation.name if number else ""):
+            yield f"{operation.name} belongs to {operation.belongs_to or 'nothing'}"
 
 
 def _problems_of(operation: Operation, others: list[Operation]) -> Iterator[str]:
@@ -176,14 +176,14 @@ class HandlerError(Exception):
 
 def with_checked_handlers(subject: Subject, package: str) -> Subject:
     """The subject of a package, with handlers whose mistakes cost its callers nothing."""
-    companions = tuple(
+    more_calls = tuple(
         replace(each, make_handler=_checked(each.make_handler, package))
         if each.make_handler is not None
         else each
-        for each in subject.companions
+        for each in subject.more_calls
     )
     made = _checked(subject.make_handler, package)
-    return replace(subject, make_handler=made, companions=companions)
+    return replace(subject, make_handler=made, more_calls=more_calls)
 
 
 def _checked(

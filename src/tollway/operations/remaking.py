@@ -11,9 +11,9 @@ import msgspec
 from sqlalchemy import Table, bindparam, select
 
 from tollway.store.database import Database, Row, Transaction
-from tollway.store.pieces import RowPieces
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
+from tollway.store.small_commits import RowPieces
 
 
 class ReadyRecords(msgspec.Struct, frozen=True):

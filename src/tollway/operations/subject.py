@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from sqlalchemy import Table
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.pools import TakeNumbers, take_numbers
 from tollway.carriers.vault import Vault
 from tollway.contract.operation import CallInfo, Operation
@@ -93,7 +93,7 @@ class Retained(msgspec.Struct, frozen=True):
     forget_month: Callable[[Transaction, Month], Awaitable[int | None]]
 
 
-class Companion(msgspec.Struct, frozen=True):
+class MoreCall(msgspec.Struct, frozen=True):
     """Another call on the data of an operation, paid like that operation, and its handler. A batch
     needs no handler: each of its requests is a call of the operation."""
 
@@ -103,7 +103,7 @@ class Companion(msgspec.Struct, frozen=True):
 
 class Subject(msgspec.Struct, frozen=True):
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    its demo data, and its companions. `remake` is for ready data that combines several records."""
+    its demo data, and more calls on them. `remake` is for ready data that combines several records."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
@@ -112,4 +112,4 @@ class Subject(msgspec.Struct, frozen=True):
     remake: Callable[[Database], Awaitable[Remade]] | None = None
     retained: Retained | None = None
     demo: DemoPart | None = None
-    companions: tuple[Companion, ...] = ()
+    more_calls: tuple[MoreCall, ...] = ()

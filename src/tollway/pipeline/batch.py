@@ -15,7 +15,7 @@ import msgspec
 from tollway.contract.envelope import encode_data
 from tollway.contract.fields import is_unicode
 from tollway.contract.operation import Operation
-from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
+from tollway.operations.waybills.more_calls import WaybillBatch, WaybillBatchItem
 from tollway.pipeline.call import KEY_HEADER, Answer, Call
 from tollway.pipeline.decode import listed_together
 from tollway.pipeline.envelope import REASON_HEADER

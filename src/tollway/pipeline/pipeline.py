@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.labels.layout import style_of
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
@@ -30,7 +30,7 @@ from tollway.ledger.token_limits import DayCapError
 from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.account_api.operation import AccountDependencies
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.pipeline.account import PerformAccount, permit_account
 from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.batch import Batch
@@ -132,14 +132,14 @@ class Pipeline:
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle(parts.settings.zone)
         self.closings = self._settle.closings
-        self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
+        self._decode = Decode(ALL_OPERATIONS, parts.settings.zone)
         recheck = Recheck(self.authenticate, parts.versions, permit.check_permitted)
         consent = Consent(parts.links, parts.callers, parts.versions)
         self._again = recheck.look_again, consent
         perform = Perform(self._check_again)
         dry_run = DryRun(parts.callers, perform, parts.settings.zone)
         before = (
-            Route(WITH_COMPANIONS),
+            Route(ALL_OPERATIONS),
             self.authenticate,
             permit,
             throttle,
@@ -158,10 +158,10 @@ class Pipeline:
         self._of_an_item = Steps((consent, *after), enveloper)
         self._by_path = {
             each.path: self._to_operation if each.consent is not None else without_consent
-            for each in WITH_COMPANIONS
+            for each in ALL_OPERATIONS
         }
         self._by_path |= {
-            each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
+            each.path: self._to_batch for each in ALL_OPERATIONS if each.batch_of is not None
         }
         # The account API and receipts are free, and have no receipts.
         self._free = free = Enveloper(throttle, parts.recorder, None, mapped=mapped)

@@ -9,7 +9,7 @@ from tollway.ledger.caller_cache import Caller
 from tollway.ledger.idempotency import OF_PAGES
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.pipeline.call import KEY_HEADER, Call
 from tollway.pipeline.dry_run import DRY_RUN_HEADER
 from tollway.store.database import Database
@@ -41,7 +41,7 @@ class ReadReceipt:
         call.data = encode_data(receipt)
 
 
-_CHARGED_AS = {operation.name: operation.charged_as for operation in WITH_COMPANIONS}
+_CHARGED_AS = {operation.name: operation.charged_as for operation in ALL_OPERATIONS}
 
 
 def sees_receipt(caller: Caller, operation: str) -> bool:

@@ -13,7 +13,7 @@ from tollway.ledger.charges import ActResult, Charge, ClosingAct
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
-from tollway.pipeline.closings import Closings
+from tollway.pipeline.ending_holds import Closings
 from tollway.pipeline.permit import day_cap
 from tollway.store.database import StoreError
 

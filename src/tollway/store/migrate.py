@@ -141,7 +141,7 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
 
 
 async def _refuse_while_older_serve(transaction: Transaction, floor: str) -> None:
-    from tollway.store.nodes import ALIVE_S, serving_nodes  # noqa: PLC0415
+    from tollway.store.serving_nodes import ALIVE_S, serving_nodes  # noqa: PLC0415
 
     own_ms = int(time.time() * 1000)
     names = await serving_nodes(transaction, older_than=floor, own_ms=own_ms)

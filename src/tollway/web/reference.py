@@ -14,7 +14,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.examples import ALL_EXAMPLES
-from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, MORE_CALLS, OPERATIONS
 from tollway.operations.demo_data import SandboxItem
 from tollway.web.blocks import Block, Cell, Code, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
@@ -54,7 +54,7 @@ class ReferencePages:
             f"{DOCS_PATH}/events": self._events,
             f"{DOCS_PATH}/sandbox": self._sandbox_page,
         }
-        for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
+        for operation in (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS):
             found[page_of(operation)] = self._operation_page(operation)
         return found
 
@@ -63,7 +63,7 @@ class ReferencePages:
         first, example = OPERATIONS[0], ALL_EXAMPLES.get(OPERATIONS[0].name)
         blocks: list[Block] = [
             list_of(say("Operations"), OPERATIONS, visit.view),
-            list_of(say("More calls on the same data"), COMPANIONS, visit.view),
+            list_of(say("More calls on the same data"), MORE_CALLS, visit.view),
             list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
         ]
         if example is not None:

@@ -124,8 +124,8 @@ def facts_of(operation: Operation, view: View) -> Facts:
         # Accounts may have prices of their own.
         price = Cell(amount(say, operation.balance_unit, operation.default_price))
         facts.append((say("Price, unless agreed otherwise"), price))
-    if operation.companion_of:
-        its = BY_NAME[operation.companion_of]
+    if operation.belongs_to:
+        its = BY_NAME[operation.belongs_to]
         facts.append(
             (say("Permitted, limited and paid as"), Cell(say(its.title), href=page_of(its)))
         )

@@ -27,7 +27,7 @@ from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
 from tollway.web.erasure_page import PATH as ERASE_PATH
 from tollway.web.erasure_page import ErasePages
-from tollway.web.front import MISSING_PATH, DemoHints, FrontPage
+from tollway.web.front_page import MISSING_PATH, DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages

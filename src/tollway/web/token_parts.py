@@ -10,7 +10,7 @@ from tollway.contract.operation import Operation, OwnerKind
 from tollway.ledger.entries import amounts_by_unit
 from tollway.ledger.token_format import PREFIXES
 from tollway.ledger.token_limits import ACCOUNT_API, TokenLimits, read_limits
-from tollway.ledger.token_pages import position_in, position_of, tokens_page
+from tollway.ledger.token_list import position_in, position_of, tokens_page
 from tollway.ledger.tokens import IssuedToken, Token, issue_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.operations.account_api.examples import ALL_EXAMPLES

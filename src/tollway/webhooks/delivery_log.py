@@ -7,9 +7,9 @@ from sqlalchemy import BigInteger, bindparam, exists, null, select
 
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader
-from tollway.store.pieces import PieceBudget, delete_oldest
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
+from tollway.store.small_commits import PieceBudget, delete_oldest
 from tollway.webhooks.endpoints import IN_FORCE
 
 _KEEP_MS = 30 * 86_400_000

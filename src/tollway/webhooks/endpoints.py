@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, and_, bindparam, exists, select
 
 from tollway.contract.language import Phrase
 from tollway.ledger import LedgerError
-from tollway.ledger.daily_limits import Counted, count_today, limit_reached
+from tollway.ledger.creation_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, String, bindparam, exists, select
 
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction

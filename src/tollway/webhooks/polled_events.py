@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction

@@ -6,7 +6,7 @@
     signed_form.py      built in: signed forms over HTTP, with a look-up
     breaker.py          keeps a carrier that does not answer from slowing down all others
     http_exchange.py    one HTTP message under a deadline, and whether any of it was sent
-    remotes.py          the connectors of one process, with the checks around every protocol
+    remote_carriers.py  the connectors of one process, with the checks around every protocol
 
 The gateway asks for a number once. If there is no answer, a look-up at the carrier shows what
 became of the message; it is never sent again.

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks

@@ -33,5 +33,5 @@ SUBJECT = Subject(
     ready=ReadyRecords(coupon_claim, _ready),
     retained=RETAINED_CLAIMS,
     demo=DemoPart(fill, world_records),
-    companions=EXPORTS,
+    more_calls=EXPORTS,
 )

@@ -31,7 +31,7 @@ from tollway.operations.exports import (
     stream_of,
     window_of,
 )
-from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
+from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stream
 from tollway.store.database import Database
 from tollway.store.query import Query
 
@@ -80,7 +80,7 @@ CLAIMS_EXPORT = Operation(
     default_price=COUPON_CLAIMS.default_price,
     check=_check,
     own_reasons=(Reason.WINDOW_BACKWARDS,),
-    companion_of=COUPON_CLAIMS.name,
+    belongs_to=COUPON_CLAIMS.name,
     not_taken=("page", "limit"),
     is_measured=True,
 )
@@ -94,7 +94,7 @@ CLAIMS_FILE = Operation(
     response_type=CouponRecord,
     unit=Unit.CREDITS,
     default_price=0,
-    companion_of=COUPON_CLAIMS.name,
+    belongs_to=COUPON_CLAIMS.name,
     is_file=True,
 )
 
@@ -210,4 +210,4 @@ async def _lines_up_to(
     return newer + int(of_its_second)
 
 
-EXPORTS = (Companion(CLAIMS_EXPORT, _export_handler), Companion(CLAIMS_FILE, _file_handler))
+EXPORTS = (MoreCall(CLAIMS_EXPORT, _export_handler), MoreCall(CLAIMS_FILE, _file_handler))

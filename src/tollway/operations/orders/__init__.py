@@ -3,10 +3,10 @@
 from tollway.intake.loading import RecordKind
 from tollway.operations.demo_data import DemoPart
 from tollway.operations.orders.batch import OrderBatch
-from tollway.operations.orders.companions import COMPANIONS
 from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.export import EXPORTS
 from tollway.operations.orders.handler import OrdersHandler
+from tollway.operations.orders.more_calls import MORE_CALLS
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.orders.records import (
     OrderRecord,
@@ -49,5 +49,5 @@ SUBJECT = Subject(
     ready=ReadyRecords(shop_order, _ready, ("remark", "ready")),
     retained=RETAINED_ORDERS,
     demo=DemoPart(fill, world_records),
-    companions=(*COMPANIONS, *EXPORTS),
+    more_calls=(*MORE_CALLS, *EXPORTS),
 )

@@ -3,7 +3,13 @@
 from array import array
 from typing import NamedTuple
 
-from tollway.operations.orders.hours import SKIPPED_MAX, Hours, KnownPositions, Start, start_in
+from tollway.operations.orders.counted_hours import (
+    SKIPPED_MAX,
+    Hours,
+    KnownPositions,
+    Start,
+    start_in,
+)
 from tollway.operations.orders.schema import HOUR_MS
 from tollway.store.paging import RunningCounts
 

@@ -33,12 +33,12 @@ from tollway.operations.exports import (
     stream_of,
     window_of,
 )
-from tollway.operations.orders.companions import cursor_of
+from tollway.operations.orders.more_calls import cursor_of
 from tollway.operations.orders.operation import ORDERS, OrderEntry
 from tollway.operations.orders.positions import Filter, window_values
 from tollway.operations.orders.queries import window_counts
 from tollway.operations.orders.schema import ALL, order_change, shop_order
-from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
+from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stream
 from tollway.store.query import Query
 
 _ID = Text(max_length=64)
@@ -81,7 +81,7 @@ ORDERS_EXPORT = Operation(
     count_records=lambda data: msgspec.json.decode(data, type=Export).records,
     check=_check,
     own_reasons=(Reason.WINDOW_BACKWARDS,),
-    companion_of=ORDERS.name,
+    belongs_to=ORDERS.name,
     not_taken=("page", "pageSize", "remark", "remarkTag", "remarkTagName"),
     is_measured=True,
 )
@@ -96,7 +96,7 @@ ORDERS_FILE = Operation(
     unit=Unit.CREDITS,
     default_price=0,
     consent=ORDERS.consent,
-    companion_of=ORDERS.name,
+    belongs_to=ORDERS.name,
     is_file=True,
 )
 
@@ -205,4 +205,4 @@ def _file_handler(services: Services) -> Handler:
     return handle
 
 
-EXPORTS = (Companion(ORDERS_EXPORT, _export_handler), Companion(ORDERS_FILE, _file_handler))
+EXPORTS = (MoreCall(ORDERS_EXPORT, _export_handler), MoreCall(ORDERS_FILE, _file_handler))

@@ -27,8 +27,7 @@ from sqlalchemy import (
     select,
 )
 
-from tollway.operations.orders.day_counts import DayCounts, Guess, Window
-from tollway.operations.orders.hours import (
+from tollway.operations.orders.counted_hours import (
     SKIPPED_MAX,
     Hours,
     KnownPositions,
@@ -36,6 +35,7 @@ from tollway.operations.orders.hours import (
     hours_of,
     hours_within,
 )
+from tollway.operations.orders.day_counts import DayCounts, Guess, Window
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     EVERY_OWNER,

@@ -5,7 +5,7 @@ from tollway.operations.demo_data import DemoPart
 from tollway.operations.product_analysis.demo import fill, world_records
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
-from tollway.operations.product_analysis.ready import remake_all
+from tollway.operations.product_analysis.ready_days import remake_all
 from tollway.operations.product_analysis.records import RECORD_TYPES
 from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.operations.subject import Subject

@@ -23,7 +23,7 @@ from tollway.operations.demo_data import (
     part_of_day,
     store_all,
 )
-from tollway.operations.product_analysis.ready import ready_parts, remake_parts
+from tollway.operations.product_analysis.ready_days import ready_parts, remake_parts
 from tollway.operations.product_analysis.schema import (
     product,
     product_day,

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tollway.contract.envelope import encode_data
-from tollway.operations.product_analysis.ready import rate
+from tollway.operations.product_analysis.ready_days import rate
 
 SERIES_DAYS = 30
 # How many days are read at once beyond those of a series, at most.

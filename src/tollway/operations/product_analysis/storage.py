@@ -7,7 +7,7 @@ from operator import itemgetter
 from sqlalchemy import Table
 
 from tollway.intake.record_fields import fen_of
-from tollway.operations.product_analysis.ready import make_parts
+from tollway.operations.product_analysis.ready_days import make_parts
 from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,

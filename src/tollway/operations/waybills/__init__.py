@@ -2,10 +2,10 @@
 
 from tollway.carriers.reconciling import Reconciler
 from tollway.operations.demo_data import DemoPart
-from tollway.operations.subject import Companion, Services, Subject
-from tollway.operations.waybills.companions import WAYBILL_BATCH
+from tollway.operations.subject import MoreCall, Services, Subject
 from tollway.operations.waybills.demo import fill
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 
@@ -28,5 +28,5 @@ SUBJECT = Subject(
     operation=WAYBILLS,
     make_handler=_handler,
     demo=DemoPart(fill),
-    companions=(Companion(WAYBILL_BATCH),),
+    more_calls=(MoreCall(WAYBILL_BATCH),),
 )

@@ -23,7 +23,7 @@ from tollway.carriers.connectors.connector import (
     OrderRef,
     OutcomeUnknownError,
 )
-from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.remote_carriers import Remotes
 from tollway.carriers.pending_waybills import begin, order_of
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import Vault

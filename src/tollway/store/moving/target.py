@@ -14,7 +14,6 @@ from sqlalchemy import Table
 from tollway.store.database import Row, StoreBusyError, StoreError, Transaction
 from tollway.store.months import make_months_for
 from tollway.store.moving.source import columns_of, key_of, key_positions, quoted
-from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.change_listener import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
@@ -28,6 +27,7 @@ from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema.database import key_check, version
 from tollway.store.schema.identity import person, sign_in_link
 from tollway.store.schema.ledger import operator_act
+from tollway.store.serving_nodes import ALIVE_S
 
 # Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"

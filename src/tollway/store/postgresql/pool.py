@@ -15,10 +15,10 @@ from time import monotonic
 from sqlalchemy import select, text
 
 from tollway.store.database import Reader, StoreCrowdedError, StoreUnavailableError
-from tollway.store.nodes import count_serving
 from tollway.store.postgresql.errors import ServerFullError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
+from tollway.store.serving_nodes import count_serving
 
 # Connections of the busiest minute are not kept for the rest of the day.
 _IDLE_S = 300.0

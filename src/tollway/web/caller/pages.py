@@ -1,7 +1,7 @@
 """All pages of the area of an account's members, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.caller import analysis, history, home, shops, tokens, trying, webhooks
+from tollway.web.caller import analysis, history, home, shops, tokens, try_it, webhooks
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -11,7 +11,7 @@ FRAME = Frame(
     (
         RailLink(home.PATH, "Overview", "overview"),
         RailLink(analysis.ANALYSIS, "Product analysis", "analysis"),
-        RailLink(trying.TRY, "Try an operation", "try"),
+        RailLink(try_it.TRY, "Try an operation", "try"),
         RailLink(history.REQUESTS, "Requests", "requests"),
         RailLink(history.LEDGER, "Ledger", "ledger"),
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
@@ -32,8 +32,8 @@ PAGES = (
     PageSpec("/account/search", history.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
-    PageSpec(trying.TRY, trying.show_try, trying.change_act),
-    PageSpec(f"{trying.TRY}/send", act=trying.send_act),
+    PageSpec(try_it.TRY, try_it.show_try, try_it.change_act),
+    PageSpec(f"{try_it.TRY}/send", act=try_it.send_act),
     PageSpec(history.REQUESTS, history.show_requests),
     PageSpec(f"{history.REQUESTS}.csv", history.requests_csv),
     PageSpec(history.ONE, history.show_request),

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tollway.contract.operation import Unit
 from tollway.ledger import LedgerError
-from tollway.ledger.account_pages import (
+from tollway.ledger.account_list import (
     BY_NAME,
     FEWEST_CREDITS,
     NEWEST,

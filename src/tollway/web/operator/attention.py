@@ -9,7 +9,7 @@ from sqlalchemy import exists, func, select
 
 from tollway.carriers.pool_levels import numbers_a_day, numbers_left
 from tollway.intake.rejects import FULL_SOURCES
-from tollway.ledger.account_pages import FEWEST_CREDITS
+from tollway.ledger.account_list import FEWEST_CREDITS
 from tollway.ledger.balance_pace import (
     ACCOUNTS_MAX,
     SOON_DAYS,
@@ -21,11 +21,11 @@ from tollway.ledger.holds import count_open_holds
 from tollway.ledger.usage import DAY_S, top_accounts
 from tollway.store.database import Row
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
-from tollway.store.nodes import all_nodes
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import account
+from tollway.store.serving_nodes import all_nodes
 from tollway.web.account_parts import lasts_until, pace_tone, unit_name
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Notice, Table

@@ -4,13 +4,13 @@ import re
 
 from starlette.responses import Response
 
-from tollway.carriers.waybill_pages import WaybillFilter, waybills_page
+from tollway.carriers.waybill_list import WaybillFilter, waybills_page
 from tollway.carriers.waybills import list_by_number
 from tollway.consent.owners import credential_of, owners_page
 from tollway.contract.operation import OwnerKind
 from tollway.contract.receipt import Outcome, Receipt
 from tollway.ledger import LedgerError
-from tollway.ledger.account_pages import AccountFilter, accounts_page
+from tollway.ledger.account_list import AccountFilter, accounts_page
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import amount_left, list_balances, top_up
 from tollway.ledger.receipts import find_receipt

@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from tollway.ledger.trail import note_act
 from tollway.settings import Settings
 from tollway.store.last_runs import AUDIT, BACKUP, last_runs, note_run
-from tollway.store.nodes import ServingNode, all_nodes
 from tollway.store.open import sqlite_path, without_password
+from tollway.store.serving_nodes import ServingNode, all_nodes
 from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Form, Notice

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from tollway.carriers.carriers import list_carriers
 from tollway.carriers.pending_waybills import pending_of_requests
-from tollway.carriers.waybill_pages import SCANNED_MAX, WaybillFilter, position_in, waybills_page
+from tollway.carriers.waybill_list import SCANNED_MAX, WaybillFilter, position_in, waybills_page
 from tollway.carriers.waybills import Waybill
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError

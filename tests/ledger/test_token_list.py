@@ -3,7 +3,7 @@
 from tests.support.ledger import new_caller
 from tests.support.stores import Store
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.token_pages import position_of, tokens_page
+from tollway.ledger.token_list import position_of, tokens_page
 from tollway.ledger.tokens import (
     LISTED_MAX,
     find_own_token,

@@ -15,12 +15,12 @@ from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.stores import Store
 from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.intake.sources import add_source
-from tollway.operations.orders.companions import ORDERS_BY_NUMBER, ORDERS_CHANGED
+from tollway.operations.orders.more_calls import ORDERS_BY_NUMBER, ORDERS_CHANGED
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
-    store = Store(tmp_path_factory.mktemp("companions") / "tollway.db")
+    store = Store(tmp_path_factory.mktemp("more_calls") / "tollway.db")
     put_orders(store, [order(f"sn-{n:03}", confirm_time=START_MS + n * 60_000) for n in range(150)])
     with Gateway(store) as gateway:
         yield gateway

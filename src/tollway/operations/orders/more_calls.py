@@ -17,7 +17,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.orders.handler import joined_orders
 from tollway.operations.orders.operation import ENHANCED_ONLY, ORDERS, OrderEntry
 from tollway.operations.orders.schema import shop_order
-from tollway.operations.subject import Companion, Handler, Services
+from tollway.operations.subject import Handler, MoreCall, Services
 from tollway.store.database import Database
 from tollway.store.query import Query
 
@@ -64,7 +64,7 @@ class OrdersChanged(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
-def _companion(name: str, title: str, path: str, types: tuple[Any, Any]) -> Operation:
+def _more_call(name: str, title: str, path: str, types: tuple[Any, Any]) -> Operation:
     return Operation(
         name=name,
         title=title,
@@ -77,18 +77,18 @@ def _companion(name: str, title: str, path: str, types: tuple[Any, Any]) -> Oper
         default_price=ORDERS.default_price,
         consent=ORDERS.consent,
         count_records=ORDERS.count_records,
-        companion_of=ORDERS.name,
+        belongs_to=ORDERS.name,
         not_taken=ENHANCED_ONLY,
     )
 
 
-ORDERS_BY_NUMBER = _companion(
+ORDERS_BY_NUMBER = _more_call(
     "orders_by_number",
     "Orders by their numbers",
     "by-number",
     (OrdersByNumberRequest, OrdersByNumber),
 )
-ORDERS_CHANGED = _companion(
+ORDERS_CHANGED = _more_call(
     "orders_changed",
     "Orders changed since a cursor",
     "changed",
@@ -195,7 +195,7 @@ def _changed_handler(services: Services) -> Handler:
     return handle
 
 
-COMPANIONS = (
-    Companion(ORDERS_BY_NUMBER, _by_number_handler),
-    Companion(ORDERS_CHANGED, _changed_handler),
+MORE_CALLS = (
+    MoreCall(ORDERS_BY_NUMBER, _by_number_handler),
+    MoreCall(ORDERS_CHANGED, _changed_handler),
 )

@@ -15,7 +15,7 @@ from tollway.contract.operation import Operation
 from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.ledger.receipts import find_receipt
 from tollway.operations.account_api.examples import ALL_EXAMPLES
-from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS
 from tollway.web.account_parts import state_notice
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
@@ -34,7 +34,7 @@ from tollway.web.wording import CAME_FROM, amount, grouped, sentence
 
 TRY = f"{PATH}/try"
 # Operations that answer with an envelope; files are for programs to fetch.
-_OFFERED = {each.name: each for each in WITH_COMPANIONS if not each.is_file}
+_OFFERED = {each.name: each for each in ALL_OPERATIONS if not each.is_file}
 _LANGUAGES = 3
 _SHOWN_MAX = 100_000
 _TEXT_MAX, _JSON_MAX = 300, 9000

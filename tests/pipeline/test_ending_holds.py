@@ -8,8 +8,8 @@ import pytest
 
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge, ClosingAct
-from tollway.pipeline import closings
-from tollway.pipeline.closings import Closings
+from tollway.pipeline import ending_holds
+from tollway.pipeline.ending_holds import Closings
 from tollway.store.database import StoreBusyError, StoreError
 
 pytestmark = pytest.mark.sqlite
@@ -41,8 +41,8 @@ class Batcher:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closings, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(closings, "_STOP_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_STOP_S", 0.0)
 
 
 def run(
@@ -79,7 +79,7 @@ def test_once_its_call_was_answered_without_it_the_caller_is_to_be_notified(
         await is_silent(ending, call)
         await asyncio.gather(*ending._under_way)
 
-    monkeypatch.setattr(closings, "_CALL_WAITS_S", 0.0)
+    monkeypatch.setattr(ending_holds, "_CALL_WAITS_S", 0.0)
     batcher = Batcher(StoreError("away"), StoreError("away"), DONE)
     run(batcher, work)
     assert batcher.posted == [ACT, LATE, LATE]
@@ -88,7 +88,7 @@ def test_once_its_call_was_answered_without_it_the_caller_is_to_be_notified(
 def test_it_is_given_up_in_the_end_and_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(closings, "_TRIED_FOR_S", -1.0)
+    monkeypatch.setattr(ending_holds, "_TRIED_FOR_S", -1.0)
     run(Batcher(StoreError("away")), is_silent)
     assert caplog.messages == ["carrier R1 gave YT1; this could not be stored: away"]
 

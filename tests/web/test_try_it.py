@@ -20,9 +20,9 @@ from tests.support.waybills import PRICE, new_carrier, new_customer, request
 from tollway.identity.people import Role
 from tollway.ledger.permissions import Permission, add_permission
 from tollway.operations.account_api.examples import ALL_EXAMPLES
-from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, OPERATIONS
 
-_NAMES = [each.name for each in WITH_COMPANIONS if not each.is_file]
+_NAMES = [each.name for each in ALL_OPERATIONS if not each.is_file]
 
 Sender = Callable[..., str]
 

@@ -14,7 +14,7 @@ from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
 from tollway.ledger import LedgerError
 from tollway.ledger.agent_sessions import Reservation, reserve
-from tollway.ledger.daily_limits import Counted
+from tollway.ledger.creation_limits import Counted
 from tollway.ledger.tokens import issue_token, replace_token, revoke_token
 from tollway.store.database import Database
 from tollway.store.open import open_sealer

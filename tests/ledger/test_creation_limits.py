@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from tests.support.stores import Store
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.daily_limits import Counted, count_today, limit_reached
+from tollway.ledger.creation_limits import Counted, count_today, limit_reached
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account_day
