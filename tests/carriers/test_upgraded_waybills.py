@@ -12,6 +12,7 @@ def test_a_waybill_from_before_the_upgrade_is_repeated_and_compared(own_store: S
     body = request(wp_code, goods_name="茶叶", weight_g=500)
     with Gateway(own_store) as before:
         first = issue(before, customer.token, body).data
+    own_store.run("ALTER TABLE account DROP COLUMN suspended_at_s")
     own_store.run("ALTER TABLE waybill ADD COLUMN fingerprints VARCHAR")
     own_store.run("UPDATE waybill SET fingerprints = '{}'")
     own_store.run("UPDATE alembic_version SET version_num = '0001'")

@@ -161,7 +161,7 @@ SABOTAGE = {
         {"consent_missing", "consent_use_differs"},
     ),
     "a consent is of another account": (
-        "INSERT INTO account VALUES ('acc_other', 'other', 0, NULL);"
+        "INSERT INTO account (id, name, opened_at_s) VALUES ('acc_other', 'other', 0);"
         "UPDATE consent SET account_id = 'acc_other' WHERE scope = 'orders'",
         {"consent_of_another", "consent_use_differs"},
     ),

@@ -71,7 +71,7 @@ def bash(script: str, environment: Mapping[str, str]) -> list[str]:
     [
         ("tollway acc", ["account"]),
         ("tollway re", ["receipt", "records", "reconcile", "restore", "retention"]),
-        ("tollway account ''", ["open", "list", "show", "close"]),
+        ("tollway account ''", ["open", "list", "show", "suspend", "resume", "close"]),
         ("tollway intake rejected l", ["list"]),
         ("tollway ledger export acme --un", ["--unit"]),
         ("tollway keys accept s", ["secret_file"]),

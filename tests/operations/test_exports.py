@@ -403,6 +403,9 @@ def test_100_a_record_outside_of_the_window_is_no_line_of_the_export(
     assert (refused.code, "no record of the export" in refused.msg) == (100, True)
 
 
+_CLIENT = ("127.0.0.1", 9)
+
+
 @pytest.mark.parametrize("ended", ["nothing", "the consent", "the token"])
 def test_a_file_breaks_off_when_its_reader_may_not_have_it_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
@@ -423,7 +426,7 @@ def test_a_file_breaks_off_when_its_reader_may_not_have_it_any_more(
             await revoke_token(database, RUNTIME, shopper.token)
 
     async def work(gateway: InProcess) -> None:
-        made, _ = await own_call(gateway.edge, ORDERS_EXPORT, window, own, ("127.0.0.1", 9))
+        made, _ = await own_call(gateway.edge, ORDERS_EXPORT, window, own, _CLIENT)
         query = urlencode({"owner_id": OWNER, "export_id": made["data"]["export_id"]}).encode()
         scope = {
             "http_version": "1",
@@ -431,16 +434,24 @@ def test_a_file_breaks_off_when_its_reader_may_not_have_it_any_more(
             "raw_path": ORDERS_FILE.path.encode(),
             "query_string": query,
             "headers": own,
-            "client": ("127.0.0.1", 9),
+            "client": _CLIENT,
         }
         unpacker, lines = zlib.decompressobj(16 + zlib.MAX_WBITS), b""
+
+        async def is_refused() -> bool:
+            answer, _ = await own_call(gateway.edge, ORDERS_EXPORT, window, own, _CLIENT)
+            return answer["code"] != 0
 
         async def send(message: Any) -> None:
             nonlocal lines
             is_first = lines == b""
             lines += unpacker.decompress(message.get("body", b""))
-            if is_first and lines:
+            if is_first and lines and ended != "nothing":
                 await asyncio.to_thread(lambda: store.do(end))
+                # A gateway on a server learns of it a moment later.
+                async with asyncio.timeout(30):
+                    while not await is_refused():
+                        pass
 
         with pytest.raises(Refusal) if ended != "nothing" else nullcontext():
             await gateway.edge(scope, asyncio.Event().wait, send)

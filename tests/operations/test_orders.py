@@ -116,8 +116,8 @@ def test_times_are_taken_in_every_form_and_the_end_is_left_out(
         ({"pageSize": "101"}, "pageSize"),
         ({"start_time": "yesterday"}, "start_time"),
         ({"remarkTag": "6"}, "remarkTag"),
-        ({"start_time": str(START_MS), "end_time": str(START_MS)}, "end_time is not later"),
-        ({"start_time": "2026-01-15 00:00:01", "end_time": str(START_MS)}, "end_time is not later"),
+        ({"start_time": str(START_MS), "end_time": str(START_MS)}, "end_time is too early"),
+        ({"start_time": "2026-01-15 00:00:01", "end_time": str(START_MS)}, "end_time is too early"),
     ],
 )
 def test_100_says_what_is_wrong_and_is_free(

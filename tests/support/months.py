@@ -48,7 +48,7 @@ def put_entries(store: Store, times_ms: list[int], account_id: str = "acc") -> N
             f"VALUES ('{account_id}', 'credits', {number}, 'top_up', 1, {number}, {at_ms})"
         )
     store.run(
-        f"INSERT INTO account VALUES ('{account_id}', '{account_id}', 0, NULL) "
+        f"INSERT INTO account (id, name, opened_at_s) VALUES ('{account_id}', '{account_id}', 0) "
         "ON CONFLICT DO NOTHING"
     )
     last = len(times_ms)

@@ -66,9 +66,9 @@ class Caller:
     is_test: bool
     expires_at_s: int | None
     permissions: dict[str, Permission]
-    is_suspended: bool = False
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
+    is_suspended: bool = False
     # What the stages worked out for each operation: valid as long as everything else here.
     prices: dict[str, int] = field(default_factory=dict, compare=False)
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
@@ -148,8 +148,8 @@ class CallerCache:
             kind == "test",
             expires_at_s,
             {permission.operation: permission for permission in permissions},
-            suspended_at_s is not None,
             None if limits == NO_LIMITS else limits,
+            suspended_at_s is not None,
         )
         if len(kept) >= _CALLERS_MAX:
             kept.clear()

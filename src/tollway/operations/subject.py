@@ -103,7 +103,7 @@ class MoreCall(msgspec.Struct, frozen=True):
 
 class Subject(msgspec.Struct, frozen=True):
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    its demo data, and more calls on them. `remake` is for ready data that combines several records."""
+    its demo data, and more calls on them. `remake` is for ready data of several records."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
