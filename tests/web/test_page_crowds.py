@@ -161,25 +161,22 @@ def test_of_the_event_loop_pages_leave_most_to_calls(
     """What they wait for does not count."""
     monkeypatch.setattr(loop_share, "_BURST_S", 0.0)
 
-    async def work(database: Database) -> tuple[float, float]:
-        web, made_s = (
-            Web(Sessions(database, OWNERS, bytes(32), is_secure=False), ZoneInfo("UTC")),
-            0.0,
-        )
+    made_s: list[float] = []
+
+    async def work(database: Database) -> float:
+        web = Web(Sessions(database, OWNERS, bytes(32), is_secure=False), ZoneInfo("UTC"))
 
         async def page(_: Request, __: Visit[Owner]) -> Response:
-            nonlocal made_s
             await asyncio.sleep(0.01)
-            made_s += _busy_s()
+            made_s.append(_busy_s())
             return Response()
 
         answer, began_s = web.endpoint(page), time.perf_counter()
         await asyncio.gather(*(answer(Request(SCOPE)) for _ in range(PAGES)))
-        return made_s, time.perf_counter() - began_s
+        return time.perf_counter() - began_s
 
-    made_s, took_s = own.do(work)
-    # All but the last two were waited for.
-    assert took_s > 0.8 * made_s / _SHARE
+    # All but the last two were waited for; on a busy machine these may be long ones.
+    assert own.do(work) > 0.9 * sum(made_s[:-2]) / _SHARE
     taking = LoopTime(asyncio.sleep(0.05))
     asyncio.run(_awaited(taking))
     assert taking.taken_s() < 0.05
