@@ -143,7 +143,7 @@ async def open_act(context: Context) -> Response:
 
 
 def state_of(context: Context, account: Account) -> Cell:
-    tones = {"open": "good", "suspended": "warn", "closed": "bad"}
+    tones = {"open": "good", "suspended": "soon", "closed": "bad"}
     return Cell(context.say(account.state), tone=tones[account.state])
 
 
@@ -172,15 +172,15 @@ async def _overview(context: Context, account: Account) -> list[Block]:
 
 
 def _suspend_form(context: Context, account: Account) -> Form:
-    say = context.say
+    say, hidden = context.say, {"account": account.id}
     if account.suspended_at_s is not None:
-        note = say("Its calls are answered again from the next one on.")
-        return folded_act(f"{ONE}/resume", say("Resume the account"), {"account": account.id}, note)
+        resume, note = say("Resume the account"), say("Its next call is answered again.")
+        return Form(f"{ONE}/resume", resume, hidden=hidden, title=resume, note=note)
     note = say(
         "Its calls are refused from the next one on. Balances, tokens, prices and members stay, "
         "and its pages can be used."
     )
-    return folded_act(f"{ONE}/suspend", say("Suspend the account"), {"account": account.id}, note)
+    return folded_act(f"{ONE}/suspend", say("Suspend the account"), hidden, note)
 
 
 def _close_form(context: Context, account: Account) -> Form:
