@@ -1,20 +1,14 @@
 """What an operator changes beside the running server is seen on the next call."""
 
-import json
-import socket
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support import forks
 from tests.support.changes import assert_seen
-from tests.support.consent import PATH, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
-from tests.support.raw import request
 from tests.support.stores import Store
-from tollway.consent.grants import revoke_grant as revoke_consent
 from tollway.ledger.accounts import close_account, resume_account, suspend_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, add_permission, revoke_permission
@@ -51,33 +45,6 @@ def test_what_the_command_line_does_is_seen_on_the_next_call(
     assert_seen(store, code, 0)
     tollway("token", "revoke", caller.token_id)
     assert_seen(store, code, 401)
-
-
-@pytest.mark.sqlite
-def test_a_consent_that_is_revoked_while_the_body_is_held_back_allows_nothing(
-    gateway: Gateway, store: Store
-) -> None:
-    asker, person = new_asker(store), new_person(store)
-    given = allow(store, asker, person)
-    assert ask(gateway, asker, person.id).code == 0
-    asked = {"adzone_id": 7, "site_id": 6, "promotion_id": 37104, "platform_user_id": person.id}
-    body = json.dumps(asked).encode()
-    head = request(
-        PATH,
-        "Host: gateway",
-        f"Authorization: Bearer {asker.token}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        "Expect: 100-continue",
-        method="POST",
-    )
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
-        connection.sendall(head)
-        # It knows by now whose call it is.
-        assert connection.recv(64).startswith(b"HTTP/1.1 100 ")
-        store.do(lambda database: revoke_consent(database, RUNTIME, given.id))
-        connection.sendall(body)
-        assert b'{"code":302,' in connection.recv(65_536)
 
 
 def test_a_closed_account_is_refused(

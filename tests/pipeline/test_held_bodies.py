@@ -9,12 +9,14 @@ from functools import partial
 import msgspec
 import pytest
 
+from tests.support.consent import PATH, allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.raw import request
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.ledger.accounts import close_account
+from tollway.consent.grants import revoke_grant
+from tollway.ledger.accounts import close_account, suspend_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import Permission, add_permission, revoke_permission, set_closed
 from tollway.ledger.tokens import list_tokens, revoke_token
@@ -91,6 +93,11 @@ def _tried(gateway: Gateway, caller: Caller) -> Reply:
     return reply_of(gateway.client.post(COUPON_CLAIMS.path, json=claims(), headers=headers))
 
 
+def suspend(gateway: Gateway, store: Store, caller: Caller) -> None:
+    store.do(lambda database: suspend_account(database, RUNTIME, caller.account_id))
+    eventually(lambda: _tried(gateway, caller).code, lambda code: code == 204)
+
+
 def nothing(*_: object) -> None:
     pass
 
@@ -101,6 +108,7 @@ def nothing(*_: object) -> None:
         (revoke, 401, 0),
         (close, 401, 0),
         (take_permission, 204, 0),
+        (suspend, 204, 0),
         # It pays what was the price when it came.
         (raise_price, 0, 1),
         (nothing, 0, 1),
@@ -118,6 +126,19 @@ def test_a_call_that_was_held_back(
     code_seen = held_back(gateway, caller, COUPON_CLAIMS.path, claims(), meanwhile)
     (left,) = store.do(lambda database: list_balances(database, caller.account_id))
     assert (code_seen, left.posted) == (code, charged)
+
+
+@pytest.mark.sqlite
+def test_a_consent_that_is_revoked_meanwhile_allows_nothing(gateway: Gateway, store: Store) -> None:
+    asker, person = new_asker(store), new_person(store)
+    given = allow(store, asker, person)
+    assert ask(gateway, asker, person.id).code == 0
+    asked = {"adzone_id": 7, "site_id": 6, "promotion_id": 37104, "platform_user_id": person.id}
+
+    def revoke_it() -> None:
+        store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
+
+    assert held_back(gateway, asker, PATH, asked, revoke_it) == 302
 
 
 def test_a_call_of_an_operation_that_is_closed_meanwhile(

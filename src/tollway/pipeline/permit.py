@@ -45,7 +45,7 @@ class Permit:
         return ShortageError(left) if left < price else None
 
     def check_permitted(self, call: Call) -> None:
-        """Refuses a call whose operation is closed, or not enabled for the account."""
+        """Refuses a call whose operation is closed, or that the account may not make."""
         self._find_price(call.caller, call.operation)
 
     def _find_price(self, caller: Caller, operation: Operation) -> int:
@@ -68,8 +68,8 @@ class Permit:
         if permission.price is not None:
             return permission.price
         state = self._callers.operation_states.get(operation.charged_as)
-        common = None if state is None else state.price
-        return operation.default_price if common is None else common
+        listed = None if state is None else state.price
+        return operation.default_price if listed is None else listed
 
     async def check_affordable(self, call: Call) -> None:
         operation = call.operation
