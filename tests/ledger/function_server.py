@@ -42,6 +42,9 @@ class Server:
         self.statements: list[str] = []
         self.locked: dict[str, Any] = {}
         self.now_ms = 1000
+        # The version of the directory, and those that the last charges came with.
+        self.directory = 7
+        self.directories: Any = None
         self._answers = list(answers)
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
@@ -60,8 +63,9 @@ class Server:
         self.statements.append(name)
         if name == "tollway_lock":
             self.locked = given
-            return [(None, self.now_ms)]
+            return [(None, self.now_ms, self.directory)]
         self.calls.append(given)
+        self.directories = values.get("directories")
         answer = self._answers.pop(0) if self._answers else []
         if isinstance(answer, Exception):
             raise answer

@@ -81,7 +81,8 @@ def test_a_revoked_token(
         assert node.get(token=other.token, query=question).code == 0
 
     # What is done for all accounts meanwhile, such as summing up usage, names the account too.
-    assert overtaken(late, (token_hash(caller.token),), code, revoke) == 0
+    # Charging finds out in time.
+    assert overtaken(late, (token_hash(caller.token),), code, revoke) == 401
     assert code() == 401
 
 

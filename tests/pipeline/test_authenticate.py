@@ -114,7 +114,8 @@ def test_a_token_that_ends_while_it_is_looked_up_is_looked_at_again_behind_the_b
     callers, token = SlowCallerCache(), new_token()
     versions, side = SimpleNamespace(is_fresh=lambda: True, reading=1), SimpleNamespace()
     stage = Authenticate(*cast(Any, (callers, versions, side, side, ())))
-    recheck = Recheck(stage, cast(Any, versions), lambda _: None)
+    database = cast(Any, SimpleNamespace(is_shared=False))
+    recheck = Recheck(stage, cast(Any, versions), database, lambda _: None)
 
     async def work() -> None:
         looking_up = asyncio.ensure_future(enter(stage, token))

@@ -40,7 +40,7 @@ def settlements(trips: Counter[str]) -> int:
 def is_of_a_call(text: str) -> bool:
     """Not what every node does now and then by itself."""
     of_nodes = ("tollway_listens", "LISTEN", "version", "refused_call", "call_timing")
-    return not any(each in text for each in of_nodes)
+    return SETTLE in text or not any(each in text for each in of_nodes)
 
 
 def warm(gateway: Gateway, token: str, query: dict[str, str]) -> None:

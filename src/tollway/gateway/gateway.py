@@ -25,8 +25,9 @@ from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
 from tollway.operations.catalogue import ALL_OPERATIONS, ALL_TABLES, OPERATIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
+from tollway.pipeline.dependencies import PipelineDependencies
 from tollway.pipeline.http import Edge, Headers, headers_by_name, improper_request
-from tollway.pipeline.pipeline import Pipeline, PipelineDependencies
+from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings, SettingsError
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import StoreError

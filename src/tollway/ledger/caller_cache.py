@@ -2,7 +2,8 @@
 
 Lookups are cached until the directory's version changes, which any change by the command line or
 another process causes. Every call checks that version; so a revoked token is refused, and a top-up
-seen, on the very next call.
+seen, on the very next call. A process on a shared database is notified of a change a moment later;
+there charging checks the version too.
 
 A stale cache is replaced, not emptied: a row that was read before a change and arrives after it
 goes into the old cache, which is no longer read.
@@ -69,6 +70,9 @@ class Caller:
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
     is_suspended: bool = False
+    # The version of the directory that all this is known under. None on an embedded database, where
+    # every call sees whether it is the current one, and if it was read during the call.
+    directory: int | None = None
     # What the stages worked out for each operation: valid as long as everything else here.
     prices: dict[str, int] = field(default_factory=dict, compare=False)
     rates: dict[str, Rate] = field(default_factory=dict, compare=False)
@@ -127,7 +131,7 @@ class CallerCache:
 
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token; None if it is unknown, revoked, or of a closed account."""
-        kept, ended = self._callers, self._ended
+        kept, ended, version = self._callers, self._ended, self._version
         known = kept.get(hashed)
         if known is not None:
             return known
@@ -150,6 +154,7 @@ class CallerCache:
             {permission.operation: permission for permission in permissions},
             None if limits == NO_LIMITS else limits,
             suspended_at_s is not None,
+            version if self._database.is_shared else None,
         )
         if len(kept) >= _CALLERS_MAX:
             kept.clear()

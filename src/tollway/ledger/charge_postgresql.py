@@ -3,16 +3,21 @@
 A function in the database (`tollway_charge`, in the baseline's `charging.sql`) does what
 `charge_transaction.py` does, and counts what all nodes have admitted, by the database's own clock.
 Acts need several round trips: they run in a transaction, which takes the same locks first.
+
+A node is notified of a change a moment after its commit. So the statement that charges also
+compares the version of the directory: no call is charged whose token was revoked before it came in.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from time import monotonic_ns
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy import bindparam, func, select, text
 
 from tollway.ledger.charge_transaction import (
     AlreadyAnswered,
@@ -25,6 +30,7 @@ from tollway.ledger.charges import (
     BusyError,
     Charge,
     IdempotencyKey,
+    OutdatedCallerError,
     OverLimitError,
     ShortageError,
 )
@@ -34,6 +40,7 @@ from tollway.ledger.token_limits import lock_days
 from tollway.store.clock import SERVER_MS, common_ms
 from tollway.store.database import Database, Row, StoreLockedError, Transaction
 from tollway.store.query import Query
+from tollway.store.schema.database import version
 
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -47,13 +54,28 @@ _COLUMNS = (
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
     *("replays_of", "records", "keys", "fingerprints", "answers", "kept_ms", "waits"),
 )
-_LOCK = Query(lambda: select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
-_CHARGE = Query(
-    lambda: select(literal_column("*")).select_from(
-        func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS))
+_LOCK = Query(
+    lambda: select(
+        func.tollway_lock(*map(bindparam, _LOCKS)),
+        SERVER_MS,
+        select(version.c.directory).scalar_subquery(),
     )
 )
-# Posts charges, and returns those that were not posted.
+_VALUES = ", ".join(f":{name}" for name in _LOCKS + _COLUMNS)
+_CHARGED = f"SELECT * FROM tollway_charge({_VALUES})"  # noqa: S608 - names of parameters
+_CHARGE = Query(lambda: text(_CHARGED))
+# Charges nothing unless all callers are known under the current version of the directory; otherwise
+# it returns that version, as if it were the detail of a charge.
+_CHARGE_IF_CURRENT = Query(
+    lambda: text(
+        f"{_CHARGED} "  # noqa: S608 - as above
+        "WHERE NOT (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) "
+        "UNION ALL SELECT 0, 'outdated', directory, NULL, NULL, NULL "
+        "FROM version WHERE directory <> ANY (CAST(:directories AS bigint[]))"
+    )
+)
+# Posts charges, and returns those that were not posted, counted from 1. A row for 0 says that none
+# was, because some callers are outdated.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
@@ -61,7 +83,7 @@ async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) 
     """Does what `post_charges` does with charges that have no act, in the same order."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
-        return await database.write_statement(_CHARGE, **await _packed(run), waits=True)
+        return await database.write_statement(_CHARGE_IF_CURRENT, **await _packed(run), waits=True)
 
     return await _post(ask, charges)
 
@@ -71,7 +93,9 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
         try:
-            return await database.write_statement(_CHARGE, **await _packed(run), waits=False)
+            return await database.write_statement(
+                _CHARGE_IF_CURRENT, **await _packed(run), waits=False
+            )
         except StoreLockedError:
             # Nothing was done. The only row lock that SKIP LOCKED cannot skip is that of a key
             # under which another transaction is storing an answer: so retry the charges without a
@@ -79,6 +103,8 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
             rows = await ask(others) if others else ()
+            if _current_of(rows) is not None:
+                return rows
             return [*rows, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
 
     return await _post(ask, charges)
@@ -90,20 +116,46 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
         range(len(charges)), key=lambda position: charges[position].idempotency_key is not None
     )
     results: ChargeResults = {}
-    pieces = list(_without_twins(charges, order))
-    for number, positions in enumerate(pieces):
-        run = [charges[position] for position in positions]
+    pieces = deque(_without_twins(charges, order))
+    was_any_posted = False
+    while pieces:
+        positions = pieces.popleft()
         asked_ns = monotonic_ns()
         try:
-            rows = await ask(run)
+            rows = await ask([charges[position] for position in positions])
         except Exception as error:
-            if number == 0:
+            if not was_any_posted:
                 raise
             # The earlier pieces are committed: only this one and the later ones have failed.
-            return results | {position: error for rest in pieces[number:] for position in rest}
-        for nth, *outcome in rows:
-            results[positions[nth - 1]] = _error_of(outcome, asked_ns)
+            failed = chain(positions, *pieces)
+            return results | dict.fromkeys(failed, error)
+        current = _current_of(rows)
+        if current is None:
+            was_any_posted = True
+            for nth, *outcome in rows:
+                results[positions[nth - 1]] = _error_of(outcome, asked_ns)
+            continue
+        results |= _outdated(charges, positions, current)
+        others = [position for position in positions if position not in results]
+        if others:
+            pieces.appendleft(others)
     return results
+
+
+def _current_of(rows: Sequence[Row]) -> int | None:
+    """The current version of the directory, if some callers are outdated."""
+    return rows[0][2] if rows and rows[0][0] == 0 else None
+
+
+def _outdated(
+    charges: Sequence[Charge], positions: Iterable[int], current: int
+) -> dict[int, ActResult | Exception]:
+    """Those of some charges whose callers are known under another version than the current one."""
+    return {
+        position: OutdatedCallerError()
+        for position in positions
+        if charges[position].directory not in (None, current)
+    }
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
@@ -111,11 +163,13 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
 
     If too many must be done alone, the last of them get BusyError and are not tried.
     """
-    ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
+    ((_, now_ms, current),) = await transaction.fetch_all(_LOCK, **_locks(charges))
     await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
-    results: ChargeResults = dict(
-        await post_joint(transaction, charges, partial(_pay, transaction))
-    )
+    results: ChargeResults = _outdated(charges, range(len(charges)), current)
+    positions = [position for position in range(len(charges)) if position not in results]
+    joint = [charges[position] for position in positions]
+    found = await post_joint(transaction, joint, partial(_pay, transaction))
+    results |= {positions[nth]: result for nth, result in found.items()}
     rest = [position for position in range(len(charges)) if position not in results]
     # Like the database function: in the order of the keys, by the database's clock.
     order = sorted(rest[:ALONE_MAX], key=lambda position: _key(charges[position]))
@@ -123,8 +177,8 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
         # Not earlier than the charges that the function has just posted.
         now_ms = await common_ms(transaction, now_ms)
     posted = [replace(_counted(alone(charges[position])), at_ms=now_ms) for position in order]
-    found = await post_charges(transaction, posted)
-    results |= {order[nth]: result for nth, result in found.items()}
+    done = await post_charges(transaction, posted)
+    results |= {order[nth]: result for nth, result in done.items()}
     return results | {position: BusyError() for position in rest[ALONE_MAX:]}
 
 
@@ -201,8 +255,11 @@ async def _packed(charges: Sequence[Charge]) -> dict[str, object]:
     block the event loop for a tenth of a second."""
     keys = [each.idempotency_key for each in charges if each.idempotency_key is not None]
     if sum(len(each.data or b"") for each in keys) > _PACKED_ON_LOOP_BYTES:
-        return await asyncio.to_thread(_columns, charges)
-    return _columns(charges)
+        columns = await asyncio.to_thread(_columns, charges)
+    else:
+        columns = _columns(charges)
+    directories = {each.directory for each in charges if each.directory is not None}
+    return columns | {"directories": list(directories)}
 
 
 def _columns(charges: Sequence[Charge]) -> dict[str, object]:

@@ -63,7 +63,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
     `limit` is how many such calls of the account all nodes together may admit in a second; None
     where charging does not count them. `replay_of` is the request whose stored answer the call
-    gets; such a call owes nothing.
+    gets; such a call owes nothing. `directory` is the version of the directory that the caller was
+    known under; None if that was read during the call.
     """
 
     account_id: str
@@ -83,6 +84,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     # How many records of the owner the answer has, if known; for an act, `count_records` counts.
     records: int | None = None
     count_records: Callable[[bytes], int] | None = None
+    directory: int | None = None
 
 
 # Work of an operation in the transaction that charges for it: both are committed, or neither.
@@ -138,6 +140,12 @@ class OverLimitError(Exception):
     def __init__(self, wait_s: float, until_ns: int) -> None:
         self.wait_s = wait_s
         self.until_ns = until_ns
+
+
+class OutdatedCallerError(Exception):
+    """A charge was not tried: its caller was known under a version of the directory that is no
+    longer the current one. Another process may have revoked the token, or changed anything else.
+    """
 
 
 class BusyError(Exception):

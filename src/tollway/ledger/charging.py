@@ -63,8 +63,9 @@ class ChargeBatcher:
         """Completes with the result of the act once the charge is durable.
 
         Raises ShortageError, DayCapError or OverLimitError if the charge was refused,
-        AlreadyAnswered if its key was used before, the act's own error if that failed, StoreError
-        if the charge could not be tried.
+        AlreadyAnswered if its key was used before, the act's own error if that failed,
+        OutdatedCallerError if its caller must be looked up again, StoreError if the charge could
+        not be tried.
         """
         is_plain = charge.act is None and charge.cap is None
         return (self._plain if is_plain else self._acts).settle(charge)

@@ -1,24 +1,35 @@
-"""The stages that only requests to the account API have."""
+"""The stages of requests to the account API."""
 
 from collections.abc import Mapping
 from functools import partial
 
+from tollway.carriers.labels.layout import style_of
 from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import ACCOUNT_API
+from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.balance import LIMITED
 from tollway.operations.account_api.operation import (
     AccountCall,
+    AccountDependencies,
     AccountOperation,
     Handler,
     RateLimit,
 )
+from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.call import Call
+from tollway.pipeline.decode import Decode
+from tollway.pipeline.dependencies import PipelineDependencies
 from tollway.pipeline.dry_run import DRY_RUN_HEADER
+from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.permit import not_for
 from tollway.pipeline.receipts import sees_receipt
+from tollway.pipeline.route import Route
+from tollway.pipeline.steps import Steps
 from tollway.pipeline.throttle import Throttle
+from tollway.webhooks.addresses import Addresses
 
 _NO_DRY_RUN = Phrase("the account API has no dry run", "账户接口不支持试算")
 _WITHOUT = Phrase("the request without it", "不带此请求头的请求")
@@ -72,3 +83,33 @@ class PerformAccount:
         call.data = encode_data(
             await self._handlers[call.operation.name](call.request, account_call)
         )
+
+
+def account_steps(
+    parts: PipelineDependencies,
+    authenticate: Authenticate,
+    throttle: Throttle,
+    enveloper: Enveloper,
+) -> Steps:
+    """All stages, in their order."""
+    account = AccountDependencies(
+        parts.database,
+        parts.links,
+        Runtime(),
+        parts.settings.zone,
+        parts.vault,
+        parts.remotes,
+        Addresses(parts.settings.internal_hosts),
+        style_of(parts.settings),
+        parts.settings.call_timeout_s,
+    )
+    stages = (
+        Route(ACCOUNT_OPERATIONS),
+        authenticate,
+        throttle,
+        permit_account,
+        Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
+        Recheck(authenticate, parts.versions, parts.database, permit_account, is_free=True),
+        PerformAccount(make_handlers(account), throttle),
+    )
+    return Steps(stages, enveloper)

@@ -8,8 +8,10 @@ from tollway.ledger.caller_cache import Caller, CallerCache
 from tollway.ledger.token_format import is_well_formed, token_hash
 from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import Call, Environment
+from tollway.pipeline.dry_run import DRY_RUN_HEADER
 from tollway.store.cache_versions import Versions
 from tollway.store.concurrency import TurnSlots
+from tollway.store.database import Database
 
 # Looked up once: an enum member takes four times as long to look up as a global.
 _INVALID = Reason.CREDENTIAL_INVALID
@@ -125,20 +127,29 @@ class Recheck:
     """Stage: whether the call may still be made. Its sender may have held the body back until the
     token was revoked, the account or the operation closed, or the permission taken away.
 
-    `check_permitted` refuses a caller who may not make the call; the price stays what it was.
+    `check_permitted` refuses a caller who may not make the call; the price stays what it was. A
+    node is notified of another node's changes a moment later. Charging notices them before that,
+    and this stage does for calls that are not charged: test calls, dry runs, and all if `is_free`.
     """
 
     def __init__(
         self,
         authenticate: Authenticate,
         versions: Versions,
+        database: Database,
         check_permitted: Callable[[Call], None],
+        *,
+        is_free: bool = False,
     ) -> None:
         self._authenticate = authenticate
         self._versions = versions
         self._check_permitted = check_permitted
+        self._is_shared = database.is_shared
+        self._is_free = is_free
 
     def __call__(self, call: Call) -> Awaitable[None] | Refusal | None:
+        if self._is_shared and self._is_not_charged(call):
+            return self._read_and_look(call)
         if call.body is NO_BODY:
             return None
         call.is_fresh = self._versions.is_fresh()
@@ -147,11 +158,24 @@ class Recheck:
             return None
         return self._look(call)
 
-    def look_again(self, call: Call) -> Awaitable[None] | Refusal | None:
-        """Whether a call may still go on that was checked before, with a body or without."""
+    async def look_again(self, call: Call) -> None:
+        """Refuses a call that was checked before and may not go on, with a body or without."""
         call.is_fresh = self._versions.is_fresh()
-        is_same = call.is_fresh and call.caller_reading == self._versions.reading
-        return None if is_same else self._look(call)
+        if call.is_fresh and call.caller_reading == self._versions.reading:
+            return
+        outcome = self._look(call)
+        if isinstance(outcome, Refusal):
+            # A new one: the refusal is shared, and must not be raised.
+            raise Refusal(outcome.reason)
+        if outcome is not None:
+            await outcome
+
+    def _is_not_charged(self, call: Call) -> bool:
+        return self._is_free or call.caller.is_test or DRY_RUN_HEADER in call.headers
+
+    async def _read_and_look(self, call: Call) -> None:
+        await self._versions.refresh()
+        await self.look_again(call)
 
     def _look(self, call: Call) -> Awaitable[None] | Refusal | None:
         outcome = self._authenticate(call)

@@ -25,6 +25,7 @@ from tollway.telemetry.requests import new_request_id
 # How many requests of a batch begin in one turn of the event loop. With all of them in one, calls
 # of others would wait for a hundred.
 _BEGUN_TOGETHER = 8
+_OF_CALLER = (b"authorization", b"x-forwarded-for")
 # Runs a call whose parameters are given, from decoding on.
 RunItem = Callable[[Call, Mapping[str, Any]], Awaitable[Answer]]
 
@@ -81,15 +82,24 @@ class Batch:
 
 
 def _item(call: Call, operation: Operation, key: str | None, number: int) -> Call:
-    headers = {}
+    # Those that say who calls, for the case that it must be looked at again.
+    headers = {name: call.headers[name] for name in _OF_CALLER if name in call.headers}
     if key is not None:
         # A hash, so that its length is valid and it collides with no other key.
         digest = sha256(f"{key} {number}".encode()).hexdigest()
         headers[KEY_HEADER] = f"batch {digest}".encode()
     item = Call(
-        new_request_id(call.at_s), call.method, call.path, b"", headers, call.body, call.at_s
+        new_request_id(call.at_s),
+        call.method,
+        call.path,
+        b"",
+        headers,
+        call.body,
+        call.at_s,
+        call.client,
     )
     item.operation, item.operation_name = operation, call.operation_name
+    item.caller_reading = call.caller_reading
     item.caller, item.environment, item.price = call.caller, call.environment, call.price
     item.account_id, item.language, item.client_ids = (
         call.account_id,

@@ -4,56 +4,48 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import replace as replace_fields
 from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from tollway.carriers.connectors.remote_carriers import Remotes
-from tollway.carriers.labels.layout import style_of
-from tollway.carriers.vault import Vault
-from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.ledger.call_timings import CallTimings, StageTime
-from tollway.ledger.caller_cache import CallerCache
+from tollway.ledger.call_timings import StageTime
 from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charge_transaction import AlreadyAnswered
-from tollway.ledger.charges import OverLimitError, ShortageError
+from tollway.ledger.charges import OutdatedCallerError, OverLimitError, ShortageError
 from tollway.ledger.idempotency import KeptAnswer
-from tollway.ledger.refused_calls import RefusedCallLog
-from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
-from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
 from tollway.operations.account_api.operation import PATH as ACCOUNT_PATH
-from tollway.operations.account_api.operation import AccountDependencies
 from tollway.operations.catalogue import ALL_OPERATIONS
-from tollway.pipeline.account import PerformAccount, permit_account
+from tollway.pipeline.account import account_steps
 from tollway.pipeline.authenticate import Authenticate, Recheck
 from tollway.pipeline.batch import Batch
 from tollway.pipeline.bodies import FirstPiece
-from tollway.pipeline.call import Answer, Call, Environment
+from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
+from tollway.pipeline.dependencies import PipelineDependencies
 from tollway.pipeline.dry_run import DryRun, DryRunDone, Simulate
 from tollway.pipeline.envelope import Enveloper
 from tollway.pipeline.perform import Perform
 from tollway.pipeline.permit import Permit
-from tollway.pipeline.receipts import ReadReceipt, record_refused, route_receipt
+from tollway.pipeline.receipts import (
+    ReadReceipt,
+    permit_receipt,
+    record_refused,
+    route_receipt,
+)
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
 from tollway.pipeline.steps import HEADERS, Progress, Step, Steps, Waiting, answer_of, failing
 from tollway.pipeline.throttle import SlidingSecond, Throttle
-from tollway.settings import Settings
-from tollway.store.cache_versions import Versions
-from tollway.store.database import Database, StoreError
-from tollway.telemetry.calls import CallRecorder
-from tollway.telemetry.metrics import Metrics
-from tollway.webhooks.addresses import Addresses
+from tollway.store.database import StoreError
 
 logger = logging.getLogger("tollway.call")
 
@@ -61,53 +53,6 @@ logger = logging.getLogger("tollway.call")
 _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
 # What a call can wait for without a task.
 _PENDING = (PendingCharge, FirstPiece)
-
-
-class PipelineDependencies(msgspec.Struct, frozen=True):
-    """What the stages use."""
-
-    settings: Settings
-    metrics: Metrics
-    database: Database
-    versions: Versions
-    callers: CallerCache
-    links: ConsentLinks
-    vault: Vault
-    remotes: Remotes
-    live: Environment
-    sandbox: Environment
-    recorder: CallRecorder
-    refused_calls: RefusedCallLog
-    timings: CallTimings
-
-
-def _account_steps(
-    parts: PipelineDependencies,
-    authenticate: Authenticate,
-    throttle: Throttle,
-    enveloper: Enveloper,
-) -> Steps:
-    account = AccountDependencies(
-        parts.database,
-        parts.links,
-        Runtime(),
-        parts.settings.zone,
-        parts.vault,
-        parts.remotes,
-        Addresses(parts.settings.internal_hosts),
-        style_of(parts.settings),
-        parts.settings.call_timeout_s,
-    )
-    stages = (
-        Route(ACCOUNT_OPERATIONS),
-        authenticate,
-        throttle,
-        permit_account,
-        Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-        Recheck(authenticate, parts.versions, permit_account),
-        PerformAccount(make_handlers(account), throttle),
-    )
-    return Steps(stages, enveloper)
 
 
 class Pipeline:
@@ -133,9 +78,10 @@ class Pipeline:
         self._settle = Settle(parts.settings.zone)
         self.closings = self._settle.closings
         self._decode = Decode(ALL_OPERATIONS, parts.settings.zone)
-        recheck = Recheck(self.authenticate, parts.versions, permit.check_permitted)
+        rechecked = partial(Recheck, self.authenticate, parts.versions, parts.database)
+        recheck = rechecked(permit.check_permitted)
         consent = Consent(parts.links, parts.callers, parts.versions)
-        self._again = recheck.look_again, consent
+        self._recheck, self._consent = recheck, consent
         perform = Perform(self._check_again)
         dry_run = DryRun(parts.callers, perform, parts.settings.zone)
         before = (
@@ -165,9 +111,11 @@ class Pipeline:
         }
         # The account API and receipts are free, and have no receipts.
         self._free = free = Enveloper(throttle, parts.recorder, None, mapped=mapped)
-        self._to_account = _account_steps(parts, self.authenticate, throttle, free)
+        self._to_account = account_steps(parts, self.authenticate, throttle, free)
+        of_receipt = rechecked(permit_receipt, is_free=True)
         self._to_receipt = Steps(
-            (route_receipt, self.authenticate, throttle, ReadReceipt(parts.database)), free
+            (route_receipt, self.authenticate, throttle, of_receipt, ReadReceipt(parts.database)),
+            free,
         )
 
     def run(self, calls: Sequence[Call]) -> list[Progress]:
@@ -286,13 +234,10 @@ class Pipeline:
 
     async def _check_again(self, call: Call) -> None:
         """Refuses a call that may not be made any more, by its token, permission or consent."""
-        for stage in self._again[: 1 if call.operation.consent is None else 2]:
-            outcome = stage(call)
-            if isinstance(outcome, Refusal):
-                # A new one: the stage's refusal is shared, and must not be raised.
-                raise Refusal(outcome.reason)
-            if outcome is not None:
-                await outcome
+        await self._recheck.look_again(call)
+        waiting = None if call.operation.consent is None else self._consent(call)
+        if waiting is not None:
+            await waiting
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
         """One request of a batch."""
@@ -311,6 +256,8 @@ class Pipeline:
         try:
             if isinstance(error, AlreadyAnswered):
                 return self._answer_again(call, error.kept)
+            if isinstance(error, OutdatedCallerError):
+                return self._charge_again(call, step)
             # Checked first: most refused calls were not admitted.
             is_counted = call.admission is not None and isinstance(error, _COUNTED)
             if is_counted and self._settle.counts(call) and step.enveloper is not self._free:
@@ -342,15 +289,39 @@ class Pipeline:
             # its commit timed out waiting for the standby. The commit that counts this call is
             # later in the log, so it waits for everything before it too.
             answer = self._replay.opened(call, kept)
-            waiting = self._settle.replay(call, kept.request_id, answer)
-            if waiting is not None:
-                await waiting
+            try:
+                await self._count_replay(call, kept, answer)
+            except OutdatedCallerError:
+                await self._look_again(call)
+                await self._count_replay(call, kept, answer)
             self._replay.repeat(call, kept, answer)
         except Refusal as refusal:
             return enveloper.failure(call, await self._count_failed(call) or refusal)
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    async def _count_replay(self, call: Call, kept: KeptAnswer, answer: bytes) -> None:
+        waiting = self._settle.replay(call, kept.request_id, answer)
+        if waiting is not None:
+            await waiting
+
+    async def _charge_again(self, call: Call, after: Step) -> Answer:
+        """Charges a call whose caller was changed by another node, if it may still be made."""
+        try:
+            await self._look_again(call)
+            pending = self._settle(call)
+        except Exception as error:
+            return await answer_of(self._fail(call, after, error), self.go_on)
+        assert pending is not None
+        return await answer_of(Waiting(call, pending, after), self.go_on)
+
+    async def _look_again(self, call: Call) -> None:
+        """Refuses a call that may not be made any more, though this node was not notified yet."""
+        self._versions.outdate()
+        await self._check_again(call)
+        # Just read, so what changes from now on does not concern this call.
+        call.caller = replace_fields(call.caller, directory=None)
 
     async def _count_failed(self, call: Call) -> OverLimitError | None:
         """Counts a refused call against the limit that all nodes share; returns the error if it is

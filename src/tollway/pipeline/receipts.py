@@ -22,6 +22,10 @@ def route_receipt(call: Call) -> None:
     call.operation_name = RECEIPTS_NAME
 
 
+def permit_receipt(_: Call) -> None:
+    """Any token may ask for receipts; which of them it sees, `ReadReceipt` decides."""
+
+
 class ReadReceipt:
     """Stage: the receipt of one of the account's own calls; for a test token, of test calls."""
 

@@ -27,7 +27,8 @@ class Settle:
     even if it was free, but not in the sandbox. A call ends with a ShortageError if the balance no
     longer covers it, with a DayCapError if the token's cap is reached, with AlreadyAnswered if its
     key was used before. Where nodes share a limit, a call beyond it ends with an OverLimitError;
-    there even free, failed and repeated calls are settled, to be counted.
+    there even free, failed and repeated calls are settled, to be counted; and a call whose caller
+    was changed meanwhile by another node ends with an OutdatedCallerError.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
@@ -70,10 +71,15 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        records = _counted(call, answer)
-        return batcher.settle(
-            replace(counted, grant=grant, limit=limit, replay_of=replay_of, records=records)
+        charge = replace(
+            counted,
+            grant=grant,
+            limit=limit,
+            replay_of=replay_of,
+            records=_counted(call, answer),
+            directory=call.caller.directory,
         )
+        return batcher.settle(charge)
 
     def _act(self, call: Call) -> PendingCharge:
         charge = _charge(call, call.environment.batcher, day_cap(call, self._zone))
@@ -118,8 +124,15 @@ class Settle:
         idempotency_key = charge.idempotency_key
         if idempotency_key is not None:
             idempotency_key = replace(idempotency_key, late=result.is_held)
-        # The first commit has counted the call.
-        charge = replace(charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None)
+        # The first commit has counted the call, and was made while its caller was known.
+        charge = replace(
+            charge,
+            act=act,
+            grant=grant,
+            idempotency_key=idempotency_key,
+            limit=None,
+            directory=None,
+        )
         if isinstance(act, ClosingAct):
             return charge, await self.closings.post(batcher, charge, act)
         posted = await batcher.settle(charge)
@@ -169,6 +182,7 @@ def _charge(
         # Counted only for the owner of a grant.
         None if grant is None or call.act is not None else _records(call),
         call.operation.count_records,
+        None if is_counted_only else call.caller.directory,
     )
 
 

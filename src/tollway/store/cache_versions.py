@@ -50,6 +50,8 @@ class Versions:
         self._database = database
         self._mark: object = None
         self._asked = 0
+        # The last read that may have missed a change.
+        self._outdated = 0
         # The number of the read that the known values come from.
         self.reading = 0
         self.directory = -1
@@ -58,6 +60,12 @@ class Versions:
 
     def is_fresh(self) -> bool:
         return self._database.record_mark() == self._mark
+
+    def outdate(self) -> None:
+        """Something was committed that the mark may not show yet: only a read that is asked for
+        from now on makes the counters fresh."""
+        self._mark = None
+        self._outdated = self._asked
 
     async def refresh(self) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
@@ -70,4 +78,5 @@ class Versions:
         # decides, not the counters: after a failover the server may have lower ones.
         if reading > self.reading:
             self.directory, self.figures, self.material = row
-            self._mark, self.reading = mark, reading
+            self.reading = reading
+            self._mark = mark if reading > self._outdated else None
