@@ -14,7 +14,7 @@ from tests.cli.test_errors import assert_one_sentence
 from tests.faults.disk import IOERR, Fault, FaultyDisk
 from tests.support import forks
 from tests.support.ports import free_port
-from tollway.gateway.supervisor import free_address
+from tollway.gateway.listening import free_address
 from tollway.settings import SettingsError
 from tollway.store.database import StoreUnavailableError
 from tollway.store.sqlite.change_watch import ChangeWatch

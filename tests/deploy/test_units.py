@@ -40,6 +40,7 @@ def _known_keys() -> dict[str, set[str]]:
     return {
         "Unit": {"Description", "After", "Wants", "ConditionPathExists", "StartLimitIntervalSec"},
         "Service": set(service.split()),
+        "Socket": {"ListenStream"},
         "Timer": {"OnCalendar", "RandomizedDelaySec", "Persistent"},
         "Install": {"WantedBy"},
     }

@@ -28,6 +28,7 @@ from tollway.settings import Settings
 pytestmark = pytest.mark.sqlite
 OVERRIDDEN = {
     "signal_handler_interrupt": ["self", "*args", "**kwargs"],
+    "_init_shared_socket": ["self"],
     "_write_pidfile": ["self"],
     "_spawn_worker": ["self", "idx", "target", "callback_loader"],
     "_spawn_workers": ["self", "spawn_target", "target_loader"],

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -41,6 +41,9 @@ from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
 from tollway.store.sqlite.write_ahead_log import rewrite_left_log
 from tollway.telemetry.logs import configure_logging
 
+if TYPE_CHECKING:
+    from tollway.gateway.listening import PassedSocket
+
 logger = logging.getLogger("tollway.serving")
 
 commands = typer.Typer()
@@ -73,16 +76,21 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     from tollway.gateway.connections import within_open_files
-    from tollway.gateway.supervisor import free_address, serve_http
+    from tollway.gateway.listening import free_address, passed_socket
+    from tollway.gateway.supervisor import serve_http
 
     session = session.with_options(host=host, port=port, workers=workers)
+    passed = passed_socket()
+    if passed is not None:
+        session = _at_passed_socket(session, passed)
     if with_demo and _serves_agents(session):
         session = session.with_options(mcp="on")
     settings, few_files = within_open_files(session.settings)
     _check_engine(settings)
     # These checks come before anything is created or changed.
     check_file(settings.database)
-    free_address(settings.host, settings.port)
+    if passed is None:
+        free_address(settings.host, settings.port)
     for file in files_of(settings):
         refuse_unusable(file)
     new_file = _new_file(settings)
@@ -114,7 +122,7 @@ def serve(
     configure_logging(settings.log_level, settings.port)
     for warning in warnings:
         logger.warning(warning)
-    serve_http(settings, greeting)
+    serve_http(settings, greeting, passed)
     if lock is not None:
         lock.release()
 
@@ -133,6 +141,17 @@ async def demo(session: Session) -> Output:
         "The demo world is ready. Start it with `tollway serve`, then paste:",
         curl_line(world, world.base_url),
     )
+
+
+def _at_passed_socket(session: Session, passed: "PassedSocket") -> Session:
+    """A session whose settings have the address of this socket."""
+    from tollway.gateway.listening import refuse_another_address
+
+    chosen = {each.name for each in session.origins if each.source != "default"}
+    host = session.settings.host if "host" in chosen else None
+    port = session.settings.port if "port" in chosen else None
+    refuse_another_address(passed, host, port)
+    return session.with_options(host=passed.host, port=passed.port)
 
 
 def _serves_agents(session: Session) -> bool:

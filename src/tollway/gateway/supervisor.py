@@ -1,6 +1,5 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
-import errno
 import gc
 import logging
 import mmap
@@ -20,14 +19,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from granian import loops
+from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.connections import allow_open_files
+from tollway.gateway.listening import PassedSocket, free_address
 from tollway.gateway.worker_group import Wakeup, WorkerGroup, new_worker_loop
-from tollway.settings import Settings, SettingsError
+from tollway.settings import Settings
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
 
@@ -43,12 +44,6 @@ _GRANIAN_LOGGING = {
 # Restarting a worker that keeps dying must not keep the machine busy.
 _SOON_S = 5.0
 _PAUSE_S = 1.0
-_NOT_FREE = {
-    errno.EADDRINUSE: "another program listens there, which may be another gateway",
-    errno.EACCES: "this user may not; below 1024 only root may",
-    errno.EADDRNOTAVAIL: "{host} is no address of this machine",
-    socket.EAI_NONAME: "{host} is no known name or address",
-}
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _LOOP = "tollway"
 _NOTIFY_TIMEOUT_S = 1.0
@@ -66,8 +61,11 @@ class GatewayServer(MPServer):
     directly as well.
     """
 
-    def __init__(self, settings: Settings, worker_group: WorkerGroup) -> None:
-        super().__init__("tollway", **server_options(settings))
+    def __init__(
+        self, settings: Settings, worker_group: WorkerGroup, passed: PassedSocket | None = None
+    ) -> None:
+        super().__init__("tollway", **server_options(settings, passed))
+        self._passed = passed
         self._worker_group = worker_group
         self._drain_s = settings.drain_s
         self._is_asked_to_drain = False
@@ -82,6 +80,15 @@ class GatewayServer(MPServer):
             self._is_hurried.set()
         self._is_asked_to_drain = args[0] == signal.SIGTERM
         super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _init_shared_socket(self) -> None:
+        if self._passed is None:
+            super()._init_shared_socket()  # type: ignore[no-untyped-call]
+            return
+        # All workers accept from it; otherwise each has a socket of its own at the same port.
+        descriptor = self._passed.descriptor
+        self._shd = SocketHolder(descriptor, False, self.backlog)  # type: ignore[call-arg, assignment]
+        self._sso = None
 
     def _write_pidfile(self) -> None:
         # Without what the server adds to it, which looks at every process of the machine, for a
@@ -203,10 +210,10 @@ class Reporter:
                 notify("WATCHDOG=1")
 
 
-def server_options(settings: Settings) -> dict[str, Any]:
+def server_options(settings: Settings, passed: PassedSocket | None = None) -> dict[str, Any]:
     """How the HTTP server is set up, with the limits that the settings put at the edge."""
     return {
-        "address": free_address(settings.host, settings.port),
+        "address": passed.host if passed else free_address(settings.host, settings.port),
         "port": settings.port,
         "interface": Interfaces.ASGI,
         "workers": settings.workers,
@@ -224,28 +231,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "log_level": LogLevels.warning,
         "log_dictconfig": _GRANIAN_LOGGING,
     }
-
-
-def free_address(host: str, port: int) -> str:
-    """The host's address, if its port is free.
-
-    The server itself would not notice another gateway there: it shares its port on purpose, so that
-    workers can be replaced, and each of the two gateways would get a part of the calls.
-    """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        reason = _NOT_FREE.get(error.errno or 0, "{error}").format(
-            host=host, port=port, error=error.strerror
-        )
-        raise SettingsError(
-            f"Cannot listen on {host} port {port}: {reason}. Choose another with --host or --port, "
-            "or before `make run` with TOLLWAY_PORT."
-        ) from None
-    return str(address[0])
 
 
 def _load(
@@ -276,7 +261,7 @@ def _ring_of(settings: Settings) -> mmap.mmap | None:
     return new_ring()
 
 
-def serve_http(settings: Settings, greeting: str) -> None:
+def serve_http(settings: Settings, greeting: str, passed: PassedSocket | None = None) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     allow_open_files(settings.connections_max)
     # Workers share what the main process has made. From Python 3.14 on, this is not the default.
@@ -289,4 +274,4 @@ def serve_http(settings: Settings, greeting: str) -> None:
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
         worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))
         loader = partial(_load, settings, greeting, worker_group)
-        GatewayServer(settings, worker_group).serve(target_loader=loader, wrap_loader=False)
+        GatewayServer(settings, worker_group, passed).serve(target_loader=loader, wrap_loader=False)
