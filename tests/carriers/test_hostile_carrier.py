@@ -109,7 +109,9 @@ def _http(status: str, body: bytes, *headers: str) -> bytes:
 )
 def test_what_is_no_answer_leaves_the_outcome_unknown(reply: bytes, sentence: str) -> None:
     with Impostor(reply) as impostor, pytest.raises(OutcomeUnknownError, match=sentence):
-        ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(new_order()))
+        # Time enough to read a long answer on a busy machine.
+        link = link_to(f"http://127.0.0.1:{impostor.port}", deadline_ms=60_000)
+        ask(link, lambda to: to.issue(new_order()))
 
 
 def test_routing_that_fits_on_no_label_is_left_out_and_the_number_counts(

@@ -328,10 +328,11 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
 def test_a_store_that_fails_beside_a_call_leaves_the_answer_and_tells_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str, seen: str
 ) -> None:
-    def authenticate(call: Any) -> None:
+    async def check_now(call: Any) -> None:
         call.caller = SimpleNamespace(account_id="acc_1", token_id="tok_1", is_test=False)
 
     permit = SimpleNamespace(price_of=lambda *_: 10)
+    authenticate = SimpleNamespace(check_now=check_now)
     pipeline: Any = SimpleNamespace(authenticate=authenticate, permit=permit)
     unused: Any = None
 

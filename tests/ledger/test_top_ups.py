@@ -199,6 +199,6 @@ def test_a_running_gateway_notices_a_top_up(on_account: OnAccount) -> None:
             while versions.is_fresh():  # noqa: ASYNC110 - it can only be polled
                 await asyncio.sleep(0.01)
         await versions.refresh()
-        assert versions.directory > before
+        assert versions.directory != before
 
     on_account(work)

@@ -3,7 +3,9 @@
 Here it never is: notifications are switched off.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
@@ -17,7 +19,13 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_carrier, new_customer, request
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.accounts import suspend_account
-from tollway.ledger.permissions import list_permissions, revoke_permission, set_closed
+from tollway.ledger.permissions import (
+    Permission,
+    add_permission,
+    list_permissions,
+    revoke_permission,
+    set_closed,
+)
 from tollway.ledger.tokens import revoke_token
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -38,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine)
 
 @pytest.fixture(scope="module")
 def node(store: Store) -> Iterator[Gateway]:
-    with Gateway(store, workers=1) as started:
+    with Gateway(store, workers=1, mcp="on") as started:
         yield started
 
 
@@ -162,6 +170,83 @@ def test_what_is_free_is_refused_too(
     assert reasons() == {"SUCCESS"}
     revoke(store, caller)
     assert reasons() == {"CREDENTIAL_INVALID"}
+
+
+def test_a_refusal_says_nothing_of_the_data_to_a_caller_who_was_ended(
+    store: Store, node: Gateway, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, calls=1)
+    unknown = {**question, "product_id": "999"}
+
+    def call(query: dict[str, str]) -> str:
+        return reason(node.get(token=caller.token, query=query))
+
+    assert call(unknown) == "PRODUCT_UNKNOWN"
+    # A change that is not about this caller.
+    revoke(store, new_caller(store))
+    assert call(unknown) == "PRODUCT_UNKNOWN"
+    revoke(store, caller)
+    assert call(unknown) == "CREDENTIAL_INVALID"
+    assert calls_left(store, caller) == 1
+
+
+def test_a_limit_that_was_lowered_holds_for_the_next_calls(
+    store: Store, node: Gateway, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, calls=50, rate_limit=100)
+
+    def call(_: int) -> str:
+        return reason(node.get(token=caller.token, query=question))
+
+    assert call(0) == "SUCCESS"
+    store.do(
+        lambda database: add_permission(
+            database, caller.account_id, Permission(PRODUCT_ANALYSIS.name, None, 1)
+        )
+    )
+    with ThreadPoolExecutor(20) as threads:
+        found = Counter(threads.map(call, range(20)))
+    assert found["THROTTLED"] > 0, found
+    assert found["SUCCESS"] == 49 - calls_left(store, caller)
+
+
+def test_a_version_that_a_failover_took_back_does_not_come_again(
+    store: Store, node: Gateway, question: dict[str, str]
+) -> None:
+    """A server that was promoted may lack the last change: the next one must not look like it."""
+    caller = new_caller(store, calls=10)
+    assert reason(node.get(token=caller.token, query=question)) == "SUCCESS"
+    store.run("UPDATE version SET directory = directory - 1")
+    revoke(store, caller)
+    assert reason(node.get(token=caller.token, query=question)) == "CREDENTIAL_INVALID"
+    assert calls_left(store, caller) == 9
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_an_agent_with_such_a_token_learns_nothing(
+    store: Store, node: Gateway, question: dict[str, str], method: str
+) -> None:
+    caller = new_caller(store, calls=10)
+    asked: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method}
+    if method == "tools/call":
+        asked["params"] = {"name": PRODUCT_ANALYSIS.name, "arguments": question}
+    headers = {
+        "Authorization": f"Bearer {caller.token}",
+        "Accept": "application/json, text/event-stream",
+        "X-Tollway-Budget": "5",
+        "X-Tollway-Session": method.replace("/", " "),
+    }
+
+    def answer() -> str:
+        return node.client.post("/mcp", json=asked, headers=headers).text
+
+    sessions = f"SELECT count(*) FROM agent_session WHERE account_id = '{caller.account_id}'"
+    revoke(store, new_caller(store))
+    assert "Credential invalid" not in answer()
+    store.run(f"DELETE FROM agent_session WHERE account_id = '{caller.account_id}'")
+    revoke(store, caller)
+    assert "Credential invalid" in answer()
+    assert store.run(sessions) == [(0,)]
 
 
 def test_callers_who_were_not_changed_notice_nothing(

@@ -163,6 +163,32 @@ def test_tasks_share_the_next_attempt_and_never_one_that_began_before_they_asked
     asyncio.run(work())
 
 
+def test_an_attempt_that_hangs_does_not_hold_up_the_next() -> None:
+    async def work() -> None:
+        hangs, begun = asyncio.Event(), asyncio.Event()
+        tries = 0
+
+        async def read(_: str) -> int:
+            nonlocal tries
+            tries += 1
+            mine = tries
+            if mine == 1:
+                begun.set()
+                await hangs.wait()
+            return mine
+
+        flights = NextFlights(read, patience_s=0)
+        first = asyncio.create_task(flights("a"))
+        await begun.wait()
+        assert await flights("a") == 2
+        assert await flights("a") == 3
+        hangs.set()
+        assert await first == 1
+        assert await flights("a") == 4
+
+    asyncio.run(work())
+
+
 def test_the_error_of_an_attempt_is_that_of_all_who_share_it_and_of_no_later_one() -> None:
     async def work() -> None:
         tries: list[str] = []

@@ -19,7 +19,7 @@ from tests.support.other_clock import program
 from tests.support.ports import free_port
 from tests.support.stores import Store
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 ANALYSIS = "/papi/tool/accounts/goods-analysis"
 
 

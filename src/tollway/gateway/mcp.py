@@ -36,6 +36,7 @@ from tollway.ledger.usage import midnight_s
 from tollway.operations.account_api import ACCOUNT_OPERATIONS
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.orders.more_calls import ORDERS_BY_NUMBER
+from tollway.pipeline.authenticate import finish
 from tollway.pipeline.bodies import NO_BODY, Message, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.envelope import NO_STORE, REASON_HEADER
@@ -139,7 +140,9 @@ class AgentTools:
             foreign = JSONResponse({"error": "This Origin is not the gateway's own."}, 403)
             return await foreign(scope, receive, send)
         try:
-            account_id = (await self._identify(request)).caller.account_id
+            call = _without_operation(request)
+            await finish(self._pipeline.authenticate(call))
+            account_id = call.caller.account_id
             if self._messages.admit(account_id, _MESSAGES_A_SECOND) is None:
                 raise Refusal(Reason.THROTTLED, limit=_MESSAGES_A_SECOND)
             message = await read_message(receive, self._body_timeout_s)
@@ -195,16 +198,9 @@ class AgentTools:
         return f"Costs {price} {unit}{'' if price == 1 else 's'} if it succeeds."
 
     async def _identify(self, request: Request) -> Call:
-        """A call with nothing but its caller."""
-        headers = headers_by_name(_own_headers(request))
-        client = request.scope["client"]
-        call = Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time(), client)
-        outcome = self._pipeline.authenticate(call)
-        if isinstance(outcome, Refusal):
-            # A new one: the stage's refusal is shared, and must not be raised.
-            raise Refusal(outcome.reason)
-        if outcome is not None:
-            await outcome
+        """A call with nothing but its caller, whose token is valid now."""
+        call = _without_operation(request)
+        await self._pipeline.authenticate.check_now(call)
         return call
 
     async def _answer_call(
@@ -336,6 +332,11 @@ def _request_of(context: ServerRequestContext[Any, Any]) -> Request:
 
 
 _CARRIED = (b"authorization", b"accept-language", b"x-forwarded-for")
+
+
+def _without_operation(request: Request) -> Call:
+    headers, client = headers_by_name(_own_headers(request)), request.scope["client"]
+    return Call("", "POST", MCP_PATH, b"", headers, NO_BODY, time(), client)
 
 
 def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:

@@ -94,8 +94,11 @@ class CallerCache:
         # Balances that were read, and the change mark of the database before the read.
         self._read_amounts: dict[tuple[str, str], int] = {}
         self._read_mark: object = None
-        # In a flood, calls share their reads of a balance; an embedded database reads at once.
-        self._read_amount = NextFlights(self._amount_of) if database.is_shared else self._amount_of
+        # In a flood, calls share their reads; an embedded database reads at once.
+        is_shared = database.is_shared
+        self._read_amount = NextFlights(self._amount_of) if is_shared else self._amount_of
+        self._read_states = NextFlights(self._states) if is_shared else self._states
+        self._read_caller = NextFlights(self._look_up) if is_shared else self._look_up
         self.operation_states: dict[str, OperationState] = {}
 
     async def refresh(self) -> None:
@@ -104,12 +107,15 @@ class CallerCache:
         version, reading = self._versions.directory, self._versions.reading
         if version == self._version:
             return
-        states = await operation_states(self._database)
+        states = await self._read_states("")
         # Another call may have refreshed meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
             self._callers, self._ended, self._amounts = {}, set(), {}
             self.operation_states = states
             self._version, self._reading = version, reading
+
+    async def _states(self, _: str) -> dict[str, OperationState]:
+        return await operation_states(self._database)
 
     def refresh_at_once(self) -> bool:
         """Refreshes without awaiting; False if the database is not embedded: nothing is done."""
@@ -131,10 +137,13 @@ class CallerCache:
 
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token; None if it is unknown, revoked, or of a closed account."""
+        return self._callers.get(hashed) or await self._read_caller(hashed)
+
+    async def _look_up(self, hashed: bytes) -> Caller | None:
         kept, ended, version = self._callers, self._ended, self._version
-        known = kept.get(hashed)
-        if known is not None:
-            return known
+        if hashed in kept:
+            # Another call has just looked it up.
+            return kept[hashed]
         row = await self._database.fetch_one(_FIND, hash=hashed)
         if row is None:
             return None

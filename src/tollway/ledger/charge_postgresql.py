@@ -69,7 +69,7 @@ _CHARGE = Query(lambda: text(_CHARGED))
 _CHARGE_IF_CURRENT = Query(
     lambda: text(
         f"{_CHARGED} "  # noqa: S608 - as above
-        "WHERE NOT (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) "
+        "WHERE (SELECT directory <> ANY (CAST(:directories AS bigint[])) FROM version) IS NOT TRUE "
         "UNION ALL SELECT 0, 'outdated', directory, NULL, NULL, NULL "
         "FROM version WHERE directory <> ANY (CAST(:directories AS bigint[]))"
     )

@@ -63,6 +63,11 @@ class Authenticate:
         self._enter(call, caller)
         return None
 
+    async def check_now(self, call: Call) -> None:
+        """Refuses a token that has ended, even if this node was not notified of that yet."""
+        await self._versions.refresh()
+        await finish(self(call))
+
     async def _look_up(self, call: Call, header: bytes, hashed: bytes) -> None:
         if header in self._hashes:
             caller = await self._find(call, hashed)
@@ -123,6 +128,15 @@ class Authenticate:
         self._used_at_s = {**used_at_s, **self._used_at_s}
 
 
+async def finish(outcome: Awaitable[None] | Refusal | None) -> None:
+    """Waits for a stage that was called, or raises the refusal that it returned."""
+    if isinstance(outcome, Refusal):
+        # A new one: the refusal is shared, and must not be raised.
+        raise Refusal(outcome.reason)
+    if outcome is not None:
+        await outcome
+
+
 class Recheck:
     """Stage: whether the call may still be made. Its sender may have held the body back until the
     token was revoked, the account or the operation closed, or the permission taken away.
@@ -163,12 +177,7 @@ class Recheck:
         call.is_fresh = self._versions.is_fresh()
         if call.is_fresh and call.caller_reading == self._versions.reading:
             return
-        outcome = self._look(call)
-        if isinstance(outcome, Refusal):
-            # A new one: the refusal is shared, and must not be raised.
-            raise Refusal(outcome.reason)
-        if outcome is not None:
-            await outcome
+        await finish(self._look(call))
 
     def _is_not_charged(self, call: Call) -> bool:
         return self._is_free or call.caller.is_test or DRY_RUN_HEADER in call.headers

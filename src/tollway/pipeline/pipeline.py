@@ -64,7 +64,7 @@ class Pipeline:
     def __init__(self, parts: PipelineDependencies) -> None:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
-        throttle = Throttle(SlidingSecond(), limit)
+        self._throttle = throttle = Throttle(SlidingSecond(), limit)
         self.permit = permit = Permit(parts.callers, parts.settings.zone)
         refused = partial(record_refused, parts.refused_calls)
         self.authenticate = Authenticate(
@@ -319,25 +319,39 @@ class Pipeline:
     async def _look_again(self, call: Call) -> None:
         """Refuses a call that may not be made any more, though this node was not notified yet."""
         self._versions.outdate()
-        await self._check_again(call)
-        # Just read, so what changes from now on does not concern this call.
-        call.caller = replace_fields(call.caller, directory=None)
-
-    async def _count_failed(self, call: Call) -> OverLimitError | None:
-        """Counts a refused call against the limit that all nodes share; returns the error if it is
-        over the limit."""
         try:
-            waiting = self._settle.count(call)
-            if waiting is not None:
-                await waiting
+            await self._check_again(call)
+        finally:
+            # Just read, so what changes from now on does not concern this call.
+            call.caller = replace_fields(call.caller, directory=None)
+        self._throttle.renew_limit(call)
+
+    async def _count_failed(self, call: Call) -> Exception | None:
+        """Counts a refused call against the limit that all nodes share; returns the error if it is
+        over the limit, or may not be made any more, though this node was not notified yet."""
+        ended: Refusal | None = None
+        try:
+            try:
+                await self._count(call)
+            except OutdatedCallerError:
+                try:
+                    await self._look_again(call)
+                except Refusal as refusal:
+                    ended = refusal
+                await self._count(call)
         except OverLimitError as over_limit:
-            return over_limit
+            return ended or over_limit
         except StoreError as error:
             # While the database is unavailable, each node counts for itself.
             logger.warning("a call was not counted for all nodes: %s", error)
         except Exception:
             logger.exception("a call was not counted for all nodes")
-        return None
+        return ended
+
+    async def _count(self, call: Call) -> None:
+        waiting = self._settle.count(call, call.caller.directory)
+        if waiting is not None:
+            await waiting
 
 
 def _answer_of(call: Call, step: Step, error: Exception) -> Answer:

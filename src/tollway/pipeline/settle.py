@@ -56,12 +56,14 @@ class Settle:
             and call.environment.batcher.counts_calls
         )
 
-    def count(self, call: Call) -> Awaitable[object] | None:
-        """Counts a call that was not charged, if it must be counted."""
+    def count(self, call: Call, directory: int | None = None) -> Awaitable[object] | None:
+        """Counts a call that was not charged, if it must be counted; if a directory is given, only
+        if its caller is known under the current one."""
         if not self.counts(call):
             return None
         batcher = call.environment.batcher
-        return batcher.settle(_charge(call, batcher, is_counted_only=True))
+        counted = _charge(call, batcher, is_counted_only=True)
+        return batcher.settle(replace(counted, directory=directory))
 
     def replay(self, call: Call, replay_of: str, answer: bytes) -> Awaitable[object] | None:
         """Counts a call that gets the stored answer of another, and records it for the owner."""

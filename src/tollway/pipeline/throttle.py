@@ -103,6 +103,12 @@ class Throttle:
             return Refusal(_THROTTLED, limit=limit)
         return None
 
+    def renew_limit(self, call: Call) -> None:
+        """Gives an admitted call the limit that its caller has now, for charging to check."""
+        if call.admission is not None:
+            limit, _ = self._rate(call.caller, call.operation_name)
+            call.admission = Admission(limit, min(limit - 1, call.admission.remaining))
+
     def take_back(self, call: Call, until_ns: int) -> Refusal:
         """Refuses a call that was admitted here, because the nodes together admitted enough. Until
         a slot can be free again, further calls are refused here."""

@@ -1,22 +1,32 @@
-"""The counters by which a running gateway notices that its caches are out of date.
+"""The versions by which a running gateway notices that its caches are out of date.
 
-A transaction that changes a kind of data raises its counter. On every call the gateway checks
-whether anything but charges was committed, and if so reads the counters: so it never answers from a
-cache that a change made out of date. `directory` counts for what is cached of callers: accounts,
-tokens, permissions, prices, owners and their grants.
+A transaction that changes a kind of data gives it another version. On every call the gateway checks
+whether anything but charges was committed, and if so reads the versions: so it never answers from a
+cache that a change made out of date. `directory` is the version of what is cached of callers:
+accounts, tokens, permissions, prices, owners and their grants.
+
+A version is a random number, which never comes again. A counter would: after a failover that lost
+its last change, the next change would bring it to the value that caches were filled under.
 """
 
-from sqlalchemy import select
+import secrets
 
+from sqlalchemy import bindparam, select
+
+from tollway.store.concurrency import NextFlights
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.database import version
 
 _READ = Query(lambda: select(version.c.directory, version.c.figures, version.c.material))
 _REWRITE = Query(lambda: version.update().values(id=version.c.id))
-_BUMP_DIRECTORY = Query(lambda: version.update().values(directory=version.c.directory + 1))
-_BUMP_FIGURES = Query(lambda: version.update().values(figures=version.c.figures + 1))
-_BUMP_MATERIAL = Query(lambda: version.update().values(material=version.c.material + 1))
+_CHANGE_DIRECTORY = Query(lambda: version.update().values(directory=bindparam("changed")))
+_CHANGE_FIGURES = Query(lambda: version.update().values(figures=bindparam("changed")))
+_CHANGE_MATERIAL = Query(lambda: version.update().values(material=bindparam("changed")))
+
+
+def new_version() -> int:
+    return secrets.randbits(62)
 
 
 async def write_nothing_new(transaction: Transaction) -> None:
@@ -28,26 +38,28 @@ async def write_nothing_new(transaction: Transaction) -> None:
 async def directory_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes who may do what, or who has how much."""
     transaction.changes_versions = True
-    await transaction.execute(_BUMP_DIRECTORY)
+    await transaction.execute(_CHANGE_DIRECTORY, changed=new_version())
 
 
 async def figures_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes a product or its figures."""
     transaction.changes_versions = True
-    await transaction.execute(_BUMP_FIGURES)
+    await transaction.execute(_CHANGE_FIGURES, changed=new_version())
 
 
 async def material_changed(transaction: Transaction) -> None:
     """Called in every transaction that changes promotion material."""
     transaction.changes_versions = True
-    await transaction.execute(_BUMP_MATERIAL)
+    await transaction.execute(_CHANGE_MATERIAL, changed=new_version())
 
 
 class Versions:
-    """The counters, and whether they can have changed since they were read."""
+    """The versions, and whether they can have changed since they were read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # In a flood, calls share their reads; an embedded database reads at once.
+        self._read = NextFlights(self._read_row) if database.is_shared else self._read_row
         self._mark: object = None
         self._asked = 0
         # The last read that may have missed a change.
@@ -63,19 +75,21 @@ class Versions:
 
     def outdate(self) -> None:
         """Something was committed that the mark may not show yet: only a read that is asked for
-        from now on makes the counters fresh."""
+        from now on makes the versions fresh."""
         self._mark = None
         self._outdated = self._asked
 
     async def refresh(self) -> None:
+        await self._read("")
+
+    async def _read_row(self, _: str) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
         mark = self._database.record_mark()
         self._asked += 1
         reading = self._asked
         row = await self._database.fetch_one(_READ)
         assert row is not None
-        # A read that a later one overtook would bring back older values. The order of the reads
-        # decides, not the counters: after a failover the server may have lower ones.
+        # A read that a later one overtook would bring back older values.
         if reading > self.reading:
             self.directory, self.figures, self.material = row
             self.reading = reading

@@ -62,6 +62,9 @@ class BoundedSlots:
 K = TypeVar("K")
 T = TypeVar("T")
 
+# How long an attempt usually takes at most.
+_PATIENCE_S = 0.25
+
 
 class TurnQueue(Generic[T]):
     """A queue in which named users take turns: a user that adds a thousand items delays every
@@ -167,10 +170,14 @@ class SingleFlight(Generic[T]):
 class NextFlights(Generic[K, T]):
     """Attempts by key, one per key at a time. A task gets the result of the next attempt to start,
     and shares it with every task that asks before that start: so no task gets a result that was
-    read before it asked."""
+    read before it asked. An attempt that takes longer than `patience_s` may hang: the next does not
+    wait for it any more."""
 
-    def __init__(self, attempt: Callable[[K], Awaitable[T]]) -> None:
+    def __init__(
+        self, attempt: Callable[[K], Awaitable[T]], patience_s: float = _PATIENCE_S
+    ) -> None:
         self._attempt = attempt
+        self._patience_s = patience_s
         self._next: dict[K, asyncio.Task[T]] = {}
         self._under_way: dict[K, asyncio.Task[T]] = {}
 
@@ -184,12 +191,13 @@ class NextFlights(Generic[K, T]):
     async def _fly(self, key: K) -> T:
         under_way = self._under_way.get(key)
         if under_way is not None:
-            await asyncio.wait((under_way,))
-        self._under_way[key] = self._next.pop(key)
+            await asyncio.wait((under_way,), timeout=self._patience_s)
+        own = self._under_way[key] = self._next.pop(key)
         try:
             return await self._attempt(key)
         finally:
-            del self._under_way[key]
+            if self._under_way.get(key) is own:
+                del self._under_way[key]
 
 
 def run_at_once(work: Awaitable[T]) -> T:

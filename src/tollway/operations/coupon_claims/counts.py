@@ -4,7 +4,6 @@ Totals and pages are computed from these counts, so they change in the same tran
 claims. The list's version changes too, so that readers notice cached counts that are out of date.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Iterable
 
@@ -15,12 +14,12 @@ from tollway.operations.coupon_claims.schema import (
     coupon_claim_hour,
     coupon_claim_version,
 )
+from tollway.store.cache_versions import new_version
 from tollway.store.database import Transaction
 from tollway.store.many_rows import adds, upserts
 from tollway.store.query import Query
 
 HOUR_S = 3600
-_VERSION_BITS = 62
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
 
 _COUNT_UP = adds(coupon_claim_hour, "claims")
@@ -75,7 +74,7 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
 
 
 async def _give_versions(transaction: Transaction, lists: Iterable[tuple[str, int]]) -> None:
-    versions = [(*each, secrets.randbits(_VERSION_BITS)) for each in sorted(lists)]
+    versions = [(*each, new_version()) for each in sorted(lists)]
     await transaction.put_rows(upserts(coupon_claim_version), versions)
 
 

@@ -4,7 +4,6 @@ Totals and pages are computed from these counts, so they change in the same tran
 orders. The shop's version changes too, so that readers notice cached counts that are out of date.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -24,11 +23,10 @@ from tollway.operations.orders.schema import (
     order_count,
     order_version,
 )
+from tollway.store.cache_versions import new_version
 from tollway.store.database import Transaction
 from tollway.store.many_rows import adds, upserts
 from tollway.store.query import Query
-
-_VERSION_BITS = 62
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 Place = tuple[int, int | None, str | None]  # newest first, tag, name of the tag
@@ -145,7 +143,7 @@ async def recount(
 
 
 async def _give_versions(transaction: Transaction, owners: Iterable[str]) -> None:
-    versions = [(owner, secrets.randbits(_VERSION_BITS)) for owner in sorted(owners)]
+    versions = [(owner, new_version()) for owner in sorted(owners)]
     await transaction.put_rows(upserts(order_version), versions)
 
 

@@ -163,7 +163,7 @@ class ReadingDatabase:
             self._watch = asyncio.get_running_loop().create_task(self._follow())
         if not self.is_used:
             return False
-        if self._figures < self._versions.figures:
+        if self._figures != self._versions.figures:
             forgotten = self._forgotten
             try:
                 row = await self._replica.fetch_one(_FIGURES)
@@ -173,7 +173,7 @@ class ReadingDatabase:
             if forgotten != self._forgotten:
                 return False
             self._figures = -1 if row is None else row[0]
-        return self._figures >= self._versions.figures
+        return self._figures == self._versions.figures
 
     def _forget(self) -> None:
         """Forgets the state of a replica: the next connection may lead to another one."""
