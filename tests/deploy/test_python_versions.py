@@ -49,7 +49,7 @@ def test_what_checks_locks_and_installs_takes_the_oldest_too() -> None:
     ("page", "path"),
     [
         *((page, _TOLLWAY) for page in ("README.md", "README.zh.md", "CONTRIBUTING.md")),
-        *((page, _TOLLWAY) for page in ("docs/start.md", "Makefile")),
+        *((page, _TOLLWAY) for page in ("docs/start.md", "docs/start.zh.md", "Makefile")),
         *((page, _SDK) for page in ("sdk/python/README.md", "docs/call/python.md")),
         ("docs/call/python.zh.md", _SDK),
     ],

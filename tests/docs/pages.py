@@ -13,7 +13,9 @@ README, README_ZH = ROOT / "README.md", ROOT / "README.zh.md"
 TOUR = DOCS / "tour.md"
 CALL, CALL_ZH = DOCS / "call.md", DOCS / "call.zh.md"
 REFERENCE = DOCS / "operate/reference.md"
-OPERATE_PAGES = tuple(sorted(DOCS.glob("operate/*.md")))
+OPERATE_PAGES = tuple(
+    page for page in sorted(DOCS.glob("operate/*.md")) if not page.name.endswith(".zh.md")
+)
 PAGES = (
     README,
     README_ZH,
@@ -77,12 +79,21 @@ def examples_of(page: Path) -> list[Example]:
 
 
 def links_of(page: Path) -> Iterator[Link]:
-    for found in _LINK.finditer(without_blocks(page)):
+    yield from links_in(without_blocks(page), page)
+
+
+def links_in(text: str, page: Path) -> Iterator[Link]:
+    for found in _LINK.finditer(text):
         yield Link(page, found[1], found[2])
 
 
 def without_blocks(page: Path) -> str:
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def sections_of(page: Path) -> list[str]:
+    """The text of a page without its blocks, cut before each heading."""
+    return re.split(r"^(?=#+ )", without_blocks(page), flags=re.MULTILINE)[1:]
 
 
 def rows_of(page: Path) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """A Chinese page says the same as the English one, and leads its readers to Chinese pages."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from tests.docs.pages import (
     PAGES,
     WITH_OWN_EXAMPLES,
     blocks_of,
+    links_in,
     links_of,
     name_of,
     rows_of,
-    without_blocks,
+    sections_of,
 )
 
 _ZH = ".zh.md"
@@ -24,6 +26,14 @@ _FOR_CALLERS = [
     for page in (DOCS / "call.md", *DOCS.glob("call/*.md"), *DOCS.glob("operations/*.md"))
     if not page.name.endswith(_ZH)
 ]
+# Of what operators read, what a gateway is set up and run with; the rest is in English.
+_FOR_OPERATORS = [DOCS / "start.md"]
+# What people put values in place of is said in their language.
+_TRANSLATED = {
+    "tollway-client-python/VERSION",
+    "tollway-client-javascript/VERSION",
+    "HS256:<key id>:<HMAC-SHA256 in hex>",
+}
 
 each_chinese_page = pytest.mark.parametrize("page", _CHINESE, ids=name_of)
 
@@ -36,8 +46,8 @@ def _chinese_of(page: Path) -> Path:
     return page.with_suffix(_ZH)
 
 
-@pytest.mark.parametrize("page", sorted(_FOR_CALLERS), ids=name_of)
-def test_every_page_for_callers_has_a_chinese_one(page: Path) -> None:
+@pytest.mark.parametrize("page", sorted(_FOR_CALLERS) + _FOR_OPERATORS, ids=name_of)
+def test_every_page_for_callers_and_these_for_operators_have_a_chinese_one(page: Path) -> None:
     assert _chinese_of(page).exists()
 
 
@@ -55,8 +65,32 @@ def test_both_pages_have_the_same_sections_and_tables(page: Path) -> None:
 
 def _outline(page: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The levels of the headings; of each row of a table, its width and first names."""
-    levels = re.findall(r"^#+(?= )", without_blocks(page), re.MULTILINE)
+    levels = [section.partition(" ")[0] for section in sections_of(page)]
     return levels, [(len(row), re.findall(r"`[^`]+`", row[0])) for row in rows_of(page)]
+
+
+@each_chinese_page
+def test_each_section_has_the_items_code_and_links_of_the_english_one(page: Path) -> None:
+    english = _english_of(page)
+    for ours, theirs in zip(sections_of(page), sections_of(english), strict=True):
+        heading = theirs.partition("\n")[0]
+        assert ours.count("\n- ") == theirs.count("\n- "), heading
+        assert set(_code_in(theirs)) - _TRANSLATED <= set(_code_in(ours)), heading
+        assert _targets(theirs, english) <= _targets(ours, page), heading
+
+
+def _code_in(section: str) -> Iterator[str]:
+    for code in re.findall(r"`([^`]+)`", section):
+        yield " ".join(code.split())
+
+
+def _targets(section: str, page: Path) -> set[str]:
+    """The pages that a section leads to, whatever their language; not those of the other one."""
+    return {
+        link.target.partition("#")[0].replace(_ZH, ".md")
+        for link in links_in(section, page)
+        if link.text not in ("English", "中文")
+    }
 
 
 @pytest.mark.parametrize(
