@@ -27,7 +27,7 @@ _FOR_CALLERS = [
     if not page.name.endswith(_ZH)
 ]
 # Of what operators read, what a gateway is set up and run with; the rest is in English.
-_FOR_OPERATORS = [DOCS / "start.md"]
+_FOR_OPERATORS = [DOCS / "start.md", DOCS / "operate/README.md"]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
     "tollway-client-python/VERSION",
