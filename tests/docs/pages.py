@@ -106,7 +106,7 @@ def rows_of(page: Path) -> list[list[str]]:
     ]
 
 
-def anchors_of(page: Path) -> set[str]:
+def anchors_of(page: Path) -> list[str]:
     """What a link into a page can point at: its headings, as GitHub and others spell them."""
     headings = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]

@@ -1,4 +1,4 @@
-"""The pages for shop owners and for members: what they quote is on the pages that these see."""
+"""The pages for owners, members and operators: what they quote is on the pages that these see."""
 
 import re
 from pathlib import Path
@@ -46,3 +46,14 @@ def test_what_the_pages_for_members_name_is_on_their_pages_in_both_languages() -
     }
     words = catalogue("zh")
     assert [words[each] for each in named["en"]] == named["zh"]
+
+
+@pytest.mark.parametrize("name", ["daily"])
+def test_pages_that_operators_are_sent_to_have_these_titles_in_both_languages(name: str) -> None:
+    english, chinese = (
+        (DOCS / f"operate/{name}{ending}").read_text(encoding="utf-8")
+        for ending in (".md", ".zh.md")
+    )
+    titles = re.findall(r"\bpage \*([^*]+)\*", english)
+    assert titles
+    assert [catalogue("zh")[each] for each in titles] == re.findall("“([^”]+)”页面", chinese)

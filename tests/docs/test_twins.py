@@ -1,6 +1,7 @@
 """A Chinese page says the same as the English one, and leads its readers to Chinese pages."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.docs.pages import (
     DOCS,
     PAGES,
     WITH_OWN_EXAMPLES,
+    anchors_of,
     blocks_of,
     links_in,
     links_of,
@@ -27,7 +29,8 @@ _FOR_CALLERS = [
     if not page.name.endswith(_ZH)
 ]
 # Of what operators read, what a gateway is set up and run with; the rest is in English.
-_FOR_OPERATORS = [DOCS / "start.md", DOCS / "operate/README.md"]
+_OPERATING = ("README", "daily")
+_FOR_OPERATORS = [DOCS / "start.md", *(DOCS / f"operate/{name}.md" for name in _OPERATING)]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
     "tollway-client-python/VERSION",
@@ -76,7 +79,7 @@ def test_each_section_has_the_items_code_and_links_of_the_english_one(page: Path
         heading = theirs.partition("\n")[0]
         assert ours.count("\n- ") == theirs.count("\n- "), heading
         assert set(_code_in(theirs)) - _TRANSLATED <= set(_code_in(ours)), heading
-        assert _targets(theirs, english) <= _targets(ours, page), heading
+        assert not _targets(theirs, english) - _targets(ours, page), heading
 
 
 def _code_in(section: str) -> Iterator[str]:
@@ -84,13 +87,20 @@ def _code_in(section: str) -> Iterator[str]:
         yield " ".join(code.split())
 
 
-def _targets(section: str, page: Path) -> set[str]:
-    """The pages that a section leads to, whatever their language; not those of the other one."""
-    return {
-        link.target.partition("#")[0].replace(_ZH, ".md")
-        for link in links_in(section, page)
-        if link.text not in ("English", "中文")
-    }
+def _targets(section: str, page: Path) -> Counter[tuple[str, int | None]]:
+    """What a section leads to, how often: a page in whatever language, and which of its headings;
+    links to the page in the other language do not count."""
+    links = [link for link in links_in(section, page) if link.text not in ("English", "中文")]
+    return Counter(_target(link.target, page) for link in links)
+
+
+def _target(address: str, page: Path) -> tuple[str, int | None]:
+    path, _, anchor = address.partition("#")
+    if "://" in path:
+        return address, None
+    target = (page.parent / path).resolve() if path else page
+    heading = anchors_of(target).index(anchor) if anchor else None
+    return str(target).replace(_ZH, ".md"), heading
 
 
 @pytest.mark.parametrize(
