@@ -29,8 +29,12 @@ _FOR_CALLERS = [
     if not page.name.endswith(_ZH)
 ]
 # Of what operators read, what a gateway is set up and run with; the rest is in English.
-_OPERATING = ("README", "daily")
-_FOR_OPERATORS = [DOCS / "start.md", *(DOCS / f"operate/{name}.md" for name in _OPERATING)]
+_FOR_OPERATORS = [
+    DOCS / "start.md",
+    DOCS / "deploy.md",
+    DOCS / "operate/README.md",
+    DOCS / "operate/daily.md",
+]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
     "tollway-client-python/VERSION",
