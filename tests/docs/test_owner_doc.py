@@ -48,7 +48,7 @@ def test_what_the_pages_for_members_name_is_on_their_pages_in_both_languages() -
     assert [words[each] for each in named["en"]] == named["zh"]
 
 
-@pytest.mark.parametrize("name", ["daily"])
+@pytest.mark.parametrize("name", ["daily", "ledger"])
 def test_pages_that_operators_are_sent_to_have_these_titles_in_both_languages(name: str) -> None:
     english, chinese = (
         (DOCS / f"operate/{name}{ending}").read_text(encoding="utf-8")

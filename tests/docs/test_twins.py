@@ -34,6 +34,7 @@ _FOR_OPERATORS = [
     DOCS / "deploy.md",
     DOCS / "operate/README.md",
     DOCS / "operate/daily.md",
+    DOCS / "operate/ledger.md",
 ]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
