@@ -35,6 +35,7 @@ _FOR_OPERATORS = [
     DOCS / "operate/README.md",
     DOCS / "operate/daily.md",
     DOCS / "operate/ledger.md",
+    DOCS / "operate/data.md",
 ]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
