@@ -36,6 +36,7 @@ _FOR_OPERATORS = [
     DOCS / "operate/daily.md",
     DOCS / "operate/ledger.md",
     DOCS / "operate/data.md",
+    DOCS / "operate/backup.md",
 ]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
