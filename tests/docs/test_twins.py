@@ -37,6 +37,7 @@ _FOR_OPERATORS = [
     DOCS / "operate/ledger.md",
     DOCS / "operate/data.md",
     DOCS / "operate/backup.md",
+    DOCS / "operate/carriers.md",
 ]
 # What people put values in place of is said in their language.
 _TRANSLATED = {
