@@ -31,6 +31,24 @@ def _key_file(**keys: str) -> str:
     return json.dumps({"current": max(map(int, by_id)), "keys": by_id})
 
 
+_NO_KEY = "is not 32 bytes in base64"
+_NO_JSON = "it is not JSON with `current` and `keys`"
+DAMAGED = {
+    "a key cut off": (_key_file(k1=_key(), k2=_key()[:-1]), f"its key 2 {_NO_KEY}"),
+    "a short key": (_key_file(k1=base64.b64encode(b"short").decode()), f"its key 1 {_NO_KEY}"),
+    "no key at all": (_key_file(k1="密钥"), f"its key 1 {_NO_KEY}"),
+    "an unknown id": (
+        json.dumps({"current": 2, "keys": {"1": _key()}}),
+        "`current` is 2, and must",
+    ),
+    "a large id": (_key_file(k300=_key()), "`current` is 300, and must"),
+    "half a file": (_key_file(k1=_key())[:-9], _NO_JSON),
+    "no current key": (json.dumps({"keys": {"1": _key()}}), _NO_JSON),
+    "a retired key cut off": (
+        json.dumps({"current": 2, "keys": {"2": _key()}, "retired": {"1": {"seals": "x"}}}),
+        "what it keeps of key 1 for seals is not in base64",
+    ),
+}
 OTHERS = {"key_file": _key_file(k1=_key()), "secret_file": os.urandom(32).hex()}
 
 
@@ -169,6 +187,21 @@ def test_files_that_cannot_be_used_are_reported_before_anything_is_changed(
     _assert_refused(refused, f"The {setting.replace('_', ' ')} ", FILES[setting])
     assert set(workplace.iterdir()) == before
     assert "at schema none" in process("account", "list").err or not Path("ledger.db").exists()
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_key_file_is_named_with_its_fault_and_what_to_do(
+    ledger_store: Store, workplace: Path, process: Command, tollway: Command, damage: str
+) -> None:
+    content, fault = DAMAGED[damage]
+    keys = workplace / FILES["key_file"]
+    keys.write_text(content)
+    for refused in (
+        process("serve", "--port", str(free_port())),
+        tollway("keys", "accept", "key_file"),
+    ):
+        _assert_refused(refused, f"{FILES['key_file']} cannot be used: {fault}", "Put the right")
+    assert keys.read_text() == content
 
 
 @pytest.mark.parametrize("setting", FILES)

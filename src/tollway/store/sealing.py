@@ -146,13 +146,42 @@ def _read(path: Path) -> _KeyFile:
     try:
         if not path.exists():
             key = base64.b64encode(os.urandom(KEY_BYTES)).decode()
-            content = msgspec.json.encode(_KeyFile(1, {1: key}))
-            make_private(path, msgspec.json.format(content))
+            first = msgspec.json.encode(_KeyFile(1, {1: key}))
+            make_private(path, msgspec.json.format(first))
         refuse_writable_by_others(path)
-        found = msgspec.json.decode(path.read_bytes(), type=_KeyFile)
-        keys = {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}
-        # Checked here, where the error can name the file.
-        Sealer(keys, found.current)
-    except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise StoreError(f"The key file {path} cannot be used: {reason_of(error)}.") from None
+    # Checked here, where the error can name the file.
+    try:
+        found = msgspec.json.decode(content, type=_KeyFile)
+        fault = _fault_of(found)
+    except (ValueError, RecursionError):
+        fault = "it is not JSON with `current` and `keys`, or not all of it"
+    if fault is not None:
+        raise StoreError(
+            f"The key file {path} cannot be used: {fault}. Put the right file back, such as the "
+            "copy that was kept with a backup. If no database was ever used with it, move it away, "
+            "and a new one is made."
+        )
     return found
+
+
+def _fault_of(content: _KeyFile) -> str | None:
+    for key_id, key in content.keys.items():
+        try:
+            AESGCM(base64.b64decode(key))
+        except ValueError:
+            return f"its key {key_id} is not {KEY_BYTES} bytes in base64"
+    if content.current not in content.keys or not 0 <= content.current <= _KEY_ID_MAX:
+        return (
+            f"`current` is {content.current}, and must be the id of one of its keys, from 1 to "
+            f"{_KEY_ID_MAX}"
+        )
+    for key_id, of in content.retired.items():
+        for purpose, left in of.items():
+            try:
+                base64.b64decode(left)
+            except ValueError:
+                return f"what it keeps of key {key_id} for {purpose} is not in base64"
+    return None
