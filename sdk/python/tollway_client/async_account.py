@@ -218,7 +218,8 @@ class AsyncAccount:
     ) -> Consents:
         """The consents of shops and users.
 
-        after: The next_after of the page before. Send a text of 1 to 64 characters.
+        after: Only consents after this one; for the next page. Send the next_after of the page
+            before.
         limit: Consents per page; 100 if left out. Send a whole number from 1 to 1000.
         """
         return await self._driver.run(_ACCOUNT_CONSENTS, Consents, {"after": after, "limit": limit})

@@ -342,7 +342,7 @@ export interface AccountTokensRevokeRequest {
 }
 
 export interface AccountConsentsRequest {
-  /** The next_after of the page before. Send a text of 1 to 64 characters. */
+  /** Only consents after this one; for the next page. Send the next_after of the page before. */
   after?: string;
   /** Consents per page; 100 if left out. Send a whole number from 1 to 1000. */
   limit?: Whole;

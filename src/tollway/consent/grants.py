@@ -21,6 +21,8 @@ from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.webhooks.events import Event, record_event
 
+ID_PREFIX = "con_"
+
 
 class Grant(msgspec.Struct, frozen=True):
     """One grant. Without an expiry it is valid until it is revoked. If it was given again while it
@@ -197,7 +199,7 @@ async def put_grant(
         )
     else:
         given = Grant(
-            runtime.new_id("con_"),
+            runtime.new_id(ID_PREFIX),
             **msgspec.structs.asdict(grant_request),
             granted_by=granted_by,
             granted_at_s=now_s,

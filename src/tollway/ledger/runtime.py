@@ -44,6 +44,11 @@ class Runtime:
         return [start + ends[at : at + _ID_LENGTH] for at in range(0, len(ends), _ID_LENGTH)]
 
 
+def id_pattern(prefix: str) -> str:
+    """A regular expression for the ids that `new_id` makes with this prefix."""
+    return f"^{prefix}[{_ID_ALPHABET}]{{{_ID_LENGTH}}}$"
+
+
 # How far a clock may be ahead for a moment and yet be right.
 _SLIGHTLY_S = 1.0
 # For work that no operator does.

@@ -133,6 +133,30 @@ def test_where_a_page_goes_on_is_taken_under_the_name_of_the_answer(
     assert second[list_] and second[list_] != first[list_]
 
 
+@pytest.mark.parametrize("sent", ["x", "con_1", "con_2b5d8f3h6k9mx", "con_2b5d8f3h6k9i", "-1", "~"])
+@pytest.mark.parametrize(
+    ("list_", "names"),
+    [
+        ("entries", ("before", "next_before")),
+        ("requests", ("cursor", "next_cursor")),
+        ("consents", ("after", "next_after")),
+        ("webhooks/deliveries", ("before", "next_before")),
+    ],
+)
+def test_where_no_page_ended_none_goes_on(
+    client: Client, world: Gateway, caller: Caller, list_: str, names: tuple[str, str], sent: str
+) -> None:
+    """An empty page would say that there is nothing more."""
+    of = {}
+    if list_ == "webhooks/deliveries":
+        made = client.account.webhooks_make(url="https://93.184.216.34/hook")
+        of = {"webhook_id": made.endpoint.id}
+    for name in names:
+        refused = get_own(world, caller.token, list_, **of, **{name: sent})
+        assert refused.code == 100 and any(each in refused.msg for each in names), refused.msg
+    assert get_own(world, caller.token, list_, **of).code == 0
+
+
 def test_calls_in_pages_charged_or_not_with_their_receipts(
     client: Client, world: Gateway, caller: Caller, today: date
 ) -> None:

@@ -1,33 +1,58 @@
 """The consents that the account has, and links to ask for them."""
 
+import re
 from typing import Annotated
 
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.consent.grants import Grant, GrantRequest
+from tollway.consent.grants import ID_PREFIX, Grant, GrantRequest
 from tollway.consent.owners import credential_of
-from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.fields import Field, InvalidValueError, Text, Whole
+from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.runtime import id_pattern
 from tollway.operations.account_api.operation import (
+    NOT_OURS,
     AccountCall,
     AccountDependencies,
     OneOf,
     endpoint,
+    from_page_before,
 )
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.query import Query
 from tollway.store.schema.consent import consent
 
 _NEEDS = [each.consent for each in OPERATIONS if each.consent is not None]
+_ID = id_pattern(ID_PREFIX)
 _SCOPES = {need.scope: need.whose for need in _NEEDS}
+
+
+class _PageStart(Text, frozen=True):
+    """The id that a page ended with."""
+
+    @property
+    def expected(self) -> Phrase:
+        return from_page_before("next_after")
+
+    def read(self, raw: object) -> str:
+        text = super().read(raw)
+        if re.fullmatch(_ID, text) is None:
+            raise InvalidValueError(NOT_OURS)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return super().schema() | {"pattern": _ID}
 
 
 class ConsentsRequest(msgspec.Struct, frozen=True):
     after: Annotated[
         str,
         Field(
-            Text(max_length=64), "The next_after of the page before.", other_spelling="next_after"
+            _PageStart(max_length=64),
+            "Only consents after this one; for the next page.",
+            other_spelling="next_after",
         ),
     ] = ""
     limit: Annotated[int, Field(Whole(1, 1000), "Consents per page; 100 if left out.")] = 100

@@ -9,14 +9,19 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.contract.fields import Field, Text, Whole
-from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import Receipt
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import CHARGED_AFTER_ALL, MAY_BE_CHARGED, RefusedCall
 from tollway.operations.account_api.balance import UNITS, unknown_unit
-from tollway.operations.account_api.operation import AccountCall, AccountDependencies, endpoint
+from tollway.operations.account_api.operation import (
+    NOT_OURS,
+    AccountCall,
+    AccountDependencies,
+    endpoint,
+    from_page_before,
+)
 from tollway.store.database import Reader
 from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
@@ -169,8 +174,8 @@ def _read_cursor(text: str | None) -> _Cursor:
         raise Refusal(
             Reason.PARAMETER_INVALID,
             field="cursor",
-            problem=Phrase("it is not one of ours", "不是本接口给出的值"),
-            expected=Phrase("the next_cursor of the page before", "上一页的 next_cursor"),
+            problem=NOT_OURS,
+            expected=from_page_before("next_cursor"),
         ) from None
 
 

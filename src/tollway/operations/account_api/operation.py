@@ -163,5 +163,13 @@ class OneOf(msgspec.Struct, frozen=True):
         return {"type": "string", "enum": list(self.values)}
 
 
+NOT_OURS = Phrase("it is not one of ours", "不是本接口给出的值")
+
+
+def from_page_before(name: str) -> Phrase:
+    """What to send for the next page of a list: a field of the answer before."""
+    return Phrase(f"the {name} of the page before", f"上一页的 {name}")
+
+
 class Nothing(msgspec.Struct, frozen=True):
     """A request without parameters."""
