@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from jsonschema_rs import Draft202012Validator
 
 from tests.support.all_operations import SHANGHAI, all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
@@ -20,7 +21,7 @@ from tollway.contract.operation import CallInfo, Operation
 from tollway.contract.reasons import Reason
 from tollway.ledger.caller_cache import Caller as KnownCaller
 from tollway.ledger.token_limits import TokenLimits
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import ALL_OPERATIONS, BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_EXPORT
 from tollway.operations.subject import Priced
 from tollway.pipeline.bodies import NO_BODY
@@ -43,10 +44,10 @@ def _outcome(value: str) -> dict[str, str]:
 
 
 @every_operation
-def test_every_reason_of_the_table_can_be_had(
+def test_every_reason_of_an_operation_can_be_had(
     served: Gateway, tester: Caller, operation: Operation
 ) -> None:
-    for reason in Reason:
+    for reason in operation.reasons:
         reply = ask(served, operation, tester.token, {}, _outcome(reason.name))
         assert (reply.code, reply.headers["x-tollway-reason"]) == (reason.value.code, reason.name)
         assert "{" not in reply.msg
@@ -116,9 +117,26 @@ def test_an_outcome_that_does_not_exist_is_refused(
     assert reply.code == 100 and "X-Tollway-Outcome" in reply.msg
 
 
-def test_only_waybills_have_a_carrier(served: Gateway, tester: Caller, today: date) -> None:
-    request = good_request(ORDERS, today)
-    assert ask(served, ORDERS, tester.token, request, _outcome("carrier:refused")).code == 100
+@pytest.mark.parametrize("operation", ALL_OPERATIONS, ids=lambda each: each.name)
+def test_the_description_has_what_an_operation_takes_and_nothing_else(
+    served: Gateway, tester: Caller, operation: Operation
+) -> None:
+    """Of those, an answer fits the description too: only where consent is needed has it a link."""
+    document = served.client.get("/openapi.json").json()
+    described = document["paths"][operation.path][operation.method.lower()]
+    schema = next(
+        each["schema"] for each in described["parameters"] if each["name"] == "X-Tollway-Outcome"
+    )
+    is_described = Draft202012Validator(schema).is_valid
+    consent = {"NOT_AUTHORIZED", "OWNER_UNKNOWN"}
+    taken = set()
+    for name in (*Reason.__members__, "carrier:refused", "slow:1", "slow:123456", "slow:-1"):
+        refused = ask(served, operation, tester.token, {}, _outcome(name))
+        is_taken = "X-Tollway-Outcome" not in refused.msg
+        assert is_taken == is_described(name), f"{name}: {refused.msg}"
+        taken |= {name} if is_taken else set()
+    assert taken & consent == (consent if operation.consent is not None else set())
+    assert ("carrier:refused" in taken) == (operation is WAYBILLS)
 
 
 def test_a_live_call_that_asks_for_an_outcome_is_refused_and_not_charged(

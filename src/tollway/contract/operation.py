@@ -180,6 +180,11 @@ class Operation:
         )
 
     @cached_property
+    def outcomes(self) -> tuple[str, ...]:
+        """What a test call can ask for by name: what a call of this operation can get."""
+        return (*(each.name for each in self.reasons), *self.sandbox_outcomes)
+
+    @cached_property
     def of_spellings(self) -> tuple[Reason, ...]:
         """The reason that only requests with a parameter of two spellings have."""
         has_spellings = any(each.other_names for each in declared_fields(self.request_type))

@@ -31,7 +31,7 @@ from tollway.operations.account_api.examples import ALL_EXAMPLES, RECEIPT_EXAMPL
 from tollway.operations.account_api.operation import AccountOperation
 from tollway.operations.demo_data import EXAMPLE_DAY
 from tollway.operations.examples import Example
-from tollway.pipeline.dry_run import DryRunAnswer
+from tollway.pipeline.dry_run import SLOW_PATTERN, DryRunAnswer
 from tollway.webhooks.events import EVENT_TYPES, EventType, event_example
 
 # Generated clients have a part for each, and pages a heading.
@@ -42,6 +42,7 @@ _TAGS = {
     "Tokens": "Tokens that clients obtain.",
     "Webhooks": "What the gateway sends you.",
 }
+_SLOW = f"^{SLOW_PATTERN}$"
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 
@@ -68,20 +69,23 @@ _HEADER_PARAMETERS = (
         "or charged.",
         {"type": "string", "enum": ["1"]},
     ),
-    _header(
-        "X-Tollway-Outcome",
-        "With a test token: the reason that the call is to be refused for, by its name, or "
-        "slow:MILLISECONDS. With a live token it is refused.",
-        {"type": "string"},
-    ),
 )
+
+
+def _outcome_header(operation: Operation) -> Json:
+    return _header(
+        "X-Tollway-Outcome",
+        "With a test token: the outcome that the call is to have, such as the reason that it is to "
+        "be refused for, by its name, or slow:MILLISECONDS. With a live token it is refused.",
+        {"type": "string", "anyOf": [{"enum": [*operation.outcomes]}, {"pattern": _SLOW}]},
+    )
 
 
 def describe_operation(operation: Operation, payload: Json, dry_run: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
     example = ALL_EXAMPLES.get(operation.name)
     is_free = isinstance(operation, AccountOperation)
-    headers = [] if is_free else [*_HEADER_PARAMETERS]
+    headers = [] if is_free else [*_HEADER_PARAMETERS, _outcome_header(operation)]
     described: Json = {
         "operationId": operation.name,
         "tags": [_tag_of(operation)],

@@ -11,7 +11,6 @@ from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
 from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
-from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.ledger.caller_cache import CallerCache
@@ -26,7 +25,8 @@ DRY_RUN_HEADER = b"x-tollway-dry-run"
 _DRY_RUN = re.compile(b"(?:%b)?1" % OF_PAGES.encode())
 SLOW_MAX_MS = 10_000
 
-_SLOW = re.compile(r"slow:([0-9]{1,5})")
+SLOW_PATTERN = "slow:([0-9]{1,5})"
+_SLOW = re.compile(SLOW_PATTERN)
 _NOT_KNOWN = Phrase("it is no outcome of this operation", "不是该接口的结果")
 _NOT_A_TEST = Phrase("the token is not a test token", "令牌不是测试令牌")
 _NOT_ONE = Phrase("it is not 1", "不是 1")
@@ -51,20 +51,19 @@ class Simulate:
         wanted = header.decode("latin-1")
         if slow := _SLOW.fullmatch(wanted):
             return asyncio.sleep(min(int(slow[1]), SLOW_MAX_MS) / 1000)
-        if wanted in Reason.__members__:
-            call.is_simulated = True
-            raise self._refusal(call, Reason[wanted])
+        if wanted not in call.operation.outcomes:
+            raise _invalid(call, _NOT_KNOWN)
         call.sandbox_outcome = call.operation.sandbox_outcomes.get(wanted)
         if call.sandbox_outcome is None:
-            raise _invalid(call, _NOT_KNOWN)
+            call.is_simulated = True
+            raise self._refusal(call, Reason[wanted])
         return None
 
     def _refusal(self, call: Call, reason: Reason) -> Refusal:
         refusal = sample_refusal(reason, call.operation)
-        if reason is Reason.NOT_AUTHORIZED:
-            need = call.operation.consent
-            whose = OwnerKind.SHOP if need is None else need.whose
-            asked = GrantRequest(call.caller.account_id, whose, "sandbox", call.operation_name)
+        need = call.operation.consent
+        if reason is Reason.NOT_AUTHORIZED and need is not None:
+            asked = GrantRequest(call.caller.account_id, need.whose, "sandbox", call.operation_name)
             link = self._links.make(asked, call.at_s, is_sandbox=True)
             refusal.data = {"authorize_url": link.url, "expires_at": link.expires_at_s}
         return refusal
@@ -73,8 +72,9 @@ class Simulate:
 def _invalid(call: Call, problem: Phrase) -> Refusal:
     own = call.operation.sandbox_outcomes
     expected = Phrase(
-        f"with a test token {', '.join(('the name of a reason', *own))} or slow:MILLISECONDS",
-        f"{'、'.join(('原因名称', *own))}或 slow:毫秒数，并使用测试令牌",
+        "with a test token "
+        f"{', '.join(('a reason that this operation has', *own))} or slow:MILLISECONDS",
+        f"{'、'.join(('该接口的原因名称', *own))}或 slow:毫秒数，并使用测试令牌",
     )
     return Refusal(
         Reason.PARAMETER_INVALID, field="X-Tollway-Outcome", problem=problem, expected=expected

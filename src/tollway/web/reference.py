@@ -101,7 +101,7 @@ class ReferencePages:
             title=say("What the sandbox has"),
         )
         outcomes = [
-            ("CREDITS_USED_UP", say("any reason, by its name")),
+            ("CREDITS_USED_UP", say("any reason that the operation has, by its name")),
             ("slow:3000", say("an answer that takes so many milliseconds")),
         ]
         outcomes += [
