@@ -84,9 +84,10 @@ def test_calls_come_through_and_probes_do_not(
             assert httpx.get(f"{address}{path}", timeout=TIMEOUT_S).status_code in (403, 404)
 
 
+@pytest.mark.parametrize("is_signed", [True, False], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_push_as_large_as_the_gateway_takes_comes_through(
-    name: str, gateway: Gateway, tmp_path: Path
+    name: str, is_signed: bool, gateway: Gateway, tmp_path: Path
 ) -> None:
     """nginx takes 1 MiB unless its configuration says more."""
     body = b" " * Settings().push_max_bytes
@@ -94,8 +95,10 @@ def test_a_push_as_large_as_the_gateway_takes_comes_through(
         proxy(name, [gateway.port, gateway.port], tmp_path) as address,
         httpx.Client(base_url=address, timeout=TIMEOUT_S) as client,
     ):
-        # The gateway reads a push of an unknown source as any other, and then refuses it.
-        answer = push(gateway, new_secret(), body, client=client)
+        # The gateway reads a push of an unknown source as any other, and then refuses it; it
+        # refuses one without a signature before it reads it.
+        signature = None if is_signed else ""
+        answer = push(gateway, new_secret(), body, signature=signature, client=client)
         assert answer.status_code == 401 and "error" in answer.json()
 
 

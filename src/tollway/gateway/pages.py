@@ -18,6 +18,7 @@ from starlette.routing import Route
 from tollway.contract.addresses import Network, client_address, counted_address
 from tollway.contract.language import Phrase, weight_of
 from tollway.gateway.probes import DESCRIPTION_PATH
+from tollway.gateway.unread_pushes import UnreadPushes
 from tollway.pipeline.bodies import (
     BodyShare,
     ByteBudget,
@@ -126,6 +127,7 @@ class Pages:
         self._budget = budget
         self._proxies = settings.proxies
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
+        self._unread_pushes = UnreadPushes(settings)
         self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
@@ -201,8 +203,12 @@ class Pages:
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
 
+        status = 0
+
         async def send_with_ids(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = message["headers"]
                 names = {name for name, _ in headers}
                 if _NO_STORE[0] not in names:
@@ -231,6 +237,8 @@ class Pages:
             within = receive_within(body.receive, share)
             async with AsyncExitStack() as large:
                 await self._pages({**scope, **sent, CONTEXT: context}, within, send_with_ids)
+        if is_push(scope):
+            await self._unread_pushes.read_away(sent_headers, body, status, address)
 
     @asynccontextmanager
     async def _one_large(self, address: str) -> AsyncIterator[None]:
