@@ -291,7 +291,7 @@ def test_javascript_does_the_same(run: Run) -> None:
     names = [name for name, *_ in found]
     assert names == [
         *["UnexpectedAnswerError"] * 4,
-        *["RetryLaterError", "UnexpectedAnswerError", "UnexpectedAnswerError"],
+        *["RetryLaterError", "UnavailableError", "UnavailableError"],
     ]
     assert "redirects to https://gateway.example/papi" in found[3][1]
     # Without the header that names the reason.

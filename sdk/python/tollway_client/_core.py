@@ -25,8 +25,6 @@ _DELAY_MAX_S = 20.0
 # A call that is asked to wait longer than this ends, and its error says how long.
 _ASKED_MAX_S = 60.0
 _KEY = "Idempotency-Key"
-# From a proxy in front of the gateway.
-_PASSING = (429, 502, 503, 504)
 _FIELDS = {"code", "msg", "msec", "time", "data"}
 # A loop or a file that has begun is tried so many times as often as a call, which takes about a
 # minute by default: ending would lose what was read.
@@ -321,7 +319,7 @@ def _envelope(response: Response) -> dict[str, Any]:
 
 
 def _unexpected(response: Response) -> errors.UnexpectedAnswerError:
-    return errors.UnexpectedAnswerError(response.status, response.body, response.headers)
+    return errors.not_answered(response.status, response.body, response.headers)
 
 
 def _may_repeat(operation: Operation, outcome: Outcome, error: errors.TollwayError) -> bool:
@@ -336,9 +334,7 @@ def _is_passing(error: errors.TollwayError) -> bool:
         return False
     if isinstance(error, errors.RefusedError):
         return error.is_retryable
-    if isinstance(error, errors.UnexpectedAnswerError):
-        return error.status in _PASSING
-    return isinstance(error, errors.TransportError)
+    return isinstance(error, (errors.TransportError, errors.UnavailableError))
 
 
 def _delay_s(attempt: int, error: errors.TollwayError) -> float:

@@ -3,6 +3,7 @@
 TollwayError
 ├── TransportError            no answer arrived; the gateway may have done what was asked
 ├── UnexpectedAnswerError     an answer that is none of a gateway's, for example from a proxy
+│   └── UnavailableError      a proxy could not reach the gateway, which may be restarting
 ├── RefusedError              an envelope with another code than 0
 │   ├── ParameterError        100: the request is wrong
 │   ├── TimedOutError         101
@@ -53,13 +54,16 @@ class UnexpectedAnswerError(TollwayError):
         self, status: int, body: bytes, headers: Optional[Mapping[str, str]] = None
     ) -> None:
         headers = headers or {}
-        found = repr(body[:200])
-        if "location" in headers:
-            found = f"it redirects to {headers['location']}, so use that address"
-        super().__init__(f"HTTP status {status}, and not the answer of a gateway: {found}")
         self.status = status
         self.body = body
         self.retry_after_s = _retry_after_s(headers)
+        super().__init__(_unexpected(status, body, headers.get("location")))
+
+
+class UnavailableError(UnexpectedAnswerError):
+    """A proxy in front of the gateway has no answer of it, also after the retries: the same call
+    can succeed later. `status` is 429, 502, 503 or 504. As after a `TransportError`, the gateway
+    may have done what was asked."""
 
 
 class RefusedError(TollwayError):
@@ -199,6 +203,28 @@ def refused(envelope: Mapping[str, Any], headers: Mapping[str, str], status: int
         status,
         _retry_after_s(headers),
     )
+
+
+# What proxies answer in place of a gateway that they cannot reach.
+_UNAVAILABLE = (429, 502, 503, 504)
+
+
+def not_answered(status: int, body: bytes, headers: Mapping[str, str]) -> UnexpectedAnswerError:
+    """The error of an answer that is not an envelope."""
+    kind = UnavailableError if status in _UNAVAILABLE else UnexpectedAnswerError
+    return kind(status, body, headers)
+
+
+def _unexpected(status: int, body: bytes, location: Optional[str]) -> str:
+    if status in _UNAVAILABLE:
+        return (
+            f"HTTP status {status} of a proxy in front of the gateway, which is not available now: "
+            "try again later."
+        )
+    found = repr(body[:200])
+    if location is not None:
+        found = f"it redirects to {location}, so use that address"
+    return f"HTTP status {status}, and not the answer of a gateway: {found}"
 
 
 def _restored(

@@ -14,7 +14,9 @@ import {
   ThrottledError,
   TollwayError,
   TransportError,
+  UnavailableError,
   UnexpectedAnswerError,
+  notAnswered,
   refused,
 } from "./errors.js";
 import { type OpenedFile, recordsOf } from "./files.js";
@@ -27,8 +29,6 @@ const FIRST_DELAY_MS = 500;
 const DELAY_MAX_MS = 20_000;
 // A call that is asked to wait longer than this ends, and its error says how long.
 const ASKED_MAX_MS = 60_000;
-// From a proxy in front of the gateway.
-const PASSING = [429, 502, 503, 504];
 // A loop or a file that has begun is tried so many times as often as a call, which takes about a
 // minute by default: ending would lose what was read.
 const LOOP_PATIENCE = 2;
@@ -326,7 +326,7 @@ function envelopeOf(response: Response, text: string): Envelope {
   }
   const { code, data } = (found ?? {}) as Record<string, unknown>;
   if (typeof code !== "number" || typeof data !== "object" || !data || Array.isArray(data)) {
-    throw new UnexpectedAnswerError(response.status, text, response.headers);
+    throw notAnswered(response, text);
   }
   return found as Envelope;
 }
@@ -340,8 +340,7 @@ function mayRepeat(operation: Operation, error: unknown): error is TollwayError 
 function isPassing(error: unknown): error is TollwayError {
   if (askedMs(error) > ASKED_MAX_MS) return false;
   if (error instanceof RefusedError) return error.isRetryable;
-  if (error instanceof UnexpectedAnswerError) return PASSING.includes(error.status);
-  return error instanceof TransportError;
+  return error instanceof TransportError || error instanceof UnavailableError;
 }
 
 /** Longer each time, and different for each client, or all would come back together. */

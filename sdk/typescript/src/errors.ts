@@ -4,6 +4,7 @@
  * TollwayError
  * ├── TransportError            no answer arrived; the gateway may have done what was asked
  * ├── UnexpectedAnswerError     an answer that is none of a gateway's, for example from a proxy
+ * │   └── UnavailableError      a proxy could not reach the gateway, which may be restarting
  * ├── RefusedError              an envelope with another code than 0
  * │   ├── ParameterError        100: the request is wrong
  * │   ├── TimedOutError         101
@@ -61,15 +62,17 @@ export class UnexpectedAnswerError extends TollwayError {
     readonly body: string,
     headers = new Headers(),
   ) {
-    const location = headers.get("location");
-    const found =
-      location === null
-        ? body.slice(0, 200)
-        : `it redirects to ${location}, so use that address`;
-    super(`HTTP status ${status}, and not the answer of a gateway: ${found}`);
+    super(unexpected(status, body, headers.get("location")));
     this.retryAfterS = retryAfterOf(headers);
   }
 }
+
+/**
+ * A proxy in front of the gateway has no answer of it, also after the retries: the same call can
+ * succeed later. `status` is 429, 502, 503 or 504. As after a `TransportError`, the gateway may
+ * have done what was asked.
+ */
+export class UnavailableError extends UnexpectedAnswerError {}
 
 /** The gateway answered with a code other than 0. */
 export class RefusedError extends TollwayError {
@@ -165,6 +168,28 @@ export function refused(envelope: Envelope, response: Response): RefusedError {
     response.status,
     retryAfterOf(response.headers),
   );
+}
+
+/** What proxies answer in place of a gateway that they cannot reach. */
+const UNAVAILABLE = [429, 502, 503, 504];
+
+/** The error of an answer that is not an envelope. */
+export function notAnswered(response: Response, body: string): UnexpectedAnswerError {
+  const isAway = UNAVAILABLE.includes(response.status);
+  const kind = isAway ? UnavailableError : UnexpectedAnswerError;
+  return new kind(response.status, body, response.headers);
+}
+
+function unexpected(status: number, body: string, location: string | null): string {
+  if (UNAVAILABLE.includes(status)) {
+    return (
+      `HTTP status ${status} of a proxy in front of the gateway, which is not available now: ` +
+      "try again later."
+    );
+  }
+  const found =
+    location === null ? body.slice(0, 200) : `it redirects to ${location}, so use that address`;
+  return `HTTP status ${status}, and not the answer of a gateway: ${found}`;
 }
 
 /** How long to wait: proxies ask for seconds, or for a moment by their own clock. */
