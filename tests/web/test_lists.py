@@ -14,6 +14,7 @@ from tests.support.consent import allow, new_asker, new_person
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
+from tollway.carriers.pool_levels import COUNTED_MAX
 from tollway.identity.people import Role
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database
@@ -106,6 +107,25 @@ def test_the_pools_of_shops_are_listed_page_by_page_the_emptiest_first(
     row = rf">{wp_code}</td>\s*<td[^>]*><a href=\"/operator/shop[^>]+>(\d+)</a>"
     found = _all_rows(operator, "/operator/carriers", row)
     assert len(found) == len(set(found)) == PAGE_ROWS + 2 and found[0] == "7"
+
+
+def test_of_a_pool_that_grew_for_years_not_all_numbers_are_counted(
+    operator: Browser, store: Store
+) -> None:
+    wp_code = new_carrier(store, 2000)
+    store.run(
+        "INSERT INTO waybill_number (wp_code, number, owner_id, is_taken) WITH RECURSIVE n (i) AS "
+        f"(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {COUNTED_MAX + 1}) "
+        f"SELECT '{wp_code}', 'YT' || (9000000000000 + i), '', 1 FROM n"
+    )
+    try:
+        page = operator.open("/operator/carriers").text
+        (row,) = re.findall(rf"<tr>(?:(?!</tr>).)*>{wp_code}</a>.*?</tr>", page, re.DOTALL)
+        counts = re.findall(r">([\d,]+\+?)</td>", row)
+        assert len(counts) == 2 and counts[0] == "2,000"
+        assert re.fullmatch(r"[\d,]+\+", counts[1]), counts
+    finally:
+        store.run(f"DELETE FROM waybill_number WHERE wp_code = '{wp_code}' AND is_taken = 1")
 
 
 def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(

@@ -1,13 +1,17 @@
 """How many numbers the pools have left, and how fast they are taken."""
 
-from sqlalchemy import bindparam, exists, func, select
+import msgspec
+from sqlalchemy import bindparam, exists, func, select, text
 
-from tollway.carriers.pools import SHARED
+from tollway.carriers.pools import SHARED, Pool
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import carrier, carrier_link, waybill, waybill_number
 
 COUNTED_MAX = 100_000
+# Of all pools together, but at least so many of each.
+_COUNTED_OF_ALL = 1_000_000
+_COUNTED_MIN = 1000
 
 _WITH_POOL = Query(
     lambda: (
@@ -33,6 +37,69 @@ _left = (
     .subquery()
 )
 _COUNT = Query(lambda: select(func.count()).select_from(_left))
+
+
+# Every pool, found by the index of the pools: from each owner and carrier to the next one.
+_POOLS = Query(
+    lambda: text("""
+WITH RECURSIVE owner(owner_id) AS (
+    SELECT min(owner_id) FROM waybill_number
+    UNION ALL
+    SELECT (SELECT min(next.owner_id) FROM waybill_number AS next
+        WHERE next.owner_id > owner.owner_id)
+    FROM owner WHERE owner.owner_id IS NOT NULL
+), pool(owner_id, wp_code) AS (
+    SELECT owner.owner_id, (SELECT min(first.wp_code) FROM waybill_number AS first
+        WHERE first.owner_id = owner.owner_id)
+    FROM owner WHERE owner.owner_id IS NOT NULL
+    UNION ALL
+    SELECT pool.owner_id, (SELECT min(next.wp_code) FROM waybill_number AS next
+        WHERE next.owner_id = pool.owner_id AND next.wp_code > pool.wp_code)
+    FROM pool WHERE pool.wp_code IS NOT NULL
+)
+SELECT wp_code, owner_id FROM pool WHERE wp_code IS NOT NULL ORDER BY wp_code, owner_id
+""")
+)
+_LEVELS = of_many("""
+SELECT value ->> 0, value ->> 1, (
+    SELECT count(*) FROM (
+        SELECT number FROM waybill_number
+        WHERE owner_id = value ->> 1 AND wp_code = value ->> 0 AND is_taken = 0
+        ORDER BY number LIMIT CAST(:most AS bigint)) AS left_over
+), (
+    SELECT count(*) FROM (
+        SELECT number FROM waybill_number
+        WHERE owner_id = value ->> 1 AND wp_code = value ->> 0 AND is_taken = 1
+        ORDER BY number LIMIT CAST(:most AS bigint)) AS taken
+) FROM {wanted}
+""")
+
+
+class PoolLevels(msgspec.Struct, frozen=True):
+    """All pools. Where a pool has `most` numbers left or taken, it may have more."""
+
+    pools: list[Pool]
+    most: int
+
+
+async def known_pools(database: Database) -> list[tuple[str, str]]:
+    """The carrier and the shop of each pool, if any number of it is left or taken."""
+    rows = await database.fetch_long(_POOLS)
+    return [(str(wp_code), str(owner_id)) for wp_code, owner_id in rows]
+
+
+async def pool_levels(database: Database) -> PoolLevels:
+    """How full the pools are, at a cost that does not grow with the numbers that were ever taken;
+    `list_pools` counts them all. Of many pools fewer numbers of each are counted."""
+    pools = await known_pools(database)
+    most = min(COUNTED_MAX, max(_COUNTED_MIN, _COUNTED_OF_ALL // max(1, len(pools))))
+    wanted = msgspec.json.encode(pools).decode()
+    rows = await database.fetch_long(_LEVELS, wanted=wanted, most=most)
+    found = [
+        Pool(wp_code, owner_id or None, int(left), int(taken))
+        for wp_code, owner_id, left, taken in rows
+    ]
+    return PoolLevels(found, most)
 
 
 async def numbers_left(database: Database) -> dict[str, int]:

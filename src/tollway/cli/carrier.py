@@ -29,7 +29,7 @@ from tollway.carriers.carriers import (
     list_carriers,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS
-from tollway.carriers.pools import list_pools
+from tollway.carriers.pool_levels import known_pools
 from tollway.carriers.sorting_codes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.files import REJECTED_SHOWN, RejectFile, rejects_beside
@@ -90,7 +90,7 @@ async def add(
     added = await add_carrier(database, carrier, name, number_format, area, session.runtime)
     shown = [f"Carrier {added.wp_code} delivers {_shown_area(added.area)}."]
     supplied = {each.wp_code for each in await list_links(database)}
-    supplied |= {each.wp_code for each in await list_pools(database)}
+    supplied |= {wp_code for wp_code, _ in await known_pools(database)}
     if added.wp_code not in supplied:
         shown.append(
             f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers, or "

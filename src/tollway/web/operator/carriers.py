@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from tollway.carriers.carrier_links import list_links
 from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, list_carriers
-from tollway.carriers.pool_levels import numbers_a_day
-from tollway.carriers.pools import Pool, add_numbers, list_pools
+from tollway.carriers.pool_levels import PoolLevels, numbers_a_day, pool_levels
+from tollway.carriers.pools import Pool, add_numbers
 from tollway.consent.owners import find_owner
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.balance_pace import SOON_DAYS
@@ -28,17 +28,18 @@ _YEARS_DAYS = 1000
 async def show_carriers(context: Context, *first: Block) -> Response:
     say, database = context.say, context.database
     carriers = await list_carriers(database)
-    pools = await list_pools(database)
-    known = await _carriers_table(context, carriers, pools)
-    of_shops = _pools_of_shops(context, [each for each in pools if each.owner_id is not None])
+    levels = await pool_levels(database)
+    known = await _carriers_table(context, carriers, levels)
+    of_shops = _pools_of_shops(context, levels)
     # Without a carrier there is nothing to load numbers for.
     loading = [_numbers_form(context, carriers)] if carriers else []
     forms = Columns([*loading, carrier_form(context, None)])
     return context.page(say("Carriers"), [*first, known, *of_shops, forms])
 
 
-def _pools_of_shops(context: Context, pools: Sequence[Pool]) -> list[Block]:
+def _pools_of_shops(context: Context, levels: PoolLevels) -> list[Block]:
     """Those with the fewest numbers first; no block if there are none."""
+    pools = [each for each in levels.pools if each.owner_id is not None]
     if not pools:
         return []
     fewest = sorted(pools, key=lambda each: each.left)
@@ -46,7 +47,7 @@ def _pools_of_shops(context: Context, pools: Sequence[Pool]) -> list[Block]:
     rows = []
     for each in part.rows:
         # When it runs out is not known.
-        left, taken, _ = _pool_cells(context, each, None)
+        left, taken, _ = _pool_cells(context, each, levels.most, None)
         shop = address("/operator/shop", kind=OwnerKind.SHOP, shop=each.owner_id)
         rows.append(
             [Cell(each.wp_code, "mono"), Cell(each.owner_id or "", "mono", shop), left, taken]
@@ -61,12 +62,12 @@ def _pools_of_shops(context: Context, pools: Sequence[Pool]) -> list[Block]:
 
 
 async def _carriers_table(
-    context: Context, carriers: Sequence[Carrier], pools: list[Pool]
+    context: Context, carriers: Sequence[Carrier], levels: PoolLevels
 ) -> Block:
     say = context.say
     paces = await numbers_a_day(context.database, int(context.now_s))
     links = {each.wp_code for each in await list_links(context.database)}
-    shared = {each.wp_code: each for each in pools if each.owner_id is None}
+    shared = {each.wp_code: each for each in levels.pools if each.owner_id is None}
     return plain_table(
         context,
         sentences("Carrier", "Name", "Delivers", "Numbers from", "Left", "Taken", "Lasts until"),
@@ -80,7 +81,12 @@ async def _carriers_table(
                     if each.wp_code in links
                     else [
                         Cell(say("pool")),
-                        *_pool_cells(context, shared.get(each.wp_code), paces.get(each.wp_code)),
+                        *_pool_cells(
+                            context,
+                            shared.get(each.wp_code),
+                            levels.most,
+                            paces.get(each.wp_code),
+                        ),
                     ]
                 ),
             ]
@@ -161,18 +167,25 @@ def carrier_form(context: Context, carrier: Carrier | None) -> Form:
     )
 
 
-def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:
-    """What a pool has left, and when it runs out; the pace of a shop's own pool is not known."""
+def _pool_cells(context: Context, pool: Pool | None, most: int, pace: float | None) -> list[Cell]:
+    """What a pool has left, and when it runs out; the pace of a shop's own pool is not known. Of
+    each no more than `most` numbers were counted."""
     say, tone, lasts = context.say, "", Cell("")
     left, taken = (pool.left, pool.taken) if pool else (0, 0)
     if left < FEW_NUMBERS:
         tone = "bad" if left == 0 else "soon"
     if pace and left:
         days = left / pace
-        tone = "soon" if days < SOON_DAYS else tone
+        tone = "soon" if days < SOON_DAYS and left < most else tone
         last = context.web.now() + timedelta(days=min(days, 36_500))
-        lasts = Cell(say("for years") if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
-    return [Cell(grouped(left), "number", tone=tone), context.number(taken), lasts]
+        day = last.strftime("%Y-%m-%d") + _more(left, most)
+        lasts = Cell(say("for years") if days > _YEARS_DAYS else day)
+    shown = [grouped(each) + _more(each, most) for each in (left, taken)]
+    return [Cell(shown[0], "number", tone=tone), Cell(shown[1], "number"), lasts]
+
+
+def _more(count: int, most: int) -> str:
+    return "+" if count >= most else ""
 
 
 async def numbers_act(context: Context) -> Response:
