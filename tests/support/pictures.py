@@ -37,6 +37,7 @@ _CALLS_AT_LAST = 4
 _LAST_START_S = _HOUR_S
 # Usage is summed every five seconds.
 _SUMMED_AFTER_S = 8
+_LOOKED_AGAIN_MS = 1000
 # What the calls of each account are for; in capitals those that are refused. The demo account has
 # the consents of its shop; the others, which make fewer calls, look up products and coupons.
 _MIX = "aoacaomacoaowacamaoacOaoacmaoaacoAomacoacaaomOcaoa"
@@ -186,12 +187,23 @@ def _sign_in(context: BrowserContext, started: dict[str, Any]) -> Page:
     return page
 
 
+def _wait_for_the_node(page: Page) -> None:
+    """Until the gateway has reported by its new clock: before, the overview says that the node has
+    not been seen for a while."""
+    page.goto("/operator")
+    silent = page.get_by_text("has not been seen for a while")
+    while silent.count():
+        page.wait_for_timeout(_LOOKED_AGAIN_MS)
+        page.reload()
+
+
 def _take_all(started: dict[str, Any], request_id: str) -> None:
     address = started["address"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(base_url=address, locale="en-GB")
         page = _sign_in(context, started)
+        _wait_for_the_node(page)
         _take(page, "/operator", "overview", 1200, 1020)
         _take(page, f"/operator/request?id={request_id}", "receipt", 1200, 888)
         page.emulate_media(color_scheme="dark")
