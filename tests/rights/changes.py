@@ -20,7 +20,7 @@ from tollway.ledger.accounts import close_account, resume_account, suspend_accou
 from tollway.ledger.clients import add_client, revoke_client
 from tollway.ledger.entries import amount_left, top_up
 from tollway.ledger.permissions import Permission, add_permission, revoke_permission, set_closed
-from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
+from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
@@ -182,15 +182,22 @@ class Changer:
         self._account.tokens.remove(new)
 
     async def _new_token(self, how: str) -> Token:
-        limits, operation, cap = NO_LIMITS, None, None
+        """By the operator, or by the account itself."""
+        limits: dict[str, Any] = {}
+        operation, cap = None, None
         if how == "capped":
-            limits, cap = TokenLimits(credits_per_day=_CAP), DayCap(_CAP)
+            cap = DayCap(_CAP)
+            limits["credits_per_day"] = _CAP
         if how == "for one operation":
-            operation = self._operation().name
-            limits = TokenLimits(operations=[operation])
+            operation = limits["operations"] = self._operation().name
         kind = "test" if how == "test" else "live"
+        if self._chance.random() < 0.5:
+            made = await self._post("make", {"label": how, "kind": kind, **limits})
+            return Token(made["text"], made["token"]["id"], how == "test", operation, cap)
+        if operation is not None:
+            limits["operations"] = [operation]
         issued = await issue_token(
-            self._database, RUNTIME, self._account.id, kind=kind, limits=limits
+            self._database, RUNTIME, self._account.id, kind=kind, limits=TokenLimits(**limits)
         )
         return Token(issued.text, issued.token.id, how == "test", operation, cap)
 
