@@ -36,6 +36,10 @@ from tollway.store.database import Database, Transaction
 from tollway.store.open import open_database
 from tollway.telemetry.metrics import Metrics
 
+# Of the nodes: no limit but those of accounts, and on a busy machine no call is given up.
+SETTINGS = {"rate_limit": RATE, "call_timeout_s": 60}
+NOTIFIED = "ALTER TABLE version ENABLE TRIGGER version_changed"
+UNNOTIFIED = "ALTER TABLE version DISABLE TRIGGER version_changed"
 # Of a node that is never notified: a refusal may be from memory however long.
 NEVER_S = inf
 _TIMEOUT_S = 60

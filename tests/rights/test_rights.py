@@ -7,7 +7,14 @@ import pytest
 
 from tests.rights.blind_gateway import BlindGateway, BlindToFreeCalls
 from tests.rights.calls import KINDS
-from tests.rights.campaign import NEVER_S, Campaign, world_of_rights
+from tests.rights.campaign import (
+    NEVER_S,
+    NOTIFIED,
+    SETTINGS,
+    UNNOTIFIED,
+    Campaign,
+    world_of_rights,
+)
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
@@ -17,9 +24,6 @@ NODES, WORKERS, DOORS = 2, 2, 12
 ACCOUNTS, STEPS = 2, 8
 # Of the machine that runs the tests, which may be busy; the long campaign measures it.
 KNOWN_AFTER_S = 20.0
-SETTINGS = {"rate_limit": 1_000_000, "call_timeout_s": 60}
-NOTIFIED = "ALTER TABLE version ENABLE TRIGGER version_changed"
-UNNOTIFIED = "ALTER TABLE version DISABLE TRIGGER version_changed"
 
 
 @pytest.fixture(scope="module")

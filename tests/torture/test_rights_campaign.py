@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rights.campaign import NEVER_S, Campaign, world_of_rights
-from tests.rights.test_rights import SETTINGS, UNNOTIFIED
+from tests.rights.campaign import NEVER_S, SETTINGS, UNNOTIFIED, Campaign, world_of_rights
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 
