@@ -51,6 +51,20 @@ def test_all_pools_are_found_with_what_they_have(empty_store: Store) -> None:
     assert Pool(carriers[2], None, 3, 2) in found and len(found) == 7
 
 
+def test_as_many_of_a_large_pool_are_counted_as_are_needed_of_it(
+    empty_store: Store, counted_few: None
+) -> None:
+    """Of a pool that is emptied fast it must be known whether it lasts."""
+    large, small = new_carrier(empty_store, MOST + 100), new_carrier(empty_store, 3)
+    asked: list[dict[str, float]] = [{}, {large: MOST + 50.5, small: 7}, {large: MOST + 1000}]
+    found = [
+        empty_store.do(lambda database, of=needed: pool_levels.numbers_left(database, of))
+        for needed in asked
+    ]
+    assert [each[large] for each in found] == [MOST, MOST + 51, MOST + 100]
+    assert {each[small] for each in found} == {3}
+
+
 def test_of_a_large_pool_not_all_numbers_are_counted(empty_store: Store, counted_few: None) -> None:
     wp_code = new_carrier(empty_store, MOST + 1)
     _take(empty_store, wp_code, 1, MOST - 1)

@@ -1,5 +1,8 @@
 """How many numbers the pools have left, and how fast they are taken."""
 
+from collections.abc import Mapping
+from math import ceil
+
 import msgspec
 from sqlalchemy import bindparam, exists, func, select, text
 
@@ -33,7 +36,7 @@ _left = (
         waybill_number.c.owner_id == SHARED,
         waybill_number.c.is_taken == 0,
     )
-    .limit(COUNTED_MAX)
+    .limit(bindparam("most"))
     .subquery()
 )
 _COUNT = Query(lambda: select(func.count()).select_from(_left))
@@ -102,11 +105,15 @@ async def pool_levels(database: Database) -> PoolLevels:
     return PoolLevels(found, most)
 
 
-async def numbers_left(database: Database) -> dict[str, int]:
-    """By carrier; leaves out those without a shared pool, and those that issue their own."""
+async def numbers_left(
+    database: Database, needed: Mapping[str, float] | None = None
+) -> dict[str, int]:
+    """By carrier; leaves out those without a shared pool, and those that issue their own. Of each
+    pool so many are counted as are needed of it, but at least `COUNTED_MAX`."""
     left = {}
     for (wp_code,) in await database.fetch_long(_WITH_POOL):
-        ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
+        most = max(COUNTED_MAX, ceil((needed or {}).get(wp_code, 0)))
+        ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code, most=most)
         left[str(wp_code)] = int(count)
     return left
 

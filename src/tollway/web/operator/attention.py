@@ -88,7 +88,8 @@ async def _pools(context: Context) -> _Alarms:
     """Pools that are nearly empty, or will be within days at the pace of the last 24 hours."""
     say, found = context.say, []
     paces = await numbers_a_day(context.database, int(context.now_s))
-    for wp_code, left in sorted((await numbers_left(context.database)).items()):
+    needed = {wp_code: pace * SOON_DAYS for wp_code, pace in paces.items()}
+    for wp_code, left in sorted((await numbers_left(context.database, needed)).items()):
         pace = paces.get(wp_code, 0.0)
         if left and pace and left / pace < SOON_DAYS:
             text = say(
