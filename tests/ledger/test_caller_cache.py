@@ -205,6 +205,7 @@ class LateDatabase:
         self._inner = inner
         self._table = table
         self._is_armed = False
+        self.reads = 0
         self.has_come, self.let_go = asyncio.Event(), asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -215,10 +216,12 @@ class LateDatabase:
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         rows = await self._inner.fetch_all(query, **values)
-        if self._is_armed and f"FROM {self._table}" in query.sqlite.text:
-            self._is_armed = False
-            self.has_come.set()
-            await self.let_go.wait()
+        if f"FROM {self._table}" in query.sqlite.text:
+            self.reads += 1
+            if self._is_armed:
+                self._is_armed = False
+                self.has_come.set()
+                await self.let_go.wait()
         return rows
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
@@ -254,5 +257,33 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         caller = await callers.caller(hashed)
         assert caller and callers.known_caller(hashed) is caller
         await set_closed(database, "waybills", is_closed=False)
+
+    store.do(work)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("table", ["version", "operation_state", "token"])
+def test_calls_that_look_up_the_same_thing_share_the_reads(
+    store: Store, new_name: Callable[[], str], table: str
+) -> None:
+    async def work(database: Database) -> None:
+        late = LateDatabase(database, table)
+        callers = CallerCache(late, Versions(late))
+        hashed = token_hash((await new_token(database, new_name())).text)
+
+        async def call() -> object:
+            await callers.refresh()
+            return await callers.caller(hashed)
+
+        late.keep_next_back()
+        early = [asyncio.create_task(call()) for _ in range(5)]
+        await late.has_come.wait()
+        later = [asyncio.create_task(call()) for _ in range(5)]
+        await asyncio.sleep(0)
+        late.let_go.set()
+        found = await asyncio.gather(*early, *later)
+        assert found[0] is not None and all(each is found[0] for each in found)
+        # The calls that came during a read share the next, if they still need one.
+        assert late.reads <= 2
 
     store.do(work)
