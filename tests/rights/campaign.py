@@ -1,8 +1,9 @@
 """Callers of several nodes, while what their accounts may do is taken away and given back.
 
-For each account one task changes it, and calls through every door right before and right after each
-change; another calls all the time. Every answer is judged by when the call was sent and answered.
-At the end the ledger must have what the answers said, and nothing else.
+Each account is changed, and called through every door right before and right after that: first one
+account after the other, then all at once, while another task of each calls all the time. Every
+answer is judged by when the call was sent and answered. At the end the ledger must have what the
+answers said, and nothing else.
 """
 
 import asyncio
@@ -136,10 +137,15 @@ class Campaign:
             for number, account in enumerate(self._accounts)
         ]
 
+        # One after the other, so that no call of another account has a node look before the first
+        # that must be refused.
+        for _ in range(steps // 2):
+            for changer in changers:
+                await self._step(changer)
+
         async def change(changer: Changer) -> None:
-            for _ in range(steps):
-                if len(self.faults) < _FAULTS_MAX:
-                    await changer.step()
+            for _ in range(steps // 2):
+                await self._step(changer)
 
         async with asyncio.TaskGroup() as calling:
             for number, account in enumerate(self._accounts):
@@ -150,6 +156,10 @@ class Campaign:
                 await changers[0].close()
             finally:
                 self._is_over = True
+
+    async def _step(self, changer: Changer) -> None:
+        if len(self.faults) < _FAULTS_MAX:
+            await changer.step()
 
     async def _call_on(self, account: Account, chance: Random) -> None:
         while not self._is_over:
@@ -182,7 +192,7 @@ class Campaign:
                 if token.cap is not None and unit == CREDITS:
                     token.cap.spent += outcome.paid
                     assert token.cap.spent <= token.cap.credits_max
-                if kind.name == kind.operation.name and needs.is_slow(span, self._known_after_s):
+                if kind.name == kind.operation.name and needs.is_slow(span):
                     self._slow[account.id, kind.name].append(span)
 
     def _new_account(self) -> Account:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from tests.rights.calls import Kind, can_make, needs_of
+from tests.rights.calls import BALANCE, Kind, can_make, needs_of
 from tests.rights.rights import RATE, SUCCESS, Account, DayCap, Right, Token
 from tests.support.ledger import RUNTIME
 from tollway.consent.grants import GrantRequest, give_grant, revoke_grant
@@ -28,8 +28,8 @@ from tollway.store.database import Database
 
 PLENTY = 1_000_000
 _CAP = 12
-# A low rate of calls in a second.
-SLOW = 2
+# A low rate of calls in a second: a call of each node would be too many.
+SLOW = 1
 _MADE = ("plain", "capped", "for one operation", "test")
 SCOPES = {"promotion": USER, "waybills": SHOP, "orders": SHOP}
 Work = Callable[[], Awaitable[object]]
@@ -63,6 +63,8 @@ class Changer:
             *(self._token, self._token, self._client, self._suspension, self._permission),
             *(self._consent, self._consent, self._funds, self._price, self._rate, self._closing),
         )
+        # Every node knows what was changed before; otherwise it may refuse from memory.
+        await self._see([each for each in self._kinds if each.name == BALANCE])
         await self._chance.choice(changes)()
 
     async def close(self) -> None:
@@ -136,10 +138,11 @@ class Changer:
         operation = self._operation()
         rate = self._account.rates[operation.name]
         kinds = [each for each in self._kinds if each.operation is operation and each.is_paid]
+        await self._see(kinds)
         for limit in (SLOW, RATE):
             with rate.changing_to(limit):
                 await self._permit(operation)
-            for _ in range(SLOW):
+            for _ in range(2):
                 await self._see(kinds)
 
     async def _permit(self, operation: Operation) -> None:

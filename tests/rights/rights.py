@@ -135,10 +135,9 @@ class Needs(NamedTuple):
             return None
         return min(each.changed_before_s(span) for each in own)
 
-    def is_slow(self, span: Span, known_after_s: float) -> bool:
-        """Whether the rate was low all the while, and every node knew."""
-        since = Span(span.sent_s - known_after_s, span.answered_s)
-        return self.rates is not None and max(self.rates.within(since)) < RATE
+    def is_slow(self, span: Span) -> bool:
+        """Whether the rate was low all the while."""
+        return self.rates is not None and max(self.rates.within(span)) < RATE
 
     def _may_refuse(self, reason: str, span: Span, known_after_s: float) -> bool:
         if reason == BROKEN_OFF:
