@@ -111,7 +111,8 @@ def needs_of(kind: Kind, account: Account, token: Token, opened: Mapping[str, Ri
         rights,
         account.prices[name] if kind.is_paid else None,
         account.rates[name],
-        left if kind.is_paid or kind.is_dry_run else None,
+        # Like a balance, a cap is looked at before the parameters.
+        left if kind.is_paid or kind.is_dry_run or kind.refused_with else None,
         _also_refused_with(kind, unit, account),
     )
 

@@ -5,6 +5,7 @@ Each answer after an end is a trial: the figures say how many there were. `SEED=
 repeats the same changes and calls, though not the same scheduling.
 """
 
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 
@@ -35,10 +36,10 @@ def test_what_has_ended_is_refused_by_every_node(
     store = world_of_rights(Store(tmp_path / "tollway.db"), today, NUMBERS)
     if known_after_s == NEVER_S:
         store.run(UNNOTIFIED)
-    nodes = [Gateway(store, workers=1, **SETTINGS) for _ in range(NODES)]
-    campaign = Campaign(store, nodes, today, seed, known_after_s=known_after_s)
-    _run(campaign, capsys)
-    assert [node.stop() for node in nodes] == [0] * NODES
+    with ExitStack() as serving:
+        nodes = [serving.enter_context(Gateway(store, workers=1, **SETTINGS)) for _ in range(NODES)]
+        campaign = Campaign(store, nodes, today, seed, known_after_s=known_after_s)
+        _run(campaign, capsys)
 
 
 @pytest.mark.sqlite
