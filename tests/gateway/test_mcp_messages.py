@@ -143,10 +143,10 @@ def test_a_list_of_tools_that_fails_tells_nothing_of_the_inside(
 ) -> None:
     """A token may be revoked, or the store fail, while the message arrives."""
 
-    def authenticate(_: object) -> None:
+    async def check_now(_: object) -> None:
         raise error
 
-    pipeline: Any = SimpleNamespace(authenticate=authenticate)
+    pipeline: Any = SimpleNamespace(authenticate=SimpleNamespace(check_now=check_now))
     unused: Any = None
 
     async def work() -> None:

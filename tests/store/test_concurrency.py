@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import column, func, literal, select
@@ -131,6 +132,32 @@ def test_a_long_read_ends_with_its_caller_and_with_the_database(own_store: Store
         await database.close()
         with pytest.raises(StoreUnavailableError):
             await reading
+
+    asyncio.run(work())
+
+
+@pytest.mark.sqlite
+def test_a_long_read_that_has_not_begun_may_be_cancelled_after_the_database_closed(
+    own_store: Store,
+) -> None:
+    """All threads of the pool are busy while the gateway stops."""
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        database = SqliteDatabase(str(own_store.path), 5.0, Metrics())
+        await database.fetch_long(Query(select(literal(1))))
+        is_free = threading.Event()
+        busy = asyncio.ensure_future(asyncio.to_thread(is_free.wait))
+        await asyncio.sleep(0)
+        reading = asyncio.ensure_future(database.fetch_long(LONG))
+        await asyncio.sleep(0)
+        await database.close()
+        reading.cancel()
+        await asyncio.wait((reading,), timeout=0.05)
+        is_free.set()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await busy
 
     asyncio.run(work())
 

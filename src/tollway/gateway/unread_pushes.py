@@ -16,9 +16,9 @@ from tollway.store.concurrency import TurnSlots
 from tollway.store.database import StoreBusyError
 
 _AT_ONCE = 4
-# A sender that waits for longer may send nothing more at all.
-_PATIENCE_S = 2.0
-_PIECE_S = 1.0
+# How long to wait for a slot, and a sender for its next piece: both may be busy.
+_PATIENCE_S = 5.0
+_PIECE_S = 5.0
 # With those that wait. What comes beyond is not read, as if the limits were reached.
 _PRESENT_MAX = 64
 # For those that are refused because they are too large.

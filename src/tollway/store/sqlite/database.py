@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -196,8 +196,10 @@ class SqliteDatabase:
 
     def _interrupt(self) -> None:
         """Ends a long read, if one has begun."""
-        if self._long_reader is not None:
-            self._long_reader.raw.interrupt()
+        # A read whose thread has not begun may outlast the connection.
+        with suppress(apsw.ConnectionClosedError):
+            if self._long_reader is not None:
+                self._long_reader.raw.interrupt()
 
     def _shorten_log(self, long_reader: Connection) -> None:
         """Checkpoints the log, so that the next commit starts it again from the beginning.
