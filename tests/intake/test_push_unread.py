@@ -39,7 +39,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def gateway(own: Store) -> Iterator[Gateway]:
-    with Gateway(own, body_timeout_s=4) as started:
+    with Gateway(own, body_timeout_s=IN_TIME_S) as started:
+        yield started
+
+
+@pytest.fixture
+def hasty(own_store: Store) -> Iterator[Gateway]:
+    """It soon leaves a sender that stalls."""
+    with Gateway(own_store, body_timeout_s=4) as started:
         yield started
 
 
@@ -107,16 +114,17 @@ def test_a_body_without_an_end_is_not_read_on(gateway: Gateway, how: str) -> Non
 
 
 def test_senders_that_stall_are_left_and_hold_up_no_signed_push(
-    own: Store, gateway: Gateway
+    own_store: Store, hasty: Gateway
 ) -> None:
-    secret = own.do(
-        lambda database: add_source(database, sealer_of(own), SOURCE, EVERYONE, RUNTIME)
+    sealer = sealer_of(own_store)
+    secret = own_store.do(
+        lambda database: add_source(database, sealer, SOURCE, EVERYONE, RUNTIME)
     ).secret
     with ExitStack() as stack:
-        stalled = [stack.enter_context(_connected(gateway)) for _ in range(80)]
+        stalled = [stack.enter_context(_connected(hasty)) for _ in range(80)]
         for sender in stalled:
             sender.sendall(_head("/push/orders", UNSIGNED, f"Content-Length: {LARGE}") + PIECE)
         large = PIECE + msgspec.json.encode(order("sn-1"))
-        assert push(gateway, secret, large).status_code == 200
+        assert push(hasty, secret, large).status_code == 200
         # To the end of each connection.
         assert {_rest(sender).split()[1] for sender in stalled} == {b"401"}

@@ -126,6 +126,7 @@ class Gateway:
                     return
         finally:
             alarm.cancel()
+        self.process.stdout.close()
         raise AssertionError(f"the gateway did not start:\n{self.log()}")
 
     def log(self) -> str:
