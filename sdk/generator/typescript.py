@@ -117,10 +117,10 @@ def _client() -> str:
         [
             _HEAD.format(purpose="The client."),
             '\nimport { Account } from "./account.js";\n',
-            "import { type CallOptions, Core, type LoopOptions, type Operation } "
-            'from "./core.js";\n',
+            'import { type CallOptions, Core, type LoopOptions } from "./core.js";\n',
             'import { CarrierRefusedError } from "./errors.js";\n',
             'import type { Answer, Cost, Day, Moment, Whole } from "./json.js";\n',
+            'import type { Operation } from "./operation.js";\n',
             f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
             "import type {\n",
             *(f"  {name},\n" for name in sorted(types)),
@@ -161,8 +161,9 @@ def _account() -> str:
             "\nimport type {\n",
             *(f"  {name},\n" for name in sorted({each.payload for each in endpoints})),
             '} from "./account_types.js";\n',
-            'import type { CallOptions, Operation } from "./core.js";\n',
-            'import type { Answer, Day, Whole } from "./json.js";\n\n',
+            'import type { CallOptions } from "./core.js";\n',
+            'import type { Answer, Day, Whole } from "./json.js";\n',
+            'import type { Operation } from "./operation.js";\n\n',
             "type Call = <P>(\n  operation: Operation,\n  values: object,\n"
             "  options?: CallOptions,\n) => Promise<Answer<P>>;\n\n",
             *map(_constant, endpoints),

@@ -26,8 +26,9 @@ import type {
   WebhookSecret,
   Webhooks,
 } from "./account_types.js";
-import type { CallOptions, Operation } from "./core.js";
+import type { CallOptions } from "./core.js";
 import type { Answer, Day, Whole } from "./json.js";
+import type { Operation } from "./operation.js";
 
 type Call = <P>(
   operation: Operation,

@@ -1,6 +1,6 @@
 /** Refuses at once what cannot be meant, before anything is sent. */
 
-import type { Operation } from "./core.js";
+import type { Operation } from "./operation.js";
 
 // A timer takes no longer time, 24 days, and whole numbers only.
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;

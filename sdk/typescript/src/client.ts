@@ -5,9 +5,10 @@
  */
 
 import { Account } from "./account.js";
-import { type CallOptions, Core, type LoopOptions, type Operation } from "./core.js";
+import { type CallOptions, Core, type LoopOptions } from "./core.js";
 import { CarrierRefusedError } from "./errors.js";
 import type { Answer, Cost, Day, Moment, Whole } from "./json.js";
+import type { Operation } from "./operation.js";
 import { claimPages, materialPages, orderPages } from "./paging.js";
 import type {
   CouponClaims,

@@ -21,6 +21,7 @@ import {
 } from "./errors.js";
 import { type OpenedFile, recordsOf } from "./files.js";
 import { type Answer, onTheWire, readJson } from "./json.js";
+import type { Operation } from "./operation.js";
 import { Pacer, wait } from "./pacing.js";
 import type { Page } from "./paging.js";
 import { VERSION } from "./version.js";
@@ -37,23 +38,6 @@ const RECORDS_BACK_MAX = 30;
 
 // A browser sends its own, and does not let a page change it.
 const IN_A_BROWSER = "window" in globalThis || "WorkerGlobalScope" in globalThis;
-
-/** Where an operation is, and how its parameters travel. */
-export interface Operation {
-  name: string;
-  /** What a caller calls. */
-  calledAs: string;
-  method: string;
-  path: string;
-  encoding: "query" | "form" | "json";
-  /**
-   * When the same request may be sent again: "key" with its Idempotency-Key, which is the default,
-   * "always", or "unsent" if the gateway has certainly done nothing.
-   */
-  repeats?: "key" | "always" | "unsent";
-  /** The parameters that a call must have. */
-  needs?: string[] | undefined;
-}
 
 export interface ClientOptions {
   token: string;
