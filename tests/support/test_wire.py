@@ -5,7 +5,9 @@ import gc
 import socket
 import threading
 import warnings
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,8 +37,7 @@ def closed_in_the_turn_of(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         wire = Wire(_URL.format(port))
-        host, proxy_port = wire.url.rpartition("@")[2].partition("/")[0].split(":")
-        with socket.create_connection((host, int(proxy_port))):
+        with socket.create_connection(("127.0.0.1", wire.port)):
             server.accept()[0].close()
             assert is_closing.wait(10)
         wire._thread.join(10)
@@ -60,3 +61,28 @@ def test_a_connection_that_is_closed_in_its_last_turn_is_closed(
 def test_so_is_the_one_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     left = closed_in_the_turn_of(monkeypatch, lambda writer, port: not leads_to(writer, port))
     assert left == []
+
+
+def test_a_connection_that_comes_in_the_last_turn_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server of asyncio that is closed forgets those that it has just accepted."""
+    accept = BaseSelectorEventLoop._accept_connection  # type: ignore[attr-defined]
+    has_come = threading.Event()
+
+    def accept_and_stop(loop: BaseSelectorEventLoop, *given: Any) -> None:
+        accept(loop, *given)
+        loop.stop()
+        has_come.set()
+
+    gc.collect()
+    monkeypatch.setattr(BaseSelectorEventLoop, "_accept_connection", accept_and_stop)
+    wire = Wire(_URL.format(1))
+    with socket.create_connection(("127.0.0.1", wire.port)):
+        assert has_come.wait(10)
+        wire._thread.join(10)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        del wire
+        gc.collect()
+    assert [str(each.message) for each in seen if each.category is ResourceWarning] == []

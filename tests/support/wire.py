@@ -20,13 +20,14 @@ class Wire:
         self._parts = urlsplit(url)
         self._loop = asyncio.new_event_loop()
         self._writers: list[asyncio.StreamWriter] = []
+        self._serving: list[asyncio.Task[None]] = []
         self.trips: Counter[str] = Counter()
         is_open = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(is_open,))
         self._thread.start()
         assert is_open.wait(10)
         who, at, _ = self._parts.netloc.rpartition("@")
-        self.url = urlunsplit(self._parts._replace(netloc=f"{who}{at}127.0.0.1:{self._port}"))
+        self.url = urlunsplit(self._parts._replace(netloc=f"{who}{at}127.0.0.1:{self.port}"))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -34,28 +35,33 @@ class Wire:
 
     def _run(self, is_open: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self._port = server.sockets[0].getsockname()[1]
+        server = self._loop.run_until_complete(asyncio.start_server(self._begin, "127.0.0.1", 0))
+        self.port: int = server.sockets[0].getsockname()[1]
         is_open.set()
         self._loop.run_forever()
-        server.close()
-        self._loop.run_until_complete(self._end())
+        self._loop.run_until_complete(self._end(server))
         self._loop.close()
 
-    async def _end(self) -> None:
-        # A connection that was just accepted begins another task.
+    async def _end(self, server: asyncio.Server) -> None:
+        # A connection that was just accepted is made by a task of the loop, which begins another
+        # one. If the server were closed before that, the connection would stay open.
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in tasks:
+            for task in self._serving:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        server.close()
         # What a task has closed is not closed yet when the task is over.
         for each in self._writers:
             each.transport.abort()
         closing = [each.wait_closed() for each in self._writers]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    def _begin(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        # Noted here: a task that is cancelled before it begins notes nothing.
         self._writers.append(to_client)
+        self._serving.append(asyncio.create_task(self._serve(client, to_client)))
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         try:
             behind = self._parts.hostname, self._parts.port
             server, to_server = await asyncio.open_connection(*behind)
