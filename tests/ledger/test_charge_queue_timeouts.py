@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from tests.ledger.queue_bench import OnQueue, QueueBench
+from tests.ledger.queue_bench import OnQueue, QueueBench, charge
+from tollway.ledger.charges import OutdatedCallerError
 from tollway.store.database import CommitUnknownError, StoreBusyError
 
 TOO_LATE = "^waited too long to be charged$"
@@ -95,6 +97,33 @@ def test_a_call_whose_batch_has_begun_waits_two_seconds_more_and_is_then_in_doub
         # The commit came about after all: for the other one it is no doubt.
         assert await late is None
         assert bench.batches == [["early", "late"]]
+
+    on_queue(test, timeout_s=1)
+
+
+def test_a_call_that_has_waited_before_is_in_the_order_of_arrival_and_has_less_time_left(
+    on_queue: OnQueue,
+) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.results["again"] = [OutdatedCallerError()]
+        began_s = bench.loop.time()
+        with pytest.raises(OutdatedCallerError) as outdated:
+            await bench.settle("again")
+        assert outdated.value.since_s == began_s
+        bench.commit.clear()
+        posted = bench.settle("posted")
+        await bench.at(0.5)
+        later = bench.settle("later")
+        again = bench.queue.settle(replace(charge("again"), since_s=outdated.value.since_s))
+        await bench.at(1)
+        assert not again.done()
+        await bench.at(1.25)
+        assert again.done() and not later.done()
+        with pytest.raises(StoreBusyError, match=TOO_LATE):
+            await again
+        bench.commit.set()
+        await asyncio.gather(posted, later)
+        assert bench.batches == [["again"], ["posted"], ["later"]]
 
     on_queue(test, timeout_s=1)
 

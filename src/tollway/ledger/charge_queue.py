@@ -26,7 +26,14 @@ from typing import Any
 import msgspec
 
 from tollway.ledger.charge_transaction import ChargeResults
-from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
+from tollway.ledger.charges import (
+    ActResult,
+    BusyError,
+    Charge,
+    OutdatedCallerError,
+    OverLimitError,
+    ShortageError,
+)
 from tollway.ledger.joint_acts import alone, is_joint
 from tollway.store.database import CommitUnknownError, StoreBusyError
 from tollway.telemetry.metrics import Metrics
@@ -238,12 +245,25 @@ class ChargeQueue:
         self._watch: asyncio.TimerHandle | None = None
 
     def settle(self, charge: Charge) -> PendingCharge:
-        waiting = PendingCharge(charge, monotonic())
-        self.add(waiting)
+        if charge.since_s is None:
+            waiting = PendingCharge(charge, monotonic())
+            self.add(waiting)
+        else:
+            waiting = PendingCharge(charge, charge.since_s)
+            self._insert(waiting)
+            self._run_soon()
         return waiting
 
     def add(self, waiting: PendingCharge) -> None:
         self._waiting.append(waiting)
+        self._run_soon()
+
+    def _insert(self, waiting: PendingCharge) -> None:
+        """Queues a call that has waited before, in order of arrival."""
+        with self._taking:
+            insort(self._waiting, waiting, key=lambda each: each.since_s)
+
+    def _run_soon(self) -> None:
         if self._has_enough is not None and len(self._waiting) >= self._wanted:
             self._has_enough.set()
         if self._running is None:
@@ -336,10 +356,9 @@ class ChargeQueue:
                 self._finish(waiting, result)
 
     def _put_back(self, waiting: PendingCharge) -> None:
-        """Requeues a call that its batch had no capacity for, in order of arrival."""
+        """Requeues a call that its batch had no capacity for."""
         waiting.charge = alone(waiting.charge)
-        with self._taking:
-            insort(self._waiting, waiting, key=lambda each: each.since_s)
+        self._insert(waiting)
 
     def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):
@@ -352,4 +371,6 @@ class ChargeQueue:
                 return
         if isinstance(result, ShortageError):
             self._on_shortage(waiting.charge.account_id, waiting.charge.unit, result.left)
+        if isinstance(result, OutdatedCallerError):
+            result.since_s = waiting.since_s
         waiting.end(result)

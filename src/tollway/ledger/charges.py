@@ -64,7 +64,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     `limit` is how many such calls of the account all nodes together may admit in a second; None
     where charging does not count them. `replay_of` is the request whose stored answer the call
     gets; such a call owes nothing. `directory` is the version of the directory that the caller was
-    known under; None if that was read during the call.
+    known under; None if that was read during the call. `since_s` is when the call began to wait to
+    be charged, by the monotonic clock, if it has waited before.
     """
 
     account_id: str
@@ -85,6 +86,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     records: int | None = None
     count_records: Callable[[bytes], int] | None = None
     directory: int | None = None
+    since_s: float | None = None
 
 
 # Work of an operation in the transaction that charges for it: both are committed, or neither.
@@ -145,7 +147,11 @@ class OverLimitError(Exception):
 class OutdatedCallerError(Exception):
     """A charge was not tried: its caller was known under a version of the directory that is no
     longer the current one. Another process may have revoked the token, or changed anything else.
+
+    `since_s` is when the call began to wait to be charged: charged again, it waits on from then.
     """
+
+    since_s: float | None = None
 
 
 class BusyError(Exception):

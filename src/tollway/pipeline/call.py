@@ -60,6 +60,7 @@ class Call:
         "caller",
         "caller_reading",
         "charged",
+        "charging_since_s",
         "client",
         "client_ids",
         "data",
@@ -142,6 +143,8 @@ class Call:
         self.is_simulated = False
         self.is_dry_run = False
         self.charged = 0
+        # When it began to wait to be charged, if it is charged again.
+        self.charging_since_s: float | None = None
         # How many records of the grant's owner the payload has, if the handler says so.
         self.records: int | None = None
         # A file that is sent instead of the envelope.

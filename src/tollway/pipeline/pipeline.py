@@ -257,7 +257,7 @@ class Pipeline:
             if isinstance(error, AlreadyAnswered):
                 return self._answer_again(call, error.kept)
             if isinstance(error, OutdatedCallerError):
-                return self._charge_again(call, step)
+                return self._charge_again(call, step, error)
             # Checked first: most refused calls were not admitted.
             is_counted = call.admission is not None and isinstance(error, _COUNTED)
             if is_counted and self._settle.counts(call) and step.enveloper is not self._free:
@@ -291,8 +291,8 @@ class Pipeline:
             answer = self._replay.opened(call, kept)
             try:
                 await self._count_replay(call, kept, answer)
-            except OutdatedCallerError:
-                await self._look_again(call)
+            except OutdatedCallerError as outdated:
+                await self._look_again(call, outdated)
                 await self._count_replay(call, kept, answer)
             self._replay.repeat(call, kept, answer)
         except Refusal as refusal:
@@ -306,18 +306,19 @@ class Pipeline:
         if waiting is not None:
             await waiting
 
-    async def _charge_again(self, call: Call, after: Step) -> Answer:
+    async def _charge_again(self, call: Call, after: Step, outdated: OutdatedCallerError) -> Answer:
         """Charges a call whose caller was changed by another node, if it may still be made."""
         try:
-            await self._look_again(call)
+            await self._look_again(call, outdated)
             pending = self._settle(call)
         except Exception as error:
             return await answer_of(self._fail(call, after, error), self.go_on)
         assert pending is not None
         return await answer_of(Waiting(call, pending, after), self.go_on)
 
-    async def _look_again(self, call: Call) -> None:
+    async def _look_again(self, call: Call, outdated: OutdatedCallerError) -> None:
         """Refuses a call that may not be made any more, though this node was not notified yet."""
+        call.charging_since_s = outdated.since_s
         self._versions.outdate()
         try:
             await self._check_again(call)
@@ -333,9 +334,9 @@ class Pipeline:
         try:
             try:
                 await self._count(call)
-            except OutdatedCallerError:
+            except OutdatedCallerError as outdated:
                 try:
-                    await self._look_again(call)
+                    await self._look_again(call, outdated)
                 except Refusal as refusal:
                     ended = refusal
                 await self._count(call)

@@ -134,6 +134,7 @@ class Settle:
             idempotency_key=idempotency_key,
             limit=None,
             directory=None,
+            since_s=None,
         )
         if isinstance(act, ClosingAct):
             return charge, await self.closings.post(batcher, charge, act)
@@ -185,6 +186,7 @@ def _charge(
         None if grant is None or call.act is not None else _records(call),
         call.operation.count_records,
         None if is_counted_only else call.caller.directory,
+        call.charging_since_s,
     )
 
 
