@@ -14,7 +14,7 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
-from tollway.ledger.holds import capture, reserve
+from tollway.ledger.holds import capture, release, reserve
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import CallFilter, LoggedCall, first_id, log_page
@@ -84,6 +84,30 @@ def test_a_call_whose_credits_are_held_has_no_code_yet(
         receipt = await find_receipt(database, account_id, held.request_id)
         assert receipt is not None
         assert (receipt.outcome.value, receipt.amount, receipt.consent) == ("held", 4, None)
+
+    store.do(work)
+
+
+@pytest.mark.parametrize("wanted", ["the account", "all"])
+def test_a_call_whose_credits_were_given_back_is_not_shown_as_held(
+    store: Store, new_name: Callable[[], str], wanted: str
+) -> None:
+    """Also after its record as a refused call was dropped: entries may be kept for longer."""
+
+    async def work(database: Database) -> None:
+        account_id = await account_of(database, new_name())
+        released, captured = charge(account_id, 9001, 4), charge(account_id, 9002, 3)
+        for held, hold_id in ((released, "given back"), (captured, "taken")):
+            await database.write(partial(reserve, charge=held, hold_id=hold_id, deadline_at_ms=0))
+        await database.write(lambda tx: release(tx, account_id, "given back", BEGIN_MS))
+        await database.write(lambda tx: capture(tx, account_id, "taken", BEGIN_MS))
+        of = account_id if wanted == "the account" else ""
+        asked = CallFilter(of, since_ms=BEGIN_MS + 9001, until_ms=BEGIN_MS + 9003)
+        page = await log_page(database, asked, ["credits"], 10)
+        # The log of all has calls of other accounts too.
+        own = [each for each in page.calls if each.account_id == account_id]
+        shown = [(each.outcome, each.code, each.amount) for each in own]
+        assert shown == [("charged", 0, 3), ("released", None, 0)]
 
     store.do(work)
 
@@ -239,9 +263,10 @@ class Found:
 
 
 _FACTS = ("request", 1, "acc_x", "waybills")
-_HOLD, _CHARGE = (
-    (*_FACTS, kind, -amount, "credits") for kind, amount in (("hold", 9), ("charge", 4))
+_HOLD, _CAPTURED, _RELEASED = (
+    (*_FACTS, "hold", -9, "credits", state) for state in ("held", "captured", "released")
 )
+_CHARGE = (*_FACTS, "charge", -9, "credits", None)
 
 
 @pytest.mark.sqlite
@@ -249,13 +274,17 @@ _HOLD, _CHARGE = (
     ("paid", "refused", "shown"),
     [
         ([_HOLD], [], ("held", None, 9)),
-        ([_HOLD, _CHARGE], [], ("charged", 0, 4)),
-        ([_CHARGE, _HOLD], [], ("charged", 0, 4)),
-        ([_HOLD], [(*_FACTS, 0, "NOT_DONE", 0)], ("free", 0, 0)),
+        ([_CAPTURED, _CHARGE], [], ("charged", 0, 9)),
+        ([_CHARGE, _CAPTURED], [], ("charged", 0, 9)),
+        ([_RELEASED], [(*_FACTS, 0, "NOT_DONE", 0)], ("free", 0, 0)),
+        ([_RELEASED], [], ("released", None, 0)),
         ([], [(*_FACTS, 0, "FREE", 0)], ("free", 0, 0)),
         ([], [], ("unknown", 0, 0)),
     ],
-    ids=["held", "captured", "captured, in another order", "released", "free", "dropped"],
+    ids=[
+        *("held", "captured", "captured, in another order", "released"),
+        *("released, its record dropped", "free", "dropped"),
+    ],
 )
 def test_what_is_stored_of_a_call_of_a_shop_says_what_became_of_it(
     paid: Sequence[Row], refused: Sequence[Row], shown: tuple[str, int | None, int]

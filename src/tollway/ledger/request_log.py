@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, bindparam, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, case, or_, select
 
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
-from tollway.store.schema.ledger import entry, refused_call
+from tollway.store.schema.ledger import entry, hold, refused_call
 
 # Rows that a page scans at most, when a filter excludes most of them.
 SCANNED_MAX = 2000
@@ -29,12 +29,13 @@ _LAST_SHARE = 8
 _LAST_US = 16**_TIME_DIGITS - 1
 # If a call has several rows, the later of these outcomes counts: a hold is settled sooner or later,
 # and a call that was refused because the carrier was silent may then be charged.
-_OUTCOMES = ("held", "free", "refused", "charged")
+_OUTCOMES = ("held", "released", "free", "refused", "charged")
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
-    """One call of the log. A charge has code 0; a hold has no code yet. The outcome is `unknown` if
-    the amount charged is no longer stored."""
+    """One call of the log. A charge has code 0; a hold has no code yet. The outcome is `released`
+    if what was held was given back and nothing else is known of the call, `unknown` if the amount
+    charged is no longer stored."""
 
     request_id: str
     at_ms: int
@@ -119,6 +120,11 @@ def _within(column: ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
     return (column < bindparam("before"), column >= bindparam("since"))
 
 
+# Asked for holds alone. What became of one may be in no other row: entries are kept for longer
+# than the records of refused calls.
+_hold_state = (
+    select(hold.c.state).where(hold.c.request_id == entry.c.request_id).limit(1).scalar_subquery()
+)
 paid_columns = (
     entry.c.request_id,
     entry.c.at_ms,
@@ -127,6 +133,7 @@ paid_columns = (
     entry.c.kind,
     entry.c.amount,
     entry.c.unit,
+    case((entry.c.kind == "hold", _hold_state)),
 )
 refused_columns = (
     refused_call.c.request_id,
@@ -297,8 +304,10 @@ def no_later(before: str, until_ms: int | None) -> str:
 
 
 def paid_call(row: Row) -> LoggedCall:
-    request_id, at_ms, account_id, operation, kind, amount, unit = row
-    if kind == "hold":
+    request_id, at_ms, account_id, operation, kind, amount, unit, hold_state = row
+    if kind == "hold" and hold_state == "released":
+        return LoggedCall(request_id, at_ms, account_id, operation or "", "released", None, "")
+    if kind == "hold" and hold_state != "captured":
         return LoggedCall(
             request_id, at_ms, account_id, operation or "", "held", None, "", -amount, unit
         )

@@ -28,6 +28,7 @@ _OUTCOMES = {
     "held": ("soon", sentence("held")),
     "free": ("good", sentence("free")),
     "undone": ("soon", sentence("not done")),
+    "released": ("soon", sentence("not done")),
     "refused": ("bad", sentence("refused")),
     "unknown": ("", sentence("succeeded, charge not stored any more")),
 }
