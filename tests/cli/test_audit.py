@@ -156,6 +156,28 @@ SABOTAGE = {
         "UPDATE entry SET token_id = (SELECT id FROM token) WHERE request_id = 'r4'",
         {"sandbox_charged"},
     ),
+    "a call is charged to another account": (
+        "INSERT INTO account (id, name, opened_at_s) VALUES ('acc_other', 'other', 0);"
+        "UPDATE token SET kind = 'live', account_id = 'acc_other';"
+        "UPDATE entry SET token_id = (SELECT id FROM token) WHERE request_id = 'r4'",
+        {"caller_differs"},
+    ),
+    "what is charged has no receipt": (
+        "UPDATE entry SET request_id = NULL WHERE request_id = 'r4'",
+        {"caller_differs"},
+    ),
+    "what is charged is of no token": (
+        "UPDATE entry SET token_id = NULL WHERE request_id = 'r4'",
+        {"caller_differs"},
+    ),
+    "a cap has no count": (
+        "UPDATE token SET kind = 'live', calls_per_day = 5",
+        {"cap_uncounted"},
+    ),
+    "the count that a cap shares is lost": (
+        "UPDATE token SET kind = 'live', credits_per_day = 5, counted_with = 'tok_first'",
+        {"cap_uncounted"},
+    ),
     "what was never charged is refunded": (
         f"UPDATE entry SET request_id = 'none' WHERE {OF_CALLS} AND number = 1",
         {"refund_differs"},

@@ -100,6 +100,14 @@ SABOTAGE = {
         "UPDATE waybill SET issued_at_s = NULL",
         {"number_state_differs"},
     ),
+    "an issued waybill has a time of its cancellation": (
+        "UPDATE waybill SET cancelled_at_s = issued_at_s",
+        {"number_state_differs"},
+    ),
+    "a waybill was cancelled at no time": (
+        "UPDATE waybill SET state = 'cancelled'",
+        {"number_state_differs"},
+    ),
     "a refused waybill has a number": (
         "UPDATE waybill SET state = 'refused'",
         {"number_state_differs", "hold_state_differs"},

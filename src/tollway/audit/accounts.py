@@ -1,4 +1,5 @@
-"""Rows against their account, which must exist; refused calls against charges, which must not."""
+"""Rows against their account, which must exist; entries against the calls and tokens that made
+them; caps against their counts; refused calls against charges, which must not exist."""
 
 from sqlalchemy import Table, and_, exists, func, literal, or_, select, union_all
 from sqlalchemy.sql import Select
@@ -38,6 +39,27 @@ ACCOUNTS = check_each(
     "account_missing",
     "rows of no account in table {table}: {rows}",
 )
+_is_of_a_call = or_(*(entry.c.kind == each for each in ("charge", "hold", "release")))
+# Tokens that clients obtained are deleted a while after their end.
+_is_of_another = exists().where(
+    token.c.id == entry.c.token_id, token.c.account_id != entry.c.account_id
+)
+CALLERS = check_each(
+    "callers",
+    "what a call was charged has its request, and is on the account of its token",
+    entry,
+    select(
+        entry.c.account_id, entry.c.unit, entry.c.number, entry.c.request_id, entry.c.token_id
+    ).where(
+        or_(
+            and_(_is_of_a_call, or_(entry.c.request_id.is_(None), entry.c.token_id.is_(None))),
+            _is_of_another,
+        )
+    ),
+    "caller_differs",
+    "entry {number}: no call {request_id} with token {token_id} can have been charged to it",
+)
+
 CAPS = check_each(
     "caps",
     "no token has spent more in a day than its cap",
@@ -51,6 +73,18 @@ CAPS = check_each(
     ),
     "cap_exceeded",
     "token {token_id} spent {credits} credits and {calls} calls in a day",
+)
+
+CAPS_COUNTED = check_each(
+    "caps_counted",
+    "a token with a cap has a count of its day",
+    token,
+    select(token.c.id, token.c.account_id).where(
+        or_(token.c.credits_per_day.is_not(None), token.c.calls_per_day.is_not(None)),
+        ~exists().where(token_day.c.token_id == func.coalesce(token.c.counted_with, token.c.id)),
+    ),
+    "cap_uncounted",
+    "token {id} has a cap, but nothing counts what it spends: its calls fail",
 )
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]

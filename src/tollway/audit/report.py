@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.accounts import ACCOUNTS, CAPS, NOT_CHARGED
+from tollway.audit.accounts import ACCOUNTS, CALLERS, CAPS, CAPS_COUNTED, NOT_CHARGED
 from tollway.audit.balances import (
     BALANCES,
     CHARGED_ONCE,
@@ -49,8 +49,10 @@ CHECKS = (
     ENTRIES,
     CHARGED_ONCE,
     REFUNDS,
+    CALLERS,
     NOT_CHARGED,
     CAPS,
+    CAPS_COUNTED,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,

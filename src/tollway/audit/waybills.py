@@ -44,8 +44,14 @@ _lost = select(waybill_number.c.wp_code, waybill_number.c.number).where(
 _is_issued = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _has_number = and_(waybill.c.number.is_not(None), waybill.c.issued_at_s.is_not(None))
 _has_none = and_(waybill.c.number.is_(None), waybill.c.issued_at_s.is_(None))
+_is_cancelled, _has_end = waybill.c.state == "cancelled", waybill.c.cancelled_at_s.is_not(None)
 _misnumbered = select(waybill.c.account_id, waybill.c.object_id, waybill.c.state).where(
-    or_(and_(_is_issued, not_(_has_number)), and_(not_(_is_issued), not_(_has_none)))
+    or_(
+        and_(_is_issued, not_(_has_number)),
+        and_(not_(_is_issued), not_(_has_none)),
+        and_(_is_cancelled, not_(_has_end)),
+        and_(not_(_is_cancelled), _has_end),
+    )
 )
 WAYBILLS_IN_FORCE = check_each(
     "waybills_in_force",
@@ -65,11 +71,11 @@ NUMBERS_ONCE = check_each(
 )
 NUMBERS_ISSUED = check_each(
     "numbers_issued",
-    "a waybill has a number if it was issued, and only then",
+    "a waybill has a number only if it was issued, a time of its end only if it was cancelled",
     waybill,
     _misnumbered,
     "number_state_differs",
-    "waybill {object_id} is {state}, which its number or the time of issue contradicts",
+    "waybill {object_id} is {state}, which its number or its times contradict",
 )
 NUMBERS_TAKEN = check_each(
     "numbers_taken",
