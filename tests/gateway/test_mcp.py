@@ -3,6 +3,7 @@
 import asyncio
 import json
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +14,20 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
+from tests.pipeline.test_held_rows import wait_for_a_lock
 from tests.support.agents import connected_agent
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.late import late
 from tests.support.ledger import calls_left, credits_left, new_caller
+from tests.support.postgresql import left_open
 from tests.support.remote import HASTY, connected_carrier
 from tests.support.waybills import PRICE, new_customer, request
 from tollway.contract.reasons import Reason, Refusal
 from tollway.demo.owners import SHOP
 from tollway.ledger.creation_limits import Counted
+from tollway.ledger.permissions import Permission, add_permission
 from tollway.ledger.token_limits import read_limits
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.orders.export import ORDERS_FILE
@@ -221,6 +225,45 @@ def test_what_a_silent_carrier_may_still_take_stays_in_the_budget(
     assert credits_left(agents.store, customer) == 100 - 2 * PRICE
 
 
+@pytest.mark.postgresql
+@pytest.mark.parametrize("name", ["orders", "product_analysis"])
+def test_a_price_that_is_raised_during_a_call_counts_as_it_was_charged(
+    agents: Gateway, today: date, name: str
+) -> None:
+    store, operation = agents.store, BY_NAME[name]
+    caller = all_operations_caller(store)
+    arguments = good_request(operation, today)
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
+    headers = {
+        "Authorization": f"Bearer {caller.token}",
+        "Accept": "application/json, text/event-stream",
+        "X-Tollway-Budget": "7",
+        "X-Tollway-Session": "s",
+    }
+
+    def is_answered() -> bool:
+        reply = agents.client.post("/mcp", json=message, headers=headers)
+        return not reply.json()["result"]["isError"]
+
+    session = f"SELECT FROM agent_session WHERE account_id = '{caller.account_id}' FOR UPDATE"
+    raised = Permission(name, 5, None)
+    assert is_answered()
+    with ThreadPoolExecutor(1) as threads:
+        with left_open(store.url, session):
+            during = threads.submit(is_answered)
+            wait_for_a_lock(store)
+            store.do(lambda database: add_permission(database, caller.account_id, raised))
+        assert during.result()
+    spent = f"SELECT spent FROM agent_session WHERE account_id = '{caller.account_id}'"
+    assert store.run(spent) == [(1 + 5,)]
+    assert not is_answered()
+
+
 def test_what_is_not_allowed_is_a_clear_text(agents: Gateway) -> None:
     caller = new_caller(agents.store, operations=(BY_NAME["orders"],), credits_=1)
 
@@ -323,7 +366,7 @@ def test_an_agent_is_asked_to_retry_if_that_helps(
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("name", "seen"),
-    [("reserve", "nothing was charged: try again later"), ("give_back", "the answer")],
+    [("reserve", "nothing was charged: try again later"), ("correct", "the answer")],
 )
 def test_a_store_that_fails_beside_a_call_leaves_the_answer_and_tells_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str, seen: str
@@ -347,7 +390,7 @@ def test_a_store_that_fails_beside_a_call_leaves_the_answer_and_tells_nothing(
             content=[types.TextContent(type="text", text="the answer")], is_error=True
         ), "CREDITS_USED_UP"
 
-    for each in ("reserve", "give_back"):
+    for each in ("reserve", "correct"):
         changed = fail if each == name else succeed
         monkeypatch.setattr(f"tollway.gateway.mcp.{each}", changed)
     monkeypatch.setattr(agent_tools.AgentTools, "_perform", perform)

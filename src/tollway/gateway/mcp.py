@@ -29,7 +29,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.internal_calls import own_call
 from tollway.gateway.mcp_messages import BodyError, NoMessageError, read_message
 from tollway.gateway.openapi import parameters_schema
-from tollway.ledger.agent_sessions import Reservation, give_back, reserve
+from tollway.ledger.agent_sessions import Reservation, correct, reserve
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.refused_calls import MAY_BE_CHARGED
 from tollway.ledger.usage import midnight_s
@@ -236,25 +236,29 @@ class AgentTools:
                 f"person you work for for more.",
                 is_error=True,
             )
-        # If this raises, it is unknown what the call cost, and nothing is given back.
+        # If this raises, it is unknown what the call cost, and its price counts.
         result, reason = await self._perform(operation, values, request)
         try:
-            may_be_charged = await self._may_be_charged(result, reason)
-            charged = price if may_be_charged else _charged(operation, result, price)
-            if charged < price:
-                await give_back(self._database, account_id, budget.session, price - charged)
+            cost = await self._charged(result, reason, price)
+            if cost != price:
+                await correct(self._database, wanted, cost)
         except StoreError as error:
             # The price counts as spent; the answer may be paid for, and must not be lost.
-            logger.error("what an agent's call did not cost was not given back: %s", error)
+            logger.error("what an agent's call cost was not counted: %s", error)
         return result
 
-    async def _may_be_charged(self, result: types.CallToolResult, reason: str) -> bool:
-        """Whether a refused call may still be charged. A waybill that waits for its carrier is
-        charged to the call that started it, not to those that repeated it."""
+    async def _charged(self, result: types.CallToolResult, reason: str, price: int) -> int:
+        """What a call was charged, or what is held for it; its price if that is not known yet. A
+        waybill that waits for its carrier is charged to the call that started it, not to those that
+        repeated it."""
         if reason != Reason.CARRIER_SILENT.name:
-            return reason in MAY_BE_CHARGED
+            if reason in MAY_BE_CHARGED:
+                return price
+            if result.is_error:
+                return 0
         request_id = (result.structured_content or {})["request_id"]
-        return bool(await entries_of_request(self._database, request_id))
+        entries = await entries_of_request(self._database, request_id)
+        return -sum([each.amount for each in entries])
 
     async def _perform(
         self, operation: Operation, values: Mapping[str, Any], request: Request
@@ -341,16 +345,6 @@ def _without_operation(request: Request) -> Call:
 
 def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in request.headers.raw if name in _CARRIED]
-
-
-def _charged(operation: Operation, result: types.CallToolResult, price: int) -> int:
-    """What a call cost, by its answer. Product analysis reports no amount."""
-    envelope = result.structured_content or {}
-    if result.is_error:
-        return 0
-    if operation.unit is Unit.CALLS:
-        return price
-    return int(envelope["data"].get("withholding_money", price))
 
 
 def _result(

@@ -1,8 +1,8 @@
 """Budgets of agents: a session spends no more calls and credits than its agent was allowed.
 
 The price of a call is reserved before the call, in one conditional statement, so that concurrent
-calls cannot overspend; what the call did not cost is given back. Sessions per account and day are
-limited, because each takes a row even if none of its calls succeeds.
+calls cannot overspend; afterwards what it did cost is counted instead. Sessions per account and day
+are limited, because each takes a row even if none of its calls succeeds.
 """
 
 from functools import partial
@@ -44,10 +44,10 @@ _RESERVE = Query(
         .where(*_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
     )
 )
-_GIVE_BACK = Query(
+_CORRECT = Query(
     lambda: (
         agent_session.update()
-        .values(spent=agent_session.c.spent - bindparam("price"))
+        .values(spent=agent_session.c.spent + bindparam("more", type_=BigInteger))
         .where(*_is_it)
     )
 )
@@ -87,7 +87,8 @@ async def _reserve(
     return bool(await transaction.execute(_RESERVE, **wanted_now))
 
 
-async def give_back(database: Database, account_id: str, name: str, price: int) -> None:
-    """Gives back what a call did not cost."""
-    values = {"of_account": account_id, "of_name": name, "price": price}
-    await database.write(lambda transaction: transaction.execute(_GIVE_BACK, **values))
+async def correct(database: Database, of: Reservation, cost: int) -> None:
+    """Counts what a call did cost instead of its price: nothing if it failed, more if the price was
+    raised meanwhile."""
+    values = {"of_account": of.account_id, "of_name": of.session, "more": cost - of.price}
+    await database.write(lambda transaction: transaction.execute(_CORRECT, **values))
