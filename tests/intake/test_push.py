@@ -185,6 +185,20 @@ def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
     assert "司徒敏静".encode() not in own.content()
 
 
+def test_a_reason_does_not_show_a_phone_in_a_field_of_numbers(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    """Reasons are kept as they are, beside the sealed record."""
+    phones = ("13987650001", 13987650001, 8613987650001, "057188880002", "88880002")
+    fields = ("order_status", "remark_tag", "last_ship_time")
+    bad = [{**order("sn-bad"), field: phone} for field in fields for phone in phones]
+    answer = push(gateway, secret, as_json(bad))
+    assert answer.json()["rejected"] == len(bad)
+    for phone in map(str, phones):
+        assert not any(phone in each.reason for each in own.do(list_rejected))
+        assert phone not in answer.text and phone.encode() not in own.content()
+
+
 def test_a_record_that_is_wrong_for_two_kinds_is_kept_for_both(
     gateway: Gateway, own: Store, secret: str
 ) -> None:

@@ -1,7 +1,7 @@
 """Why a record is rejected, in our own words: the field, the problem, and what to send.
 
-A reason quotes nothing of a record except numbers: a record can have personal data, and the reason
-is stored in plain text.
+A reason quotes nothing of a record except short numbers: a record can have personal data, also in
+the wrong fields, and the reason is stored in plain text.
 """
 
 import re
@@ -19,7 +19,8 @@ from tollway.contract.json_limits import PARTS_MAX
 from tollway.intake.json_records import JsonNumber, NotJsonError, is_too_large, read_json
 from tollway.intake.record_fields import ONE_LINE, has_exponent, is_amount
 
-_SHOWN_MAX = 24
+# A longer number can be a phone.
+_SHOWN_DIGITS_MAX = 6
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(\.(?P<decimals>[0-9]+))?(?P<exponent>e.+)?")
 
 
@@ -253,4 +254,10 @@ def _number_described(text: str, core: inspect.Type) -> str:
         return f"it has {decimals} decimals"
     if decimals and isinstance(core, inspect.IntType):
         return "it has decimals"
-    return f"it is {text}" if len(text) <= _SHOWN_MAX else "it is too large"
+    return shown_number(text)
+
+
+def shown_number(text: str) -> str:
+    """What may be said of a plain number that a field does not accept."""
+    digits = len(text.replace(".", ""))
+    return f"it is {text}" if digits <= _SHOWN_DIGITS_MAX else f"it has {digits:,} digits"

@@ -9,7 +9,7 @@ import msgspec
 from tollway.contract.envelope import encode_data
 from tollway.intake.record_check import RecordCheck, check_not_ahead
 from tollway.intake.record_fields import Id, Milliseconds, Name, Number, Seconds, Yuan, fen_of
-from tollway.intake.record_problems import RecordError
+from tollway.intake.record_problems import RecordError, shown_number
 from tollway.operations.coupon_claims.counts import HOUR_S, Hour
 from tollway.operations.coupon_claims.operation import CouponRecord
 
@@ -148,7 +148,7 @@ def _coupon_type(record: ClaimRecord) -> str:
             raise RecordError("coupon_type", "it is another", expected)
         return DELIVERY_COUPON
     if record.type != FLASH:
-        problem = f"it is {record.type}"
+        problem = shown_number(str(record.type))
         raise RecordError("type", problem, "4 for food delivery, or 6 for flash purchase")
     if record.coupon_type is None:
         raise RecordError("coupon_type", "it is missing", f"it with type {FLASH}")

@@ -213,13 +213,14 @@ _OTHER = sentences(
 PROBLEMS = sentences(
     *("it is missing", "it is empty", "it is null", "it is true or false", "it is a list"),
     *("it is an object", "it is a number", "it is a text", "it is not a number"),
-    *("it is negative", "it is too large", "it is neither", "it is none of these"),
-    *("it is another", "it is not an address", "it is not a date of the calendar"),
+    *("it is negative", "it is neither", "it is none of these", "it is another"),
+    *("it is not an address", "it is not a date of the calendar"),
     *("it is more than a day ahead", "it is before the year 2000", "it is before begin_time"),
     *("it is more than total_count", "it is not after display_start_ms", "it does not fit"),
     *("it has a sign", "it has an exponent", "it has another form", "it has the parameter pid"),
     *("it has decimals", "it has {count} decimals", "it has {count} entries"),
-    *("it has {count} characters", "it is {number}", "it contains a NUL character"),
+    *("it has {count} characters", "it has {count} digits", "it is {number}"),
+    "it contains a NUL character",
     "it contains a line break or a control character",
     "it contains half of a surrogate pair, or bytes that are not UTF-8",
     "a field's name is not valid text",
@@ -245,7 +246,7 @@ EXPECTED = sentences(
 )
 
 
-# A reason never repeats what a record says, except for numbers.
+# A reason never repeats what a record says, except for short numbers.
 _VALUES = {"number": "-?[0-9.]+", "count": "[0-9,]+"}
 
 
