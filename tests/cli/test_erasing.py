@@ -1,6 +1,7 @@
 """`tollway shop erase-receivers`: what is gone, what stays, and an erasure that is killed."""
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -67,9 +68,9 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     assert started.stop() == 0
 
 
-def reject(store: Store, *records: str, at_s: int = 1) -> None:
+def reject(store: Store, *records: str, at_s: int = 1, kind: str = "orders") -> None:
     made = [
-        sealed_reject(sealer_of(store), b"k", UPLOAD, "orders", each.encode(), "wrong", at_s)
+        sealed_reject(sealer_of(store), b"k", UPLOAD, kind, each.encode(), "wrong", at_s)
         for each in records
     ]
     store.do(lambda database: database.write(lambda tx: keep_rejects(tx, made)))
@@ -167,6 +168,21 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     assert done["subject"] == f"shop {SHOP.id}" and str(erased["orders"]) in str(done["after"])
     assert any(each["act"] == "shop erase-receivers" for each in acts)
     assert gateway.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["orders", "coupon-claims", "product-figures"])
+def test_a_rejected_order_is_erased_whatever_it_was_sent_as_and_however_it_names_its_shop(
+    ledger_store: Store, tollway: Command, kind: str
+) -> None:
+    all_operations_caller(ledger_store)
+    mine, other = ({**order(), "owner_id": each} for each in (SHOP.id, OTHER))
+    misnamed = {"shop": f" {SHOP.id} ", "收货人": "司徒敏静"}
+    wrong = (mine, {**mine, "owner_id": int(SHOP.id)}, misnamed)
+    reject(ledger_store, *map(json.dumps, wrong), f"{SHOP.id},司徒敏静,", kind=kind)
+    of_others = ({**other, "order_sn": SHOP.id}, {"sid": "lunch", "coupon_code": "1"})
+    reject(ledger_store, *map(json.dumps, of_others), f"{OTHER},司徒敏静,", kind=kind)
+    assert tollway(*ERASE).json["rejected"] == 4
+    assert ledger_store.run("SELECT count(*) FROM rejected_record") == [(3,)]
 
 
 def test_an_answer_that_is_kept_after_the_erasure_but_was_read_before_is_not_given_again(

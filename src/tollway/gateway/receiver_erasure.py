@@ -10,7 +10,7 @@ is simply restarted: it reads all rows, and writes those that are left.
   waits for it.
 - Of answers under an Idempotency-Key only the key stays, so that no repetition is charged. If a
   call read before the erasure and its answer is stored after it, that answer is not replayed.
-- Rejected records of the shop are deleted.
+- Rejected records of the shop are deleted, also those that were sent as another kind.
 """
 
 import logging
@@ -159,12 +159,17 @@ _reject = (rejected_record.c.source, rejected_record.c.id)
 _REJECTED = RowPieces(
     select(
         *_reject,
-        rejected_record.c.kind,
         rejected_record.c.sealed,
         rejected_record.c.received_at_s,
     ).where(_is_old(rejected_record.c.received_at_s)),
     2,
 )
+# The fields in which records with receivers name their shop.
+_NAMES_SHOP = {
+    kind.spoken_for[1]
+    for kind in RECORD_KINDS.values()
+    if kind.is_sealed and kind.spoken_for[0] == OwnerKind.SHOP.value
+}
 _DROP_REJECTED = Query(
     lambda: rejected_record.delete().where(
         *(column == bindparam(f"old_{column.name}") for column in _reject),
@@ -293,33 +298,31 @@ class _Erasing:
             for each in await list_sources(self._database)
             if each.speaks_for.shop == (self._shop,) and not each.speaks_for.channel
         }
-        kinds = {
-            name: kind.spoken_for[1]
-            for name, kind in RECORD_KINDS.items()
-            if kind.is_sealed and kind.spoken_for[0] == OwnerKind.SHOP.value
-        }
 
         def make(rows: Sequence[Row]) -> list[Row]:
             return [
                 (source, record_id, bytes(sealed))
-                for source, record_id, kind, sealed in rows
-                if kind in kinds
-                and (source in own or self._is_own(source, record_id, sealed, kinds[kind]))
+                for source, record_id, sealed in rows
+                if source in own or self._is_own(source, record_id, sealed)
             ]
 
         async for rows in _REJECTED.read(self._database, **self._dates.values):
             old = [row[:-1] for row in rows if self._dates.are_old(row[-1])]
             await self._put("rejected", _DROP_REJECTED, make, old)
 
-    def _is_own(self, source: str, record_id: str, sealed: bytes, field: str) -> bool:
-        """Whether a rejected record is of the shop; an unreadable one is if it contains its id."""
+    def _is_own(self, source: str, record_id: str, sealed: bytes) -> bool:
+        """Whether a rejected record is of the shop, whatever kind it was sent as. One that names no
+        shop in the right field is if another value is its id; an unreadable one if it contains
+        it."""
         try:
             record = self._sealer.open(bytes(sealed), record_context(source, record_id))
         except SealError as error:
             logger.error("rejected record %s of %s is left as it is: %s", record_id, source, error)
             return False
         with suppress(ValueError):
-            return str(read_object(record).get(field, "")).strip() == self._shop
+            values = read_object(record)
+            named = [values[field] for field in _NAMES_SHOP if field in values]
+            return self._shop in (str(each).strip() for each in named or values.values())
         return self._whole_id.search(record) is not None
 
     async def _put(
