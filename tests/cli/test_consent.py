@@ -124,7 +124,7 @@ MATERIAL = {
     "discount_type": "1",
     "total_count": 10,
     "remain_count": 3,
-    "display_start_ms": 1,
+    "display_start_ms": 0,
     "display_end_ms": 2_000_000_000_000,
     "seller_id": "9",
     "nick": "青禾",
@@ -136,7 +136,10 @@ MATERIAL = {
 WRONG_MATERIAL = (
     ({"promotion_type": "5"}, "promotion_type"),
     ({"remain_count": 11}, "remain_count"),
-    ({"display_end_ms": 1}, "display_end_ms"),
+    ({"display_end_ms": 0}, "display_end_ms: it is not after"),
+    # In seconds.
+    ({"display_start_ms": 1_768_435_200}, "display_start_ms: it is before the year 2000"),
+    ({"display_end_ms": 1_768_435_200}, "display_end_ms: it is before the year 2000"),
     ({"promotion_url": "javascript:alert(1)"}, "promotion_url"),
     ({"promotion_url": "https://a.example/?pid=mm_1_1_1"}, "pid"),
     ({"nick": None}, "nick"),

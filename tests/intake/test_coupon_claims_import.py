@@ -97,6 +97,14 @@ def test_every_kind_of_file_stores_the_same(
     assert [row[:-1] for row in stored(store)] == [tuple(claim("c1", NOON_S))[:-1]]
 
 
+def test_a_coupon_may_be_valid_from_ever(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_lines(tmp_path / "claims.jsonl", [{**LINE, "begin_time": 0}])
+    assert run_import(store, file, capsys)["stored"] == 1
+    assert [row[8] for row in stored(store)] == [0]
+
+
 def test_loading_twice_changes_nothing(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +228,14 @@ def test_a_claim_that_came_while_the_clock_was_ahead_can_be_changed_again(
         ({"claim_time": "noon"}, "claim_time: it is not a number; send a time in seconds"),
         ({"claim_time": NOON_S * 1000}, "claim_time: it has 13 digits; send a time in seconds"),
         ({"claim_time": -1}, "claim_time: it is negative; send a time in seconds"),
+        # A date without separators, and the number that a spreadsheet has for one.
+        ({"claim_time": 20260115}, "claim_time: it has 8 digits; send a time in seconds"),
+        ({"claim_time": "46037"}, "claim_time: it is 46037; send a time in seconds, from the year"),
+        ({"begin_time": 20260115}, "begin_time: it is before the year 2000; send a time in sec"),
+        (
+            {"begin_time": 0, "end_time": "46068"},
+            "end_time: it is before the year 2000; send a time in seconds, before the year 2200",
+        ),
         ({"claim_time": 7_000_000_000}, "claim_time: it is more than a day ahead; send the time"),
         ({"end_time": 253_402_300_799}, "end_time: it has 12 digits; send a time in seconds"),
         ({"money": "5.555"}, "money: it has 3 decimals; send yuan with at most two decimals"),

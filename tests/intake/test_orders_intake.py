@@ -184,6 +184,9 @@ def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
     [
         ({"order_sn": ""}, "order_sn: it is empty; send a text of 1 to 64 characters."),
         ({"owner_id": None}, "owner_id: it is null; send a text of 1 to 64 characters."),
+        ({"confirm_time": 202601150930}, "confirm_time: it has 12 digits; send a time in millis"),
+        ({"updated_at": 202601150930}, "updated_at: it has 12 digits; send a time in millisec"),
+        ({"last_ship_time": 202601150930}, "last_ship_time: it has 12 digits; send a time in"),
         ({"confirm_time": 1_768_406_400}, "confirm_time: it has 10 digits; send a time in millis"),
         (
             {"confirm_time": IN_2_DAYS_MS},

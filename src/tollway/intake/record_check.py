@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from tollway.contract.fields import has_control
 from tollway.intake.json_records import JsonNumber, json_number
-from tollway.intake.record_fields import ID_MAX, has_exponent, is_amount
+from tollway.intake.record_fields import BEGIN_S, ID_MAX, has_exponent, is_amount
 from tollway.intake.record_problems import (
     RecordError,
     core_of,
@@ -200,6 +200,12 @@ def check_not_ahead(field: str, at_s: float) -> None:
     later version."""
     if is_ahead(at_s):
         raise RecordError(field, "it is more than a day ahead", "the time at which it happened")
+
+
+def check_since_2000(field: str, at_s: float, expected: str) -> None:
+    """Refuses a number that is no time, where 0 stands for "always"."""
+    if 0 < at_s < BEGIN_S:
+        raise RecordError(field, "it is before the year 2000", expected)
 
 
 def check_day(field: str, day: date) -> None:

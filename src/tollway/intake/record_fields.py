@@ -28,26 +28,41 @@ Url = Annotated[
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 Number = Annotated[int, Meta(ge=0, lt=10**18)]
 
+# The year 2000. What is smaller is another number, and would be taken for a time long ago: seconds
+# for milliseconds, a date without separators such as 20260115, or a day's number in a spreadsheet.
+BEGIN_S = 946_684_800
 # A later time is a mistake, or an attempt to outlast every newer version of the record.
 _END_S = 7_258_118_400
 # How many milliseconds the unit of a time has: a table may write the time out instead.
 UNIT_MS = "unit_ms"
 _SECONDS = (
-    "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00"
+    "a time in seconds, from the year 2000 to 2199, as 1768406400, or in a table as "
+    "2026-01-15 00:00:00"
 )
-Seconds = Annotated[int, Meta(ge=0, lt=_END_S, description=_SECONDS, extra={UNIT_MS: 1000})]
+_IS_SECONDS = {UNIT_MS: 1000}
+Seconds = Annotated[int, Meta(ge=BEGIN_S, lt=_END_S, description=_SECONDS, extra=_IS_SECONDS)]
 _MILLISECONDS = (
-    "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
+    "a time in milliseconds, from the year 2000 to 2199, as 1768406400000, or in a table as "
     "2026-01-15 00:00:00"
 )
 _IS_MILLISECONDS = {UNIT_MS: 1}
-# A smaller number is a time in seconds, and would be taken for one long ago.
 Milliseconds = Annotated[
-    int, Meta(ge=10**11, lt=_END_S * 1000, description=_MILLISECONDS, extra=_IS_MILLISECONDS)
+    int,
+    Meta(ge=BEGIN_S * 1000, lt=_END_S * 1000, description=_MILLISECONDS, extra=_IS_MILLISECONDS),
 ]
-# Where a small number stands for "always".
+# Where 0 stands for "always"; `check_since_2000` refuses what is between.
+SECONDS_OR_ZERO = (
+    "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00"
+)
+SecondsOrZero = Annotated[
+    int, Meta(ge=0, lt=_END_S, description=SECONDS_OR_ZERO, extra=_IS_SECONDS)
+]
+MILLISECONDS_OR_ZERO = (
+    "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
+    "2026-01-15 00:00:00"
+)
 MillisecondsOrZero = Annotated[
-    int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS, extra=_IS_MILLISECONDS)
+    int, Meta(ge=0, lt=_END_S * 1000, description=MILLISECONDS_OR_ZERO, extra=_IS_MILLISECONDS)
 ]
 
 _YUAN_MAX = 10**12

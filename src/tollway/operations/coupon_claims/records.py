@@ -7,8 +7,18 @@ from typing import NamedTuple
 import msgspec
 
 from tollway.contract.envelope import encode_data
-from tollway.intake.record_check import RecordCheck, check_not_ahead
-from tollway.intake.record_fields import Id, Milliseconds, Name, Number, Seconds, Yuan, fen_of
+from tollway.intake.record_check import RecordCheck, check_not_ahead, check_since_2000
+from tollway.intake.record_fields import (
+    SECONDS_OR_ZERO,
+    Id,
+    Milliseconds,
+    Name,
+    Number,
+    Seconds,
+    SecondsOrZero,
+    Yuan,
+    fen_of,
+)
 from tollway.intake.record_problems import RecordError, shown_number
 from tollway.operations.coupon_claims.counts import HOUR_S, Hour
 from tollway.operations.coupon_claims.operation import CouponRecord
@@ -32,8 +42,8 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     coupon_name: Name
     money: Yuan
     min_use_money: Yuan
-    begin_time: Seconds
-    end_time: Seconds
+    begin_time: SecondsOrZero
+    end_time: SecondsOrZero
     app_key: Id
     coupon_type: Name | None = None
     updated_at: Milliseconds | None = None
@@ -87,6 +97,8 @@ def checked_claim(values: dict[str, object], received_s: int) -> ClaimRow:
     if record.updated_at is not None:
         check_not_ahead("updated_at", record.updated_at / 1000)
     row_type = UndatedClaim if record.updated_at is None else ClaimRow
+    check_since_2000("begin_time", record.begin_time, SECONDS_OR_ZERO)
+    check_since_2000("end_time", record.end_time, SECONDS_OR_ZERO)
     if record.end_time < record.begin_time:
         raise RecordError("end_time", "it is before begin_time", "a time that is not")
     return row_type(

@@ -13,8 +13,16 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from tollway.contract.envelope import encode_data
-from tollway.intake.record_check import RecordCheck
-from tollway.intake.record_fields import Id, IdOrEmpty, MillisecondsOrZero, Name, Number, Url
+from tollway.intake.record_check import RecordCheck, check_since_2000
+from tollway.intake.record_fields import (
+    MILLISECONDS_OR_ZERO,
+    Id,
+    IdOrEmpty,
+    MillisecondsOrZero,
+    Name,
+    Number,
+    Url,
+)
 from tollway.intake.record_problems import RecordError
 from tollway.operations.promotion_material.operation import (
     Benefit,
@@ -73,6 +81,8 @@ def checked_material(values: dict[str, object]) -> MaterialRecord:
     record = _check(values)
     if record.remain_count > record.total_count:
         raise RecordError("remain_count", "it is more than total_count", "a number that is not")
+    check_since_2000("display_start_ms", record.display_start_ms / 1000, MILLISECONDS_OR_ZERO)
+    check_since_2000("display_end_ms", record.display_end_ms / 1000, MILLISECONDS_OR_ZERO)
     if record.display_start_ms >= record.display_end_ms:
         raise RecordError("display_end_ms", "it is not after display_start_ms", "a later time")
     for field, link in _links(record):

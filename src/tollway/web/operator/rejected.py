@@ -235,6 +235,10 @@ EXPECTED = sentences(
     *("records of its own shops", "records of its own channels"),
     "an address that begins with http:// or https://, of at most 2,000 characters",
     "a time in seconds, before the year 2200, as 1768406400, or in a table as 2026-01-15 00:00:00",
+    "a time in seconds, from the year 2000 to 2199, as 1768406400, or in a table as "
+    "2026-01-15 00:00:00",
+    "a time in milliseconds, from the year 2000 to 2199, as 1768406400000, or in a table as "
+    "2026-01-15 00:00:00",
     "a time in milliseconds, before the year 2200, as 1768406400000, or in a table as "
     "2026-01-15 00:00:00",
     "yuan with at most two decimals, from 0 to 1000000000000, as 12.50",
