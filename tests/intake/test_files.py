@@ -98,7 +98,17 @@ def test_columns_may_come_in_any_order_and_unknown_ones_are_ignored(figures: Fig
         ("f.csv", b"", "no header line"),
         ("f.csv", b"\n", "no header line"),
         # The value of one of them would be lost.
-        ("f.csv", b"kind,title, title\nproduct,one,\n", "two columns title"),
+        (
+            "f.csv",
+            b"kind,title, title\nproduct,one,\n",
+            "Columns 2 and 3 of the file have",
+        ),
+        # A record, whose values are not to be in a message.
+        (
+            "f.csv",
+            "张小明,1,张小明\n".encode(),
+            "Columns 1 and 3 of the file have the same name: ",
+        ),
         ("f.csv", b"\xff\xfe\n", "no header line"),
         ("f.xlsx", b"PK", "not a whole .xlsx file"),
         ("f.xls", b"", "neither .csv, .jsonl nor .json .*, nor .xlsx: save it"),

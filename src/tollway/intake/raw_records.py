@@ -1,7 +1,6 @@
 """A record as it stands in a file, before it is checked, and the columns of a table."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -83,11 +82,17 @@ class Columns:
         self._names = [" ".join(bare(name).split()) for name in names]
         if not all(name.isprintable() for name in self._names) or not any(self._names):
             raise IntakeError("The file has no header line: its first line names the columns.")
-        named = Counter(filter(None, self._names))
-        if repeated := next((name for name, times in named.items() if times > 1), None):
-            raise IntakeError(
-                "The file has two columns {column}: rename or remove one of them.", column=repeated
-            )
+        numbers: dict[str, int] = {}
+        for number, name in enumerate(self._names, 1):
+            first = numbers.setdefault(name, number)
+            if name and first < number:
+                # Without the name: if there is no header line, it is a value of the first record.
+                raise IntakeError(
+                    "Columns {first} and {second} of the file have the same name: rename or remove "
+                    "one of them.",
+                    first=first,
+                    second=number,
+                )
 
     def __len__(self) -> int:
         return len(self._names)
