@@ -1,7 +1,7 @@
 """Is an output what a page shows? The words must be the same; the numbers may differ.
 
 Times, ids and figures are other ones every time, so a run of digits stands for any other, and `…`
-for anything. A code is a promise: it must be the very same.
+for anything. A code is a promise, and a schema is the same for all: they must be the very same.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from tests.docs.pages import Example
 
 _SUMS = re.compile(r"^(?:Accounts: |calls:|credits ).*$", re.MULTILINE)
-_CODE_OR_NUMBER = re.compile(r'((?:"code": ?|\bcode ))?\d+(?:[.,]\d+)*')
+_CODE_OR_NUMBER = re.compile(r'((?:"code": ?|\bcode |\bschema ))?\d+(?:[.,]\d+)*')
 
 
 def assert_shown(examples: Sequence[Example], outputs: Sequence[str]) -> None:

@@ -132,6 +132,7 @@ def test_what_only_differs_in_numbers_is_alike(shown: str, language: str, output
         ("7 calls left", "text", "7 calls right"),
         ('{"code":204,…', "text", '{"code":0,"msg":"Success"}'),
         ("answers code 203", "text", "answers code 204"),
+        ("created, at schema 0002.", "text", "created, at schema 0003."),
         ("a\nc", "text", "a\nb\nc"),
         ('{"code": 100, "data": {}}', "json", '{"code": 101, "data": {}}'),
         ('{"code": 0, "data": {}}', "json", '{"code": 0, "data": {"x": 1}}'),
