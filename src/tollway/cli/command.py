@@ -219,7 +219,7 @@ def command(
             bound: Callable[[Session], Any] = partial(work, **arguments)
             output = run(session, bound) if inspect.iscoroutinefunction(work) else bound(session)
             if output is not None:
-                output.print(as_json=as_json, zone=session.settings.zone)
+                _print(output, session)
 
         run_command.__doc__ = work.__doc__
         run_command.__signature__ = _signature(work, has_database)  # type: ignore[attr-defined]
@@ -227,6 +227,19 @@ def command(
         return work
 
     return declare
+
+
+def _print(output: Output, session: Session) -> None:
+    try:
+        output.print(as_json=session.as_json, zone=session.settings.zone)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # A person who takes this for a failure may run it again, and credit an account twice.
+        raise CommandError(
+            "The command did its work, but its output could not be written: "
+            f"{error.strerror or error}."
+        ) from None
 
 
 def run(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:

@@ -72,11 +72,20 @@ def local_time(at_s: float | None, zone: ZoneInfo) -> str | None:
 
 def _print_part(part: str | Table, zone: ZoneInfo) -> None:
     if isinstance(part, str):
-        typer.echo(printable(part))
+        _echo(printable(part))
     elif part.rows:
         _print_table(part, zone)
     elif part.empty:
-        typer.echo(printable(part.empty))
+        _echo(printable(part.empty))
+
+
+def _echo(text: str) -> None:
+    """Prints a text; what the terminal has no characters for is replaced. To fail here would look
+    as if the work had failed, which is done by now."""
+    try:
+        typer.echo(text)
+    except UnicodeEncodeError as error:
+        typer.echo(text.encode(error.encoding, "replace").decode(error.encoding))
 
 
 def _print_table(table: Table, zone: ZoneInfo) -> None:
@@ -88,9 +97,9 @@ def _print_table(table: Table, zone: ZoneInfo) -> None:
     ]
     rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
     heading, *body = (_lines_of(row, widths, are_numbers) for row in (table.columns, *rows))
-    # Bold only on a terminal: elsewhere `echo` strips it.
-    typer.echo("\n".join(typer.style(line, bold=True) for line in heading))
-    typer.echo("\n".join([rule, *(line for lines in body for line in lines)]))
+    # Bold only on a terminal: elsewhere it is stripped.
+    _echo("\n".join(typer.style(line, bold=True) for line in heading))
+    _echo("\n".join([rule, *(line for lines in body for line in lines)]))
     if any(isinstance(cell, Time) for row in table.rows for cell in row):
         typer.echo(f"times in {zone.key}")
 

@@ -1,0 +1,54 @@
+"""An output that cannot take what a command prints: its work is done by then, and who takes that
+for a failure may do it twice."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.sqlite
+_NO_NORTH = {"PYTHONIOENCODING": "latin-1"}
+
+
+def _run(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tollway", *arguments],
+        check=False,
+        text=True,
+        encoding="latin-1",
+        env={**os.environ, **_NO_NORTH},
+        stderr=subprocess.PIPE,
+        **{"stdout": subprocess.PIPE, **how},  # type: ignore[call-overload]
+    )
+
+
+def test_a_full_disk_behind_the_output_is_no_failure_of_the_work(
+    tollway: Command, ledger_store: Store
+) -> None:
+    tollway("account", "open", "acme")
+    for arguments in (("5",), ("6", "--json")):
+        with Path("/dev/full").open("w") as full:
+            credited = _run("credit", "add", "acme", *arguments, stdout=full)
+        assert credited.returncode == 1
+        assert credited.stderr == (
+            "The command did its work, but its output could not be written: "
+            "No space left on device.\n"
+        )
+    shown = tollway("account", "show", "acme", "--json").json
+    assert [each["amount"] for each in shown["balances"]] == [11]
+
+
+def test_what_a_terminal_has_no_characters_for_is_replaced(
+    tollway: Command, ledger_store: Store
+) -> None:
+    account = tollway("account", "open", "北方", "--json").json["id"]
+    listed = _run("account", "list")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert f"{account}   ??" in listed.stdout
+    credited = _run("credit", "add", "北方", "5")
+    assert (credited.returncode, credited.stdout) == (0, "Account ?? now has 5 credits.\n")
