@@ -19,6 +19,7 @@ from tests.support.ledger import CALLS, Caller, amount_left, new_caller
 from tests.support.ports import free_port
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.gateway.listening import passed_socket
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
 # What systemd does in the process that becomes the gateway.
@@ -164,6 +165,37 @@ def test_a_socket_that_was_passed_to_another_process_is_left_alone(
     monkeypatch.setenv("LISTEN_PID", "1")
     with Gateway(own_store) as gateway:
         assert gateway.client.get("/readyz").status_code == 200
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("count", [None, "", "0"])
+def test_without_a_number_of_sockets_none_was_passed(
+    count: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    if count is not None:
+        monkeypatch.setenv("LISTEN_FDS", count)
+    assert passed_socket() is None
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("descriptor", ["3<&-", "3</dev/null"])
+def test_a_socket_that_was_announced_and_not_passed_is_named(
+    own_store: Store, descriptor: str
+) -> None:
+    announced = f'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" {descriptor}'
+    refused = subprocess.run(
+        ["sh", "-c", announced, "sh", *_TOLLWAY, "serve"],
+        env={**os.environ, **own_store.settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert "descriptor 3 is none" in refused.stderr and "unset LISTEN_FDS" in refused.stderr
 
 
 @pytest.mark.sqlite

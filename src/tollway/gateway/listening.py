@@ -32,14 +32,15 @@ class PassedSocket(NamedTuple):
 
 def passed_socket() -> PassedSocket | None:
     """The socket that systemd passed to this process; None if it passed none."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+    count = os.environ.get("LISTEN_FDS") or "0"
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or count == "0":
         return None
-    if os.environ["LISTEN_FDS"] != "1":
+    if count != "1":
         raise SettingsError(
             "systemd passed several sockets, and a gateway listens on one: leave one ListenStream= "
             "in its .socket unit."
         )
-    with socket.socket(fileno=os.dup(_FIRST)) as passed:
+    with _first_descriptor() as passed:
         if not _is_listening(passed):
             raise SettingsError(
                 "The socket that systemd passed is not one for TCP: set ListenStream= in its "
@@ -51,6 +52,16 @@ def passed_socket() -> PassedSocket | None:
     # Programs that a worker starts must not keep the socket open.
     os.set_inheritable(_FIRST, False)
     return PassedSocket(_FIRST, host, port)
+
+
+def _first_descriptor() -> socket.socket:
+    try:
+        return socket.socket(fileno=os.dup(_FIRST))
+    except OSError as error:
+        raise SettingsError(
+            f"LISTEN_FDS says that systemd passed a socket, but descriptor {_FIRST} is none "
+            f"({error.strerror}): unset LISTEN_FDS, or let a .socket unit start the gateway."
+        ) from None
 
 
 def _is_listening(passed: socket.socket) -> bool:
