@@ -1,4 +1,4 @@
-"""The JavaScript package in a project of a caller: its types, and odd timeouts."""
+"""The JavaScript package in a project of a caller: its types, and odd timeouts and retries."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from tests.sdk.conftest import COMPILER, Run
 from tests.support.all_operations import all_operations_caller
 from tests.support.gateway import Gateway
 from tollway.demo.owners import SHOP
+from tollway_client import Client
 
 pytestmark = pytest.mark.sqlite
 
@@ -84,3 +85,16 @@ def test_a_timeout_may_be_a_fraction_or_without_end(world: Gateway, run: Run) ->
     found = run(script, window=window, **names)
     refused = ["TypeError", "timeoutMs must be a number of milliseconds above 0."]
     assert found == [[True, False]] * 3 + [refused] * 4
+
+
+def test_retries_are_a_number_in_both_languages(run: Run) -> None:
+    script = """
+    for (const retries of [NaN, -1, "often"]) {
+      try { print(new tollway.Client({ token: "t", baseUrl: "http://x", retries })); }
+      catch (error) { print(`${error.name}: ${error.message}`); }
+    }"""
+    refused = "retries must be a number, 0 or more."
+    assert run(script) == [f"TypeError: {refused}"] * 3
+    for retries in (None, float("nan"), -1, "often"):
+        with pytest.raises(ValueError, match=refused):
+            Client("t", "http://x", retries=retries)  # type: ignore[arg-type]

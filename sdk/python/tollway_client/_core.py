@@ -104,6 +104,9 @@ class Core:
         token = str(token or "").strip()
         if not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("The token is empty or not whole: copy all of it, without Bearer.")
+        if not (isinstance(retries, (int, float)) and retries >= 0):
+            # With what is no number the first failure would be followed by no end of others.
+            raise ValueError("retries must be a number, 0 or more.")
         self._headers = _checked({"Authorization": f"Bearer {token}", "Accept-Language": language})
         self._retries = retries
         self._pacer = Pacer()

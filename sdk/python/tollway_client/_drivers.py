@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import httpx
 
@@ -32,6 +32,22 @@ P = TypeVar("P", bound=Payload)
 T = TypeVar("T")
 S = TypeVar("S", bound="SyncDriver")
 A = TypeVar("A", bound="AsyncDriver")
+
+
+class UnusableEnvironmentError(ValueError):
+    """What the environment says about connections cannot be used."""
+
+
+def _made(kind: Callable[..., T], timeout_s: float) -> T:
+    """A client of `httpx`, which takes proxies and certificates from the environment."""
+    try:
+        return kind(timeout=timeout_s, headers=_OWN_HEADERS)
+    except (ImportError, OSError, ValueError) as error:
+        raise UnusableEnvironmentError(
+            "A proxy or a file of certificates that the environment names cannot be used: "
+            f"{str(error).rstrip('.')}. Look at HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE "
+            "and SSL_CERT_DIR."
+        ) from error
 
 
 def _arguments(request: Request) -> Any:
@@ -118,7 +134,7 @@ class SyncDriver:
     ) -> None:
         self._core = Core(token, retries, language)
         self._base_url = checked_base_url(base_url)
-        self._http = http or httpx.Client(timeout=timeout_s, headers=_OWN_HEADERS)
+        self._http = http or _made(httpx.Client, timeout_s)
 
     def __enter__(self: S) -> S:
         return self
@@ -244,7 +260,7 @@ class AsyncDriver:
     ) -> None:
         self._core = Core(token, retries, language)
         self._base_url = checked_base_url(base_url)
-        self._http = http or httpx.AsyncClient(timeout=timeout_s, headers=_OWN_HEADERS)
+        self._http = http or _made(httpx.AsyncClient, timeout_s)
 
     async def __aenter__(self: A) -> A:
         return self

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 from tollway_client import __version__
+from tollway_client._drivers import UnusableEnvironmentError
 from tollway_client._options import Parser, add_options, seconds
 from tollway_client.client import Client
 from tollway_client.errors import (
@@ -384,6 +385,8 @@ def _client() -> Client:
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         return Client(known["token"], known["url"], language=_language())
+    except UnusableEnvironmentError as error:
+        raise _UsageError(str(error)) from None
     except (ValueError, KeyError, TypeError):
         raise _UsageError(f"{path} is damaged. Sign in again: tollway-call sign-in URL") from None
 

@@ -65,6 +65,14 @@ export function checkedTimeoutMs(timeoutMs: number): number {
   return Math.min(Math.ceil(timeoutMs), TIMEOUT_MAX_MS);
 }
 
+export function checkedRetries(retries: number): number {
+  // With what is no number the first failure would be followed by no end of others.
+  if (!(retries >= 0)) {
+    throw new TypeError("retries must be a number, 0 or more.");
+  }
+  return retries;
+}
+
 /** TypeScript asks for them; in JavaScript they may have been forgotten. */
 export function checkParameters(operation: Operation | undefined, values: unknown): void {
   if (operation === undefined) {

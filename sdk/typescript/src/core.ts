@@ -4,6 +4,7 @@ import {
   checkHeaders,
   checkParameters,
   checkedBaseUrl,
+  checkedRetries,
   checkedTimeoutMs,
   checkedToken,
 } from "./checks.js";
@@ -89,7 +90,7 @@ export class Core {
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
     checkHeaders(this.headers);
-    this.retries = options.retries ?? 4;
+    this.retries = checkedRetries(options.retries ?? 4);
     this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
