@@ -57,6 +57,32 @@ def test_the_keys_come_along_when_asked_for_and_are_private(
     assert copied.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("found", [None, "", "other"])
+def test_keys_that_are_not_those_of_the_database_are_not_taken_for_them(
+    tollway: Command, ledger_store: Store, workplace: Path, found: str | None
+) -> None:
+    tollway("source", "add", "market", "--shop", "*")
+    keys = ledger_store.path.with_name("ledger.db.keys")
+    keys.unlink()
+    if found is not None:
+        keys.write_text(found)
+    refused = tollway("backup", "copy.db", "--with-keys")
+    assert (refused.status, refused.out) == (1, "")
+    assert "key file ledger.db.keys" in refused.err
+    assert list(workplace.glob("copy.db*")) == []
+
+
+def test_a_copy_without_the_keys_names_those_that_are_gone(
+    tollway: Command, ledger_store: Store, workplace: Path
+) -> None:
+    tollway("source", "add", "market", "--shop", "*")
+    ledger_store.path.with_name("ledger.db.keys").unlink()
+    assert tollway("backup", "copy.db", "--json").json["keys_missing"] == ["ledger.db.keys"]
+    answer = tollway("backup", "another.db")
+    assert answer.status == 0
+    assert "There is no ledger.db.keys, and the database is used with one: find it" in answer.out
+
+
 def test_keys_that_change_meanwhile_are_noticed(
     tollway: Command, ledger_store: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,7 +113,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("intake rejected list", []),
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
     ("intake rejected drop market", {"source", "dropped"}),
-    ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
+    ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out", "keys_missing"}),
     ("restore copy.db --database sqlite:///again.db", RESTORED),
     ("keys accept secret_file", {"setting", "file", "gone"}),
     ("keys rotate", {"current", "added", "resealed", "dropped", "old", "restart", "wait_s"}),

@@ -9,12 +9,13 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from tollway.cli.command import CommandError, Session, command, with_advice
+from tollway.cli.command import CommandError, Session, all_tables, command, with_advice
 from tollway.cli.files import new_file, write_private
 from tollway.cli.output import Output, percent_bar
 from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
 from tollway.store.database import StoreUnavailableError
+from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others, settings_of_keys
 from tollway.store.last_runs import BACKUP, note_run_if_free
 from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.sqlite.database import back_up_file
@@ -26,13 +27,15 @@ commands = typer.Typer()
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """The copy that was made, the key files copied beside it, and those that were not."""
+    """The copy that was made, the key files copied beside it, those that were not, and those that
+    are not where the settings say."""
 
     file: str
     bytes: int
     sha256: str
     keys: list[str]
     keys_left_out: list[str]
+    keys_missing: list[str]
 
 
 class KeyFile(NamedTuple):
@@ -63,7 +66,10 @@ async def backup(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of your "
             "database provider."
         )
-    await session.open()
+    database, used = await session.open(), files_of(session.settings)
+    if with_keys:
+        await refuse_others(database, used)
+    needed = await settings_of_keys(database, all_tables())
     source = sqlite_path(session.settings.database)
     there = {
         file: content for file in key_files(session.settings) if (content := content_of(file.path))
@@ -74,7 +80,8 @@ async def backup(
     left_out = [str(file.path) for file in there if file not in copied]
     # For the alarms. The copy is good even if this write fails.
     is_noted = note_run_if_free(source, BACKUP, session.runtime.at_s())
-    made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
+    missing = [str(file.path) for file in used if _is_missing(file, needed)]
+    made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out, missing)
     shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
     if keys:
         shown.append(f"The keys are in {' and '.join(keys)}: keep them private.")
@@ -83,11 +90,20 @@ async def backup(
             f"The keys are not in it: keep {' and '.join(left_out)} too, "
             "or the encrypted data of the copy is lost."
         )
+    shown += [
+        f"There is no {path}, and the database is used with one: find it, or set where it is. "
+        "The copy needs it too."
+        for path in missing
+    ]
     if not is_noted:
         shown.append(
             "The copy is good, but the database could not note it: an alert on backups may fire."
         )
     return Output(made, *shown)
+
+
+def _is_missing(file: CheckedKeyFile, needed: set[str]) -> bool:
+    return file.setting in needed and not file.path.exists()
 
 
 def _copy(source: str, destination: Path, keys: dict[KeyFile, bytes]) -> str:
