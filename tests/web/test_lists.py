@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from tests.support.browsers import Browser
 from tests.support.consent import allow, new_asker, new_person
 from tests.support.ledger import RUNTIME, Caller
+from tests.support.second_factors import SEALER
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers.pool_levels import COUNTED_MAX
 from tollway.identity.people import Role
+from tollway.identity.second_factor import (
+    STEP_S,
+    Holder,
+    begin_factor,
+    code_at,
+    confirm_factor,
+)
 from tollway.identity.sign_in_links import invite
 from tollway.store.database import Database
 from tollway.web.area import PAGE_ROWS
@@ -73,11 +81,11 @@ def _people(store: Store, role: Role, account_id: str | None, count: int) -> str
 
 def _members(store: Store, caller: Caller, count: int) -> tuple[str, str]:
     prefix = _people(store, Role.READER, caller.account_id, count)
-    return f"/operator/account/members?id={caller.account_id}", rf"{prefix}\d\d"
+    return f"/operator/account/members?id={caller.account_id}", rf">{prefix}\d\d<"
 
 
 def _operators(store: Store, _: Caller, count: int) -> tuple[str, str]:
-    return "/operator/operators", rf"{_people(store, Role.OPERATOR, None, count)}\d\d"
+    return "/operator/operators", rf">{_people(store, Role.OPERATOR, None, count)}\d\d<"
 
 
 @pytest.mark.parametrize("listed", [_members, _operators], ids=["members", "operators"])
@@ -95,6 +103,33 @@ def test_every_person_of_a_long_list_is_on_one_of_its_pages(
     finally:
         # Other tests look for operators of theirs on the first page.
         store.run("DELETE FROM person WHERE login LIKE 'listed%'")
+
+
+def test_every_second_factor_is_on_one_page_and_is_found_by_its_login(
+    operator: Browser, store: Store
+) -> None:
+    prefix = f"listed{time.time_ns()}n"
+
+    async def work(database: Database) -> None:
+        for number in range(PAGE_ROWS + 2):
+            for kind in ("member", "shop"):
+                holder = Holder(kind, f"{prefix}{number:02}", f"{prefix}{number:02}")
+                secret, step = await begin_factor(database, SEALER, holder), 50_000_000
+                now_s, code = step * STEP_S, code_at(secret, step)
+                await confirm_factor(database, RUNTIME, SEALER, holder, code, now_s)
+
+    store.do(work)
+    try:
+        path, row = "/operator/second-factors", rf">{prefix}\d\d<"
+        assert len(re.findall(row, operator.open(path).text)) <= PAGE_ROWS
+        found = _all_rows(operator, path, row)
+        assert len(found) == 2 * (PAGE_ROWS + 2) and len(set(found)) == PAGE_ROWS + 2
+        wanted = operator.open(f"{path}?q=+{prefix.upper()}07").text
+        assert re.findall(row, wanted) == [f">{prefix}07<"] * 2
+        assert "No second factor matches." in operator.open(f"{path}?q=nobody{prefix}").text
+    finally:
+        store.run("DELETE FROM second_factor WHERE login LIKE 'listed%'")
+        store.run("DELETE FROM recovery_code WHERE subject_id LIKE 'listed%'")
 
 
 def test_the_pools_of_shops_are_listed_page_by_page_the_emptiest_first(
@@ -147,7 +182,8 @@ def test_every_consent_of_a_long_list_is_on_one_of_the_owners_pages(
     [
         "/operator/accounts?after=~~",
         "/operator/shops?after=user:~",
-        "/operator/operators?row=99999",
+        "/operator/operators?after=~",
+        "/operator/second-factors?after=user:~",
         "/operator/data?row=99999",
         "/operator/requests?before=0",
         "/operator/trail?before=0",
@@ -173,6 +209,7 @@ def test_an_address_behind_the_end_of_a_list_says_so(
         "/operator/account/tokens?id={account}&after=x",
         "/operator/account/ledger?id={account}&before=x",
         "/operator/shops?after=~",
+        "/operator/second-factors?after=~",
         "/operator/consents?after=x",
         "/operator/data?after=x",
         "/operator/waybills?before=x",

@@ -6,7 +6,7 @@ Only hashes of passwords are stored.
 from enum import StrEnum
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Integer, bindparam, func, select
 
 from tollway.contract.language import Sentence
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
@@ -79,6 +79,14 @@ _OPERATORS = Query(
         .order_by(person.c.added_at_s, person.c.id)
     )
 )
+_OPERATORS_PAGE = Query(
+    lambda: (
+        select(*PERSON_COLUMNS)
+        .where(person.c.kind == OPERATOR, IS_PRESENT, person.c.login > bindparam("after"))
+        .order_by(person.c.login)
+        .limit(bindparam("most", type_=Integer))
+    )
+)
 _MEMBERS = Query(
     lambda: (
         select(*PERSON_COLUMNS)
@@ -143,8 +151,7 @@ async def remove_person(
         if found.kind == OPERATOR:
             # Two operators may try to remove each other at the same moment.
             await transaction.lock_names(["operators"])
-            left = [each for each in await list_operators(transaction) if not each.removed_at_s]
-            if len(left) == 1:
+            if len(await operators_page(transaction, "", 2)) == 1:
                 raise LedgerError("The last operator cannot be removed: invite another first.")
         elif keeps_owner and found.account_id is not None:
             await _keep_an_owner(transaction, found.account_id, without=found.id)
@@ -226,6 +233,12 @@ async def password_of(reader: Reader, kind: str, login: str) -> StoredPassword |
 
 async def list_operators(reader: Reader) -> list[Person]:
     return [person_of(row) for row in await reader.fetch_all(_OPERATORS)]
+
+
+async def operators_page(reader: Reader, after: str, most: int) -> list[Person]:
+    """Operators who are present, in the order of their logins, after one."""
+    rows = await reader.fetch_all(_OPERATORS_PAGE, after=after, most=most)
+    return [person_of(row) for row in rows]
 
 
 async def list_members(reader: Reader, account_id: str) -> list[Person]:

@@ -8,9 +8,10 @@ contain only what lists and pages show, never a secret.
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
-from sqlalchemy import Integer, bindparam, or_, select
+from sqlalchemy import Integer, bindparam, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
@@ -43,28 +44,18 @@ _LAST = Query(
     )
 )
 _APPEND = Query(lambda: insert_row(operator_act))
-_NEWEST = Query(
-    lambda: (
-        select(*_COLUMNS)
-        .where(operator_act.c.number < bindparam("before_number"))
-        .order_by(operator_act.c.number.desc())
-        .limit(bindparam("most"))
-    )
+_newest = (
+    select(*_COLUMNS)
+    .where(operator_act.c.number < bindparam("before_number"))
+    .order_by(operator_act.c.number.desc())
+    .limit(bindparam("most"))
 )
-_NEWEST_OF = Query(
-    lambda: (
-        select(*_COLUMNS)
-        .where(
-            operator_act.c.number < bindparam("before_number"),
-            or_(operator_act.c.subject == bindparam("of"), operator_act.c.by == bindparam("of")),
-        )
-        .order_by(operator_act.c.number.desc())
-        .limit(bindparam("most"))
-    )
+_NEWEST = Query(_newest)
+# Two queries, each along an index: one with OR would read the whole trail.
+_NEWEST_OF = (
+    Query(lambda: _newest.where(operator_act.c.subject == bindparam("of"))),
+    Query(lambda: _newest.where(operator_act.c.by == bindparam("of"))),
 )
-
-
-# Reads along an index. `_NEWEST_OF` cannot: it also finds acts by operator, which no index orders.
 _NEWEST_ON = Query(
     lambda: (
         select(*_COLUMNS)
@@ -132,8 +123,10 @@ async def newest_acts(
     reader: Reader, most: int, *, of: str = "", before_number: int = 2**62
 ) -> Sequence[OperatorAct]:
     """The newest acts, of all or of one subject or operator."""
-    if of:
-        rows = await reader.fetch_all(_NEWEST_OF, of=of, most=most, before_number=before_number)
-    else:
-        rows = await reader.fetch_all(_NEWEST, most=most, before_number=before_number)
-    return [OperatorAct(*row) for row in rows]
+    values = {"most": most, "before_number": before_number}
+    if not of:
+        return [OperatorAct(*row) for row in await reader.fetch_all(_NEWEST, **values)]
+    found = [await reader.fetch_all(each, of=of, **values) for each in _NEWEST_OF]
+    # By number: who acts on themselves is in both.
+    acts = {row[0]: OperatorAct(*row) for row in chain.from_iterable(found)}
+    return [acts[number] for number in sorted(acts, reverse=True)[:most]]

@@ -159,6 +159,8 @@ client = Table(
     sqlite_with_rowid=False,
 )
 
+# Clients obtain thousands of tokens; those that people made are few, and listed.
+partial_index("token_made", token.c.account_id, where="client_id IS NULL")
 # Most tokens come from the operator, and are in neither index.
 IS_OBTAINED = "client_id IS NOT NULL"
 partial_index(
@@ -350,5 +352,6 @@ operator_act = Table(
     Column("after", String),
     Column("hash", LargeBinary, nullable=False),
     Index("operator_act_subject", "subject", "number"),
+    Index("operator_act_by", "by", "number"),
     sqlite_with_rowid=False,
 )

@@ -5,12 +5,24 @@ from functools import partial
 
 from starlette.responses import Response
 
-from tollway.identity.people import Person, Role, list_operators, remove_person
-from tollway.identity.second_factor import find_factor, list_factors, reset_factor
+from tollway.identity.people import (
+    OPERATOR,
+    Person,
+    Role,
+    find_person,
+    operators_page,
+    remove_person,
+)
+from tollway.identity.second_factor import (
+    factors_of_login,
+    factors_page,
+    find_factor,
+    reset_factor,
+)
 from tollway.identity.sign_in_links import invite, new_link
-from tollway.web.area import Context
-from tollway.web.blocks import Block, Cell, Empty, Field, Form, Table
-from tollway.web.lists import BEGIN, list_part
+from tollway.web.area import PAGE_ROWS, Context
+from tollway.web.blocks import Block, Cell, Empty, Field, Filters, Form, Table
+from tollway.web.lists import page_part
 from tollway.web.member_parts import check_signed_in, sent_link
 from tollway.web.page_errors import PageError
 from tollway.web.wording import sentence, sentences, titles
@@ -25,8 +37,9 @@ _RESET = {"reset": sentence("The second factor is gone: the password alone signs
 
 async def show_operators(context: Context, *first: Block) -> Response:
     say = context.say
-    present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
-    part = list_part(present, context.query(BEGIN), PATH)
+    after = context.query("after")
+    found = await operators_page(context.database, after, PAGE_ROWS + 1)
+    part = page_part(found, after, PATH, lambda last: last.login)
     table = Table(
         [*titles(say, "Operator", "Login", "Added"), "", ""],
         [_row(context, each) for each in part.rows],
@@ -64,11 +77,11 @@ def _row(context: Context, person: Person) -> list[Cell]:
 
 
 async def _other(context: Context) -> Person:
-    for each in await list_operators(context.database):
-        is_present = each.removed_at_s is None and each.id != context.person.id
-        if is_present and each.id == context.form.get("person"):
-            return each
-    raise PageError(404, "There is no such operator", "They may be removed already.")
+    found = await find_person(context.database, context.form.get("person", ""))
+    is_operator = found is not None and found.kind == OPERATOR and found.removed_at_s is None
+    if found is None or not is_operator or found.id == context.person.id:
+        raise PageError(404, "There is no such operator", "They may be removed already.")
+    return found
 
 
 async def invite_act(context: Context) -> Response:
@@ -108,8 +121,15 @@ async def remove_act(context: Context) -> Response:
 
 
 async def show_factors(context: Context) -> Response:
-    say, rows = context.say, []
-    for each in await list_factors(context.database):
+    say, rows, login = context.say, [], context.query("q")
+    kind, _, after_login = context.query("after").partition(":")
+    after = (kind, after_login) if kind in _KINDS else None
+    if login:
+        found = await factors_of_login(context.database, _KINDS, login)
+    else:
+        found = await factors_page(context.database, after or ("", ""), PAGE_ROWS + 1)
+    part = page_part(found, after, FACTORS, lambda last: f"{last.kind}:{last.login}")
+    for each in part.rows:
         # Operators turn their own off with a code, on their own page.
         is_other = each.subject_id != context.person.id
         reset = context.question(f"{FACTORS}/reset", kind=each.kind, id=each.subject_id)
@@ -122,9 +142,17 @@ async def show_factors(context: Context) -> Response:
                 Cell(say("Reset"), href=reset, of=each.login) if is_other else Cell(""),
             ]
         )
-    empty = Empty(say("There are no second factors yet."))
+    none = say("No second factor matches.") if login else say("There are no second factors yet.")
     columns = titles(say, "Kind", "Login", "On since", "Recovery codes left")
-    table = Table([*columns, ""], rows, empty)
+    table = Table(
+        [*columns, ""],
+        rows,
+        Empty(none),
+        filters=Filters(FACTORS, [Field("q", say("Login"), "search", login)]),
+        older=part.next,
+        newest=part.first,
+        is_by_name=True,
+    )
     return context.page(say("All second factors"), [*context.reported(_RESET), table])
 
 

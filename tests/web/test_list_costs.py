@@ -1,0 +1,65 @@
+"""A page of a list costs no more with every row that it does not show: counted in work that the
+machine's mood does not change."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.support.stores import Store
+from tests.support.work import work_of
+from tollway.identity.people import OPERATOR, operators_page
+from tollway.identity.second_factor import factors_of_login, factors_page
+from tollway.ledger.token_list import tokens_page
+from tollway.ledger.trail import newest_acts
+from tollway.store.database import Database
+
+FEW, MANY = 500, 5000
+RATIO_MAX = 1.5
+PAGE = 51
+# As in the first, of which there are as many.
+SHOWN = 60
+
+# Statements that add the rows from one number up to another.
+_ROWS = "WITH RECURSIVE n (i) AS (SELECT {} UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT "
+OPERATORS = (
+    "INSERT INTO person (id, kind, role, name, login, added_at_s) "
+    f"{_ROWS}'per_' || i, 'operator', 'operator', 'Mei', 'mei' || i, 1 FROM n"
+)
+FACTORS = (
+    "INSERT INTO second_factor (kind, subject_id, login, sealed_secret, confirmed_at_s, last_step) "
+    f"{_ROWS}'operator', 'per_' || i, 'mei' || i, {{hash}}, 1, 0 FROM n"
+)
+# Most of them obtained by a client, and so in no list.
+TOKENS = (
+    "INSERT INTO token (hash, id, account_id, kind, label, start, issued_at_s, client_id) "
+    f"{_ROWS}{{hash}}, 'tok_' || i, 'acc_1', 'live', '', '', 1, "
+    f"CASE WHEN i > {SHOWN} THEN 'cli_1' END FROM n"
+)
+# Few by the one who is asked for, and not the newest.
+ACTS = (
+    "INSERT INTO operator_act (number, at_ms, by, act, subject, hash) "
+    f"{_ROWS}i, 1, CASE WHEN i > {SHOWN} THEN 'operator li' ELSE 'operator mei' END, "
+    f"'token issue', CASE WHEN i > {SHOWN} THEN 'account acc_2' ELSE 'account acc_1' END, "
+    "{hash} FROM n"
+)
+LISTS: dict[str, tuple[str, Callable[[Database], Awaitable[object]]]] = {
+    "operators": (OPERATORS, lambda database: operators_page(database, "", PAGE)),
+    "factors": (FACTORS, lambda database: factors_page(database, ("", ""), PAGE)),
+    "one factor": (FACTORS, lambda database: factors_of_login(database, [OPERATOR], "mei7")),
+    "tokens": (TOKENS, lambda database: tokens_page(database, "acc_1", PAGE, 0)),
+    "acts by one": (ACTS, lambda database: newest_acts(database, PAGE, of="operator mei")),
+    "acts on one": (ACTS, lambda database: newest_acts(database, PAGE, of="account acc_1")),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_page_costs_no_more_with_every_row(own_store: Store, name: str) -> None:
+    statement, read = LISTS[name]
+    hashed = "decode(md5(i::text), 'hex')" if own_store.is_shared else "CAST(i AS BLOB)"
+
+    def cost_with(first: int, last: int) -> int:
+        own_store.run_all(statement.format(first, last, hash=hashed), "ANALYZE")
+        return own_store.do(lambda database: work_of(database, lambda: read(database)))
+
+    few = cost_with(1, FEW)
+    assert cost_with(FEW + 1, MANY) <= RATIO_MAX * few
