@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from tollway.ledger.accounts import Account
 from tollway.ledger.clients import Client, add_client, list_clients, revoke_client
-from tollway.ledger.tokens import list_tokens
+from tollway.ledger.tokens import find_own_token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.account_parts import prices_of
 from tollway.web.area import Context, address
@@ -69,8 +69,7 @@ async def issue_act(context: Context) -> Response:
 
 async def revoke_act(context: Context) -> Response:
     account = await find_wanted(context)
-    tokens = {each.id: each for each in await list_tokens(context.database, account.id)}
-    token = tokens.get(context.form.get("token", ""))
+    token = await find_own_token(context.database, account.id, context.form.get("token", ""))
     if token is None:
         raise PageError(404, "There is no such token", "It may be revoked already.")
     await revoke(context, token)
