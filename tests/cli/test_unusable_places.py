@@ -48,6 +48,18 @@ def test_a_folder_is_no_database(process: Command, workplace: Path, line: str) -
     assert [each.name for each in workplace.rglob("*")] == ["data"]
 
 
+@pytest.mark.parametrize("line", COMMANDS[1:])
+def test_a_path_that_is_too_long_for_sqlite_is_named_as_that(
+    process: Command, workplace: Path, line: str
+) -> None:
+    folder = Path(*["f" * 200] * 3)
+    folder.mkdir(parents=True)
+    answer = process(*line.split(), "--database", f"sqlite:///{folder}/tollway.db")
+    parts = ("tollway.db has a path of", "SQLite takes 504", "sqlite:///FILE")
+    assert_one_sentence(answer, 1, *parts)
+    assert not list(folder.iterdir())
+
+
 def test_nothing_is_restored_to_a_folder(tollway: Command, workplace: Path) -> None:
     (workplace / "data").mkdir()
     assert tollway("migrate").status == 0

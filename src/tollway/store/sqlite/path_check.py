@@ -10,6 +10,8 @@ from tollway.store.database import StoreError
 _MAGIC = b"SQLite format 3\0"
 # The index of the log alone takes half of this.
 _LEAST_SPACE_BYTES = 65_536
+# The longest path that SQLite takes, without the eight bytes of `-journal` behind it.
+_PATH_BYTES_MAX = 504
 _ELSEWHERE = "name a file elsewhere with --database sqlite:///FILE."
 
 
@@ -29,6 +31,12 @@ def check_path(path: Path) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise StoreError(f"The folder of {path} does not exist: make it first.")
+    length = len(os.fsencode(path.resolve()))
+    if length > _PATH_BYTES_MAX:
+        raise StoreError(
+            f"{path} has a path of {length:,} bytes from the root, and SQLite takes "
+            f"{_PATH_BYTES_MAX}: {_ELSEWHERE}"
+        )
     if path.is_dir():
         raise StoreError(f"{path} is a folder: name a file in it, as sqlite:///{path}/tollway.db.")
     if path.exists() and not path.is_file():
