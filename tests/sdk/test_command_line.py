@@ -33,6 +33,32 @@ def test_the_token_is_kept_for_its_owner_alone(signed_in: Caller, tmp_path: Path
     assert not kept.exists()
 
 
+def test_a_file_that_others_could_read_is_shut_to_them(
+    signed_in: Caller, world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kept,) = (tmp_path / "config").iterdir()
+    kept.chmod(0o644)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{signed_in.token}\n"))
+    main(["sign-in", world.base_url])
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+@pytest.mark.sqlite
+def test_a_user_without_a_home_is_told_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def unknown(*_: object) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(SystemExit):
+        main(["balance"])
+    said = "Error: You have no home folder: set XDG_CONFIG_HOME to one.\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_call_prints_its_answer(
     signed_in: Caller, today: date, capsys: pytest.CaptureFixture[str]
 ) -> None:

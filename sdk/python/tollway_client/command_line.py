@@ -327,7 +327,10 @@ def _print(answer: Any) -> None:
 
 
 def _config() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    try:
+        base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    except RuntimeError:
+        raise _UsageError("You have no home folder: set XDG_CONFIG_HOME to one.") from None
     return Path(base) / "tollway-call.json"
 
 
@@ -350,8 +353,9 @@ def _sign_in(given: argparse.Namespace) -> None:
         who = _checked(client, token)
     path = _config()
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Readable by its owner alone from the first moment.
+    # Readable by its owner alone from the first moment, also if it was there already.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    path.chmod(0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({"url": given.url, "token": token}, file)
     print(f"You are signed in to {given.url} {who}")
