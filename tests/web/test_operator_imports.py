@@ -131,6 +131,29 @@ def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store:
         store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
 
 
+def test_a_rejected_record_that_cannot_be_read_stops_no_other_and_can_be_dropped(
+    operator: Browser, store: Store
+) -> None:
+    name, sealer = f"altered-{time.time_ns()}", open_sealer(store.url, store.key_file)
+    made = [sealed_reject(sealer, b"k", name, "orders", b"%d" % n, "wrong", 1) for n in range(3)]
+    store.do(lambda database: database.write(partial(keep_rejects, rejects=made)))
+    altered = str(made[1]["id"])
+    store.run(f"UPDATE rejected_record SET sealed = substr(sealed, 2) WHERE id = '{altered}'")
+    exported = operator.client.get("/operator/data/rejected.jsonl").text
+    kept = [json.loads(line) for line in exported.splitlines() if name in line]
+    assert {each["id"]: each["record"] for each in kept} == {
+        made[0]["id"]: "0",
+        altered: None,
+        made[2]["id"]: "2",
+    }
+    page = operator.open(f"/operator/data/record?id={altered}").text
+    assert "The record cannot be read: its key is missing." in page and "wrong" in page
+    operator.send("/operator/data/drop", id=altered, sure="yes")
+    left = store.run(f"SELECT count(*) FROM rejected_record WHERE source = '{name}'")
+    assert left == [(2,)]
+    store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
 def test_of_a_rejected_record_of_megabytes_the_beginning_is_shown(
     operator: Browser, store: Store
 ) -> None:

@@ -50,10 +50,10 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class OpenedReject(msgspec.Struct, frozen=True):
-    """A rejected record with its content."""
+    """A rejected record with its content; None if that was altered, or its key is missing."""
 
     rejected: Rejected
-    record: str
+    record: str | None
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
@@ -162,7 +162,10 @@ async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedR
         raise _no_reject(record_id)
     *facts, sealed = row
     rejected = Rejected(*facts)
-    record = sealer.open(sealed, record_context(rejected.source, record_id))
+    try:
+        record = sealer.open(sealed, record_context(rejected.source, record_id))
+    except SealError:
+        return OpenedReject(rejected, None)
     return OpenedReject(rejected, record.decode(errors="backslashreplace"))
 
 

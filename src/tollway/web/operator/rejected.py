@@ -89,14 +89,16 @@ async def show_record(context: Context) -> Response:
     return _record_page(context, opened.rejected, opened.record, problem)
 
 
-def _record_page(context: Context, rejected: Rejected, text: str, problem: str) -> Response:
+def _record_page(context: Context, rejected: Rejected, text: str | None, problem: str) -> Response:
     say = context.say
-    if len(text) > _SHOWN_MAX:
+    if text is None:
+        shown: Block = Notice(say("The record cannot be read: its key is missing."), "bad")
+    elif len(text) > _SHOWN_MAX:
         beginning = say(
             "Too long to be corrected here: its first {count} characters",
             count=grouped(_SHOWN_MAX),
         )
-        shown: Block = Code(say("Record"), [(beginning, text[:_SHOWN_MAX])])
+        shown = Code(say("Record"), [(beginning, text[:_SHOWN_MAX])])
     else:
         shown = Form(
             f"{PATH}/correct",
