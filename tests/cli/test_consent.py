@@ -144,6 +144,10 @@ WRONG_MATERIAL = (
     ({"promotion_url": "https://a.example/?pid=mm_1_1_1"}, "pid"),
     ({"nick": None}, "nick"),
     ({"items": [{"item_id": "x", "url": ""}]}, "items"),
+    # Rounded by a spreadsheet, or when it is read: another item.
+    ({"items": [{"item_id": "6.20145E+11", "url": ""}]}, "items[0].item_id: it has an exponent"),
+    ({"items": [{"item_id": "9007199254740993.0", "url": ""}]}, "item_id: it has decimals"),
+    ({"promotion_id": "9007199254740993.0"}, "promotion_id: it has decimals"),
 )
 
 

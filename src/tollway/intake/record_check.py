@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from tollway.contract.fields import has_control
 from tollway.intake.json_records import JsonNumber, json_number
-from tollway.intake.record_fields import BEGIN_S, ID_MAX, has_exponent, is_amount
+from tollway.intake.record_fields import BEGIN_S, ID_MAX, is_amount, is_rounded
 from tollway.intake.record_problems import (
     RecordError,
     core_of,
@@ -49,7 +49,11 @@ class RecordCheck(Generic[R]):
         self._whole = _names_of(record_type, inspect.IntType)
         self._dates = _names_of(record_type, inspect.DateType)
         self._lists = [
-            (name, _getter(_names_of(item_type, inspect.StrType)))
+            (
+                name,
+                _getter(_names_of(item_type, inspect.StrType)),
+                _names_of(item_type, inspect.IntType),
+            )
             for name, item_type in _lists_of(record_type)
         ]
 
@@ -71,14 +75,17 @@ class RecordCheck(Generic[R]):
             if yuan is not None and not is_amount(values.get(name), yuan):
                 raise explain(values, self._type)
         for name in self._whole:
-            if has_exponent(values.get(name)):
+            if is_rounded(values.get(name)):
                 raise explain(values, self._type)
         # One search through all texts: a pattern on each would cost more than all the rest.
         texts = "".join(filter(None, self._texts(record)))
-        for name, texts_of in self._lists:
+        for name, texts_of, whole in self._lists:
             texts += "".join(
                 text or "" for each in getattr(record, name) for text in texts_of(each)
             )
+            sent = cast(list[dict[str, object]], values.get(name, []))
+            if any(is_rounded(each.get(number)) for each in sent for number in whole):
+                raise explain(values, self._type)
         if text_problem(texts) or has_control("".join(filter(None, self._one_line(record)))):
             raise explain(values, self._type)
         return record

@@ -82,9 +82,16 @@ def is_amount(sent: object, yuan: Decimal) -> bool:
     return yuan.is_finite() and 0 <= yuan <= _YUAN_MAX
 
 
-def has_exponent(sent: object) -> bool:
-    """Whether a number is a text like 1.76841E+12: spreadsheets save long numbers so, rounded."""
-    return isinstance(sent, str) and ("E" in sent or "e" in sent)
+# A text with a point is read as a float, which is exact up to this many digits.
+_EXACT_DIGITS = 15
+
+
+def is_rounded(sent: object) -> bool:
+    """Whether a whole number is a text like 1.76841E+12, as spreadsheets save long numbers, or one
+    that would be rounded when it is read."""
+    if not isinstance(sent, str):
+        return False
+    return "E" in sent or "e" in sent or sent.find(".") > _EXACT_DIGITS
 
 
 # Many records have the same amounts.

@@ -17,7 +17,7 @@ from msgspec import inspect
 from tollway.contract.fields import has_control
 from tollway.contract.json_limits import PARTS_MAX
 from tollway.intake.json_records import JsonNumber, NotJsonError, is_too_large, read_json
-from tollway.intake.record_fields import ONE_LINE, has_exponent, is_amount
+from tollway.intake.record_fields import ONE_LINE, is_amount, is_rounded
 
 # A longer number can be a phone.
 _SHOWN_DIGITS_MAX = 6
@@ -125,8 +125,8 @@ def _problem_of(value: object, info: inspect.Type, hint: Any, name: str) -> Reco
         read = msgspec.convert(value, hint, strict=False)
     except (ValueError, ArithmeticError):
         return RecordError(name, _described(value, core), _expected(info))
-    is_rounded = isinstance(core, inspect.IntType) and has_exponent(value)
-    if is_rounded or (isinstance(read, Decimal) and not is_amount(value, read)):
+    is_inexact = isinstance(core, inspect.IntType) and is_rounded(value)
+    if is_inexact or (isinstance(read, Decimal) and not is_amount(value, read)):
         return RecordError(name, _described(value, core), _expected(info))
     return None
 
