@@ -2,12 +2,18 @@
 
 import csv
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
 from tests.support.stores import Store
+from tollway.ledger.archiving import archive_entries
+from tollway.ledger.entries import Entry, newest_entries
+from tollway.store.database import Database
 
 
 @pytest.fixture
@@ -33,6 +39,39 @@ def test_all_entries_are_written_from_the_oldest_on(
     assert len(rows) == 27
     array = tollway("ledger", "export", account_id, "--json").json
     assert [entry["number"] for entry in array] == [int(row["number"]) for row in rows]
+
+
+@pytest.mark.parametrize("month", [None, "1970-01"])
+@pytest.mark.parametrize(("deleted", "status"), [(5, 0), (6, 1), (26, 1)])
+def test_entries_that_are_deleted_while_they_are_written_leave_no_gap(
+    tollway: Command,
+    account_id: str,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    month: str | None,
+    deleted: int,
+    status: int,
+) -> None:
+    async def read_and_delete(
+        database: Database, account: str, unit: str, count: int, before_number: int = 2**62
+    ) -> Sequence[Entry]:
+        page = await newest_entries(database, account, unit, count, before_number)
+        if page and page[-1].number == 1:
+            of: dict[str, Any] = {"account_id": account, "unit": unit, "before_ms": 2**62}
+            await database.write(partial(archive_entries, most=deleted, **of))
+        return page
+
+    monkeypatch.setattr("tollway.cli.ledger._PAGE_ENTRIES", 5)
+    monkeypatch.setattr("tollway.cli.ledger.newest_entries", read_and_delete)
+    options = ("--unit", CALLS, *(("--month", month) if month else ()), "--out", "a.csv")
+    exported = tollway("ledger", "export", account_id, *options)
+    assert exported.status == status
+    if status:
+        assert "were deleted" in exported.err and not (workplace / "a.csv").exists()
+    else:
+        rows = list(csv.DictReader((workplace / "a.csv").read_text("utf-8-sig").splitlines()))
+        numbers = list(range(2 if month else 1, 27))
+        assert [int(row["number"]) for row in rows] == numbers
 
 
 def test_a_file_is_written_whole_or_not_at_all(

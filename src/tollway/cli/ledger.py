@@ -27,10 +27,13 @@ from tollway.ledger.csv_rows import CsvWriter
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
 from tollway.ledger.entry_days import numbers_of_span
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.statements import has_deleted
+from tollway.ledger.statements import has_deleted, last_deleted
 from tollway.store.database import Reader
 
 _PAGE_ENTRIES = 1000
+_DELETED_MEANWHILE = (
+    "Entries were deleted while they were exported, as keep_entries_days says: export again."
+)
 
 commands = typer.Typer()
 ledger = add_group(commands, "ledger")
@@ -223,14 +226,32 @@ async def _from_oldest(
         numbers = [range(1, last_number + 1)]
         if span is not None:
             numbers = await numbers_of_span(reader, account_id, unit, span, last_number)
+        has_begun = False
         for part in (each for whole in numbers for each in _pages(whole)):
             page = await newest_entries(
                 reader, account_id, unit, len(part), before_number=part.stop
             )
-            for entry in reversed(page):
-                # If a number is missing, this page overlaps with the previous one.
-                if entry.number in part and (span is None or entry.at_ms in span):
+            # If a number is missing, this page overlaps with the previous one.
+            found = [each for each in reversed(page) if each.number in part]
+            if len(found) < len(part):
+                await _refuse_gap(reader, account_id, unit, span, part if has_begun else None)
+            has_begun = has_begun or bool(found)
+            for entry in found:
+                if span is None or entry.at_ms in span:
                     yield entry
+
+
+async def _refuse_gap(
+    reader: Reader, account_id: str, unit: str, span: range | None, part: range | None
+) -> None:
+    """Refuses an export of which entries were deleted since it began; `part` are the numbers of
+    those that follow others."""
+    if span is not None:
+        is_gap = await has_deleted(reader, account_id, span)
+    else:
+        is_gap = part is not None and await last_deleted(reader, account_id, unit) >= part.start
+    if is_gap:
+        raise CommandError(_DELETED_MEANWHILE)
 
 
 def _pages(numbers: range) -> Iterator[range]:

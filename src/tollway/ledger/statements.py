@@ -190,9 +190,9 @@ def _statement() -> CompoundSelect[Any]:
 
 _STATEMENT = Query(_statement)
 _DELETED = Query(
-    lambda: select(archived_balance.c.at_ms).where(
-        archived_balance.c.account_id == bindparam("of_account")
-    )
+    lambda: select(
+        archived_balance.c.unit, archived_balance.c.number, archived_balance.c.at_ms
+    ).where(archived_balance.c.account_id == bindparam("of_account"))
 )
 
 
@@ -248,7 +248,13 @@ async def statement_of(
 async def has_deleted(reader: Reader, account_id: str, span_ms: range) -> bool:
     """Whether entries of a span of time may have been deleted."""
     found = await reader.fetch_all(_DELETED, of_account=account_id)
-    return any(deleted_ms >= span_ms.start for (deleted_ms,) in found)
+    return any(deleted_ms >= span_ms.start for *_, deleted_ms in found)
+
+
+async def last_deleted(reader: Reader, account_id: str, unit: str) -> int:
+    """The number up to which the entries of a balance were deleted; 0 if none was."""
+    found = await reader.fetch_all(_DELETED, of_account=account_id)
+    return max((number for of_unit, number, _ in found if of_unit == unit), default=0)
 
 
 def _of_unit(unit: str, after: int, within: Mapping[_Sum, Sequence[int]]) -> UnitStatement:
