@@ -216,6 +216,23 @@ def test_sabotage_turns_the_audit_red(
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 
 
+# As far from any real amount as a flipped bit takes it.
+FAR = -(2**63) + 1
+
+
+def test_numbers_that_are_too_large_to_be_added_up_are_named(
+    tollway: Command, damaged: Damaged, workplace: Path
+) -> None:
+    """A file cannot add them up; PostgreSQL can."""
+    sabotage = f"UPDATE entry SET amount = {FAR} WHERE {OF_CALLS} AND number IN (3, 4)"
+    with damaged.before(sabotage, workplace) as store:
+        store.run_unchecked(sabotage)
+        answer = tollway("audit", "--json")
+    assert answer.status == 1
+    named = {breach["name"] for breach in answer.json["breaches"]}
+    assert named >= {"step_differs", "amount_differs" if store.is_shared else "sum_too_large"}
+
+
 def test_a_breach_is_reported_with_what_differs(process: Command, sound: Store) -> None:
     sound.run("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'")
     answer = process("audit")

@@ -30,6 +30,10 @@ class DuplicateKeyError(Exception):
     """A new row has the key of one that is stored already."""
 
 
+class SumTooLargeError(Exception):
+    """What a query adds up does not fit into the integers of the database."""
+
+
 class StoreBusyError(StoreError):
     """Another writer held the database for too long."""
 

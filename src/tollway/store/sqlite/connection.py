@@ -11,6 +11,7 @@ from tollway.store.database import (
     RowValues,
     StoreBusyError,
     StoreUnavailableError,
+    SumTooLargeError,
 )
 from tollway.store.many_rows import ManyRows, Rows
 from tollway.store.query import Query, Steps
@@ -43,6 +44,8 @@ _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
 DISK_FULL = "database or disk is full"
+# The text of the error of a sum.
+_TOO_LARGE = "integer overflow"
 # The text of every error of a backup, whatever its type.
 _NO_ERROR = "not an error"
 _ERRORS_OF_COPIES = {
@@ -75,6 +78,10 @@ def our_errors() -> Iterator[None]:
         raise StoreBusyError(str(error)) from error
     except apsw.FullError as error:
         raise StoreUnavailableError(DISK_FULL) from error
+    except apsw.SQLError as error:
+        if str(error) != _TOO_LARGE:
+            raise
+        raise SumTooLargeError(_TOO_LARGE) from error
     except _UNAVAILABLE as error:
         said = str(error)
         if said == _NO_ERROR:
