@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.ledger.queue_bench import OnQueue, QueueBench, charge
+from tollway.ledger.charge_queue import PendingCharge
 from tollway.ledger.charges import OutdatedCallerError
 from tollway.store.database import CommitUnknownError, StoreBusyError
 
@@ -124,6 +125,23 @@ def test_a_call_that_has_waited_before_is_in_the_order_of_arrival_and_has_less_t
         bench.commit.set()
         await asyncio.gather(posted, later)
         assert bench.batches == [["again"], ["posted"], ["later"]]
+
+    on_queue(test, timeout_s=1)
+
+
+def test_a_call_from_another_queue_is_in_the_order_of_arrival_too(on_queue: OnQueue) -> None:
+    async def test(bench: QueueBench) -> None:
+        bench.commit.clear()
+        posted = bench.settle("posted")
+        await bench.at(0.5)
+        later = bench.settle("later")
+        bench.queue.add(busy := PendingCharge(charge("busy"), 0.25))
+        await bench.at(1.5)
+        assert busy.done() and not later.done()
+        with pytest.raises(StoreBusyError, match=TOO_LATE):
+            await busy
+        bench.commit.set()
+        await asyncio.gather(posted, later)
 
     on_queue(test, timeout_s=1)
 

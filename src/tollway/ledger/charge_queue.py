@@ -247,21 +247,18 @@ class ChargeQueue:
     def settle(self, charge: Charge) -> PendingCharge:
         if charge.since_s is None:
             waiting = PendingCharge(charge, monotonic())
-            self.add(waiting)
+            self._waiting.append(waiting)
+            self._run_soon()
         else:
             waiting = PendingCharge(charge, charge.since_s)
-            self._insert(waiting)
-            self._run_soon()
+            self.add(waiting)
         return waiting
 
     def add(self, waiting: PendingCharge) -> None:
-        self._waiting.append(waiting)
-        self._run_soon()
-
-    def _insert(self, waiting: PendingCharge) -> None:
         """Queues a call that has waited before, in order of arrival."""
         with self._taking:
             insort(self._waiting, waiting, key=lambda each: each.since_s)
+        self._run_soon()
 
     def _run_soon(self) -> None:
         if self._has_enough is not None and len(self._waiting) >= self._wanted:
@@ -358,7 +355,7 @@ class ChargeQueue:
     def _put_back(self, waiting: PendingCharge) -> None:
         """Requeues a call that its batch had no capacity for."""
         waiting.charge = alone(waiting.charge)
-        self._insert(waiting)
+        self.add(waiting)
 
     def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):
