@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.stores import Store
 from tests.support.work import work_of
-from tollway.identity.people import OPERATOR, operators_page
+from tollway.identity.people import operators_page
 from tollway.identity.second_factor import factors_of_login, factors_page
 from tollway.ledger.token_list import tokens_page
 from tollway.ledger.trail import newest_acts
@@ -45,7 +45,7 @@ ACTS = (
 LISTS: dict[str, tuple[str, Callable[[Database], Awaitable[object]]]] = {
     "operators": (OPERATORS, lambda database: operators_page(database, "", PAGE)),
     "factors": (FACTORS, lambda database: factors_page(database, ("", ""), PAGE)),
-    "one factor": (FACTORS, lambda database: factors_of_login(database, [OPERATOR], "mei7")),
+    "one factor": (FACTORS, lambda database: factors_of_login(database, "mei7")),
     "tokens": (TOKENS, lambda database: tokens_page(database, "acc_1", PAGE, 0)),
     "acts by one": (ACTS, lambda database: newest_acts(database, PAGE, of="operator mei")),
     "acts on one": (ACTS, lambda database: newest_acts(database, PAGE, of="account acc_1")),
@@ -58,7 +58,9 @@ def test_a_page_costs_no_more_with_every_row(own_store: Store, name: str) -> Non
     hashed = "decode(md5(i::text), 'hex')" if own_store.is_shared else "CAST(i AS BLOB)"
 
     def cost_with(first: int, last: int) -> int:
-        own_store.run_all(statement.format(first, last, hash=hashed), "ANALYZE")
+        # A server analyzes by itself, an embedded database never.
+        analyzed = ["ANALYZE"] if own_store.is_shared else []
+        own_store.run_all(statement.format(first, last, hash=hashed), *analyzed)
         return own_store.do(lambda database: work_of(database, lambda: read(database)))
 
     few = cost_with(1, FEW)

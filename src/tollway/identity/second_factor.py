@@ -9,8 +9,6 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
-from itertools import chain
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -91,21 +89,19 @@ _confirmed = select(
 ).where(second_factor.c.confirmed_at_s.is_not(None))
 _ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
 _ONE = Query(lambda: _confirmed.where(*_its_key))
-_login_order = (second_factor.c.kind, second_factor.c.login)
+_login_order = (second_factor.c.login, second_factor.c.kind)
 _PAGE = Query(
     lambda: (
         _confirmed.where(
             tuple_(*_login_order)
-            > tuple_(bindparam("after_kind", type_=String), bindparam("after_login", type_=String))
+            > tuple_(bindparam("after_login", type_=String), bindparam("after_kind", type_=String))
         )
         .order_by(*_login_order)
         .limit(bindparam("most", type_=Integer))
     )
 )
 _OF_LOGIN = Query(
-    lambda: _confirmed.where(
-        second_factor.c.kind == bindparam("of_kind"), second_factor.c.login == bindparam("wanted")
-    )
+    lambda: _confirmed.where(second_factor.c.login == bindparam("wanted")).order_by(*_login_order)
 )
 _new = insert_row(second_factor)
 # One statement, so that a factor that is confirmed at the same moment is not overwritten.
@@ -282,16 +278,15 @@ async def list_factors(reader: Reader) -> list[ListedFactor]:
 
 
 async def factors_page(reader: Reader, after: tuple[str, str], most: int) -> list[ListedFactor]:
-    """Confirmed second factors in the order of kind and login, after one."""
-    rows = await reader.fetch_all(_PAGE, after_kind=after[0], after_login=after[1], most=most)
+    """Confirmed second factors in the order of login and kind, after one."""
+    rows = await reader.fetch_all(_PAGE, after_login=after[0], after_kind=after[1], most=most)
     return [ListedFactor(*row) for row in rows]
 
 
-async def factors_of_login(reader: Reader, kinds: Iterable[str], login: str) -> list[ListedFactor]:
+async def factors_of_login(reader: Reader, login: str) -> list[ListedFactor]:
     """The confirmed second factors of this login, which people of several kinds may have."""
-    wanted = folded_login(login)
-    found = [await reader.fetch_all(_OF_LOGIN, of_kind=kind, wanted=wanted) for kind in kinds]
-    return [ListedFactor(*row) for row in chain.from_iterable(found)]
+    rows = await reader.fetch_all(_OF_LOGIN, wanted=folded_login(login))
+    return [ListedFactor(*row) for row in rows]
 
 
 def factor_context(kind: str, subject_id: str) -> bytes:

@@ -91,7 +91,7 @@ second_factor = Table(
     Column("sealed_secret", LargeBinary, nullable=False),
     Column("confirmed_at_s", BigInteger),
     Column("last_step", BigInteger, nullable=False),
-    Index("second_factor_login", "kind", "login"),
+    Index("second_factor_login", "login", "kind"),
     sqlite_with_rowid=False,
 )
 

@@ -123,9 +123,9 @@ async def remove_act(context: Context) -> Response:
 async def show_factors(context: Context) -> Response:
     say, rows, login = context.say, [], context.query("q")
     kind, _, after_login = context.query("after").partition(":")
-    after = (kind, after_login) if kind in _KINDS else None
+    after = (after_login, kind) if kind in _KINDS else None
     if login:
-        found = await factors_of_login(context.database, _KINDS, login)
+        found = await factors_of_login(context.database, login)
     else:
         found = await factors_page(context.database, after or ("", ""), PAGE_ROWS + 1)
     part = page_part(found, after, FACTORS, lambda last: f"{last.kind}:{last.login}")
