@@ -3,15 +3,19 @@ machine's mood does not change."""
 
 from collections.abc import Awaitable, Callable
 
+import apsw
 import pytest
 
 from tests.support.stores import Store
 from tests.support.work import work_of
+from tollway.consent.owners import owners_page
 from tollway.identity.people import operators_page
 from tollway.identity.second_factor import factors_of_login, factors_page
+from tollway.ledger.account_list import AccountFilter, accounts_page
 from tollway.ledger.token_list import tokens_page
 from tollway.ledger.trail import newest_acts
 from tollway.store.database import Database
+from tollway.store.sqlite.database import SqliteDatabase
 
 FEW, MANY = 500, 5000
 RATIO_MAX = 1.5
@@ -65,3 +69,37 @@ def test_a_page_costs_no_more_with_every_row(own_store: Store, name: str) -> Non
 
     few = cost_with(1, FEW)
     assert cost_with(FEW + 1, MANY) <= RATIO_MAX * few
+
+
+READ_WHOLE: dict[str, Callable[[Database], Awaitable[object]]] = {
+    "accounts by a part of the name": lambda database: accounts_page(
+        database, AccountFilter("acme"), "", PAGE
+    ),
+    "closed accounts": lambda database: accounts_page(
+        database, AccountFilter(state="closed"), "", PAGE
+    ),
+    "newest accounts": lambda database: accounts_page(
+        database, AccountFilter(order="newest"), "", PAGE
+    ),
+    "poorest accounts": lambda database: accounts_page(
+        database, AccountFilter(order="credits"), "", PAGE
+    ),
+    "shops by a part of the name": lambda database: owners_page(database, "acme", ("", ""), PAGE),
+}
+
+
+@pytest.mark.sqlite  # A server reads by itself.
+@pytest.mark.parametrize("name", READ_WHOLE)
+def test_what_may_read_every_row_does_not_do_so_on_the_event_loop(
+    own_store: Store, name: str
+) -> None:
+    async def work(database: Database) -> list[str]:
+        asked: list[str] = []
+        assert isinstance(database, SqliteDatabase)
+        database._reader.raw.trace_v2(
+            apsw.SQLITE_TRACE_STMT, lambda event: asked.append(event["sql"])
+        )
+        await READ_WHOLE[name](database)
+        return asked
+
+    assert own_store.do(work) == []

@@ -211,15 +211,17 @@ async def list_owners(reader: Reader) -> list[Owner]:
 
 
 async def owners_page(
-    reader: Reader, wanted: str, after: tuple[str, str], most: int
+    database: Database, wanted: str, after: tuple[str, str], most: int
 ) -> list[Owner]:
     """Shops and users after one, in the order of their ids; if `wanted` is given, only those with
     this id or login, or with the text in their name."""
     values = {"after_kind": after[0], "after_id": after[1], "most": most}
     if not wanted:
-        return [Owner(*row) for row in await reader.fetch_all(_PAGE, **values)]
-    rows = await reader.fetch_all(
+        return [Owner(*row) for row in await database.fetch_all(_PAGE, **values)]
+    # It may read every one of them.
+    rows = await database.fetch_long(
         _PAGE_OF_TEXT,
+        "owners",
         wanted=wanted,
         wanted_login=folded_login(wanted),
         pattern=contains_pattern(wanted),

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from tollway.ledger.accounts import Account
-from tollway.store.database import Reader
+from tollway.store.database import Database
 from tollway.store.query import Query, contains_pattern
 from tollway.store.schema.ledger import account, balance
 
@@ -105,7 +105,7 @@ _PAGES = {
 
 
 async def accounts_page(
-    reader: Reader, wanted: AccountFilter, after: str, most: int
+    database: Database, wanted: AccountFilter, after: str, most: int
 ) -> list[ListedAccount]:
     """The first accounts, or those after a position."""
     order = wanted.order if wanted.order in _PAGES else BY_NAME
@@ -114,12 +114,15 @@ async def accounts_page(
         number, _, account_id = position_in(order, after).partition(":")
         first = _NUMBER_MAX if order == NEWEST else -1
         values = {"after_number": int(number or first), "after_text": account_id}
-    rows = await reader.fetch_all(
-        _PAGES[order],
-        pattern=contains_pattern(wanted.text),
-        wanted=wanted.text,
-        state=wanted.state if wanted.state in STATES else "",
-        most=most,
-        **values,
-    )
+    values |= {
+        "pattern": contains_pattern(wanted.text),
+        "wanted": wanted.text,
+        "state": wanted.state if wanted.state in STATES else "",
+        "most": most,
+    }
+    # All but the plain list may read every account.
+    if order != BY_NAME or wanted.text or values["state"]:
+        rows = await database.fetch_long(_PAGES[order], "accounts", **values)
+    else:
+        rows = await database.fetch_all(_PAGES[order], **values)
     return [ListedAccount(Account(*row[:-1]), row[-1]) for row in rows]
