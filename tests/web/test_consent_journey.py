@@ -198,6 +198,20 @@ def test_another_owners_grant_is_neither_seen_nor_revoked(
     assert ask(gateway, asker, person.id).code == 0
 
 
+def test_what_can_be_done_to_a_grant_is_read_out_with_whose_it_is(
+    store: Store, asker: Caller, person: Person, browser: Browser
+) -> None:
+    names: list[str] = []
+    for each in (asker, new_asker(store)):
+        allow(store, each, person)
+        named = store.run(f"SELECT name FROM account WHERE id = '{each.account_id}'")
+        names.append(str(named[0][0]))
+    browser.open("/owner")
+    page = browser.sign_in(person.login).text
+    for name in names:
+        assert f'aria-label="Revoke {name}, look up promotion material' in page
+
+
 def test_a_changed_link_is_refused(
     gateway: Gateway, asker: Caller, person: Person, browser: Browser
 ) -> None:
