@@ -209,6 +209,41 @@ def test_what_was_typed_is_not_lost_until_it_has_arrived(
     assert typed() == before
 
 
+def test_what_one_person_typed_is_not_shown_to_the_next_one_in_the_tab(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = new_page(gateway.base_url)
+    add = page.locator("form[action$='webhooks/add']")
+
+    def is_now(name: str) -> None:
+        """Another account's member."""
+        page.context.clear_cookies()
+        caller = in_thread(lambda: new_caller(store))
+        made = in_thread(lambda: new_member(store, caller.account_id, name=name))
+        page.goto(f"/account/enter?link={made.link}")
+        page.get_by_role("button", name="Sign in").click()
+        page.goto("/account/webhooks")
+
+    def is_refused() -> None:
+        add.get_by_label("Address").fill("https://127.0.0.1/?key=of-an")
+        page.route("**/add", lambda route: route.fulfill(response=route.fetch(), status=200))
+        add.get_by_role("button", name="Add").click()
+
+    is_now("An")
+    page.context.clear_cookies()
+    is_refused()
+    page.get_by_text("You were signed out meanwhile").wait_for()
+    is_now("Bo")
+    assert add.get_by_label("Address").input_value() == ""
+    is_refused()
+    page.get_by_text("This address cannot be used").wait_for()
+    assert add.get_by_label("Address").input_value() != ""
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("/")
+    is_now("Bo")
+    assert add.get_by_label("Address").input_value() == ""
+
+
 def test_an_id_is_copied_however_often_its_button_is_pressed(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -108,24 +108,29 @@ if (live) {
 }
 
 // What was typed is filled in again if it was not taken: the session had ended, the gateway was away, or the reader
-// went back from the question. It never leaves this tab, and nothing of a sign-in is kept.
+// went back from the question. It never leaves this tab, the next person who signs in there does not get it, and
+// nothing of a sign-in is kept.
 const DRAFT = "draft", DRAFT_LASTS_MS = 900000;
 const readDraft = () => JSON.parse(sessionStorage.getItem(DRAFT));
 const keepDraft = (draft) => sessionStorage.setItem(DRAFT, JSON.stringify(draft));
+const dropDraft = () => sessionStorage.removeItem(DRAFT);
+const reader = document.querySelector(".who")?.textContent;
 const typedIn = (form) => [...form.elements].filter((each) => each.name && !/hidden|password|file|submit/.test(each.type));
 const keyOf = (form) => [form.getAttribute("action"), ...[...form.querySelectorAll("[type=hidden]")]
   .filter((each) => !["form_token", "came_from"].includes(each.name)).map((each) => `${each.name}=${each.value}`)].join();
 document.addEventListener("submit", ({ target: form }) => {
   const draft = readDraft(), typed = typedIn(form);
-  if (form.elements.sure) draft && keepDraft({ ...draft, isOpen: false });
+  if (form.getAttribute("action")?.endsWith("/sign-out")) dropDraft();
+  else if (form.elements.sure) draft && keepDraft({ ...draft, isOpen: false });
   else if (form.getAttribute("method") === "post" && typed.length && !form.querySelector("[autocomplete=current-password], [autocomplete=one-time-code]"))
-    keepDraft({ key: keyOf(form), at: Date.now(), values: typed.map((each) => each.type === "checkbox" ? each.checked : each.value) });
+    keepDraft({ key: keyOf(form), at: Date.now(), reader, values: typed.map((each) => each.type === "checkbox" ? each.checked : each.value) });
 });
 const draft = readDraft();
-if (draft) {
+if (draft && reader && draft.reader !== reader) dropDraft();
+else if (draft) {
   const form = [...document.forms].find((each) => keyOf(each) === draft.key);
   if (document.querySelector("[data-failed], main [name=sure]")) keepDraft({ ...draft, isOpen: true });
-  else if (form || !draft.isOpen || Date.now() - draft.at > DRAFT_LASTS_MS) sessionStorage.removeItem(DRAFT);
+  else if (form || !draft.isOpen || Date.now() - draft.at > DRAFT_LASTS_MS) dropDraft();
   const isBack = performance.getEntriesByType("navigation")[0]?.type === "back_forward";
   if (form && (draft.isOpen || isBack)) {
     typedIn(form).forEach((each, index) => { each[each.type === "checkbox" ? "checked" : "value"] = draft.values[index] ?? ""; });
