@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
 from sqlalchemy import func, select
 
 from tests.support.ledger import RUNTIME
@@ -16,6 +17,7 @@ from tollway.store.schema.webhooks import webhook_delivery
 from tollway.webhooks.endpoints import add_endpoint
 from tollway.webhooks.polled_events import _HIGH_AGAIN, _LOW, set_alert, watch
 
+BODIES = Query(select(webhook_delivery.c.body))
 RECORDED = Query(select(func.count()).select_from(webhook_delivery))
 
 
@@ -44,7 +46,7 @@ def test_a_low_balance_is_reported_once_also_if_a_node_is_late(own_store: Store)
         await set_alert(database, account, "credits", 100, 0)
         reported = []
         was_high = {_HIGH_AGAIN: [(account, "credits")]}
-        was_low = {_LOW: [(account, "credits", 100, 50)]}
+        was_low = {_LOW: [(account, "credits")]}
         looks: list[tuple[dict[Query, list[Row]], int]]
         looks = [({}, 0), (was_high, 0), ({}, 100), (was_low, 0)]
         for seen, more in looks:
@@ -57,3 +59,20 @@ def test_a_low_balance_is_reported_once_also_if_a_node_is_late(own_store: Store)
         return reported
 
     assert own_store.do(work) == [1, 1, 1, 1]
+
+
+def test_it_is_reported_as_it_is_when_it_is_recorded(own_store: Store) -> None:
+    sealer = open_sealer(own_store.url, own_store.key_file)
+
+    async def work(database: Database) -> dict[str, Any]:
+        account = (await open_account(database, RUNTIME, "changed")).id
+        await top_up(database, RUNTIME, account, "credits", 50)
+        await add_endpoint(database, sealer, RUNTIME, account, "https://changed.example/", 0)
+        await set_alert(database, account, "credits", 60, 0)
+        # Seen before calls were charged, and before the alert was set anew.
+        seen = {_LOW: [(account, "credits")]}
+        await watch(cast("Database", Late(database, seen)), RUNTIME)
+        ((body,),) = await database.fetch_all(BODIES)
+        return cast("dict[str, Any]", msgspec.json.decode(body)["data"])
+
+    assert own_store.do(work) == {"unit": "credits", "left": 50, "below": 60}

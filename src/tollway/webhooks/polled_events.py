@@ -39,12 +39,7 @@ _its_balance = and_(
 )
 _LOW = Query(
     lambda: (
-        select(
-            balance_alert.c.account_id,
-            balance_alert.c.unit,
-            balance_alert.c.below,
-            balance.c.amount,
-        )
+        select(balance_alert.c.account_id, balance_alert.c.unit)
         .join(balance, _its_balance)
         .where(
             balance_alert.c.account_id.in_(_notified),
@@ -64,6 +59,7 @@ _its_key = (
     balance_alert.c.account_id == bindparam("of_account"),
     balance_alert.c.unit == bindparam("of_unit"),
 )
+_left = select(balance.c.amount).where(_its_balance).scalar_subquery()
 # Both statements check again: another node may have acted meanwhile, or the balance changed.
 _FIRE = Query(
     lambda: (
@@ -74,6 +70,7 @@ _FIRE = Query(
             exists().where(_its_balance, balance.c.amount < balance_alert.c.below),
         )
         .values(fired_at_ms=bindparam("at_ms", type_=BigInteger))
+        .returning(balance_alert.c.below, _left)
     )
 )
 _RESET = Query(
@@ -172,8 +169,8 @@ async def list_alerts(reader: Reader, account_id: str) -> list[tuple[str, int]]:
 
 async def watch(database: Database, runtime: Runtime) -> None:
     """Checks once, and records the events that are due."""
-    for account_id, unit, below, amount in await database.fetch_all(_LOW):
-        await _report_low(database, runtime, account_id, unit, below, amount)
+    for account_id, unit in await database.fetch_all(_LOW):
+        await _report_low(database, runtime, account_id, unit)
     for account_id, unit in await database.fetch_all(_HIGH_AGAIN):
         await database.write_statement(_RESET, of_account=account_id, of_unit=unit)
     span = {"now_s": runtime.at_s(), "soon_s": runtime.at_s() + _SOON_S}
@@ -201,13 +198,13 @@ async def watch(database: Database, runtime: Runtime) -> None:
         await _record_once(database, runtime, event)
 
 
-async def _report_low(
-    database: Database, runtime: Runtime, account_id: str, unit: str, below: int, amount: int
-) -> None:
+async def _report_low(database: Database, runtime: Runtime, account_id: str, unit: str) -> None:
     async def work(transaction: Transaction) -> None:
         key = {"of_account": account_id, "of_unit": unit}
-        if await transaction.execute(_FIRE, **key, at_ms=runtime.at_ms()):
-            data = {"unit": unit, "left": amount, "below": below}
+        found = await transaction.fetch_one(_FIRE, **key, at_ms=runtime.at_ms())
+        if found is not None:
+            below, left = found
+            data = {"unit": unit, "left": left, "below": below}
             event = Event(account_id, "balance.low", f"balance:{unit}", data)
             await record_event(transaction, runtime, event)
 
