@@ -69,7 +69,7 @@ def test_it_is_reported_as_it_is_when_it_is_recorded(own_store: Store) -> None:
         await top_up(database, RUNTIME, account, "credits", 50)
         await add_endpoint(database, sealer, RUNTIME, account, "https://changed.example/", 0)
         await set_alert(database, account, "credits", 60, 0)
-        # Seen before calls were charged, and before the alert was set anew.
+        # Seen before calls were charged, and before the alert was changed.
         seen = {_LOW: [(account, "credits")]}
         await watch(cast("Database", Late(database, seen)), RUNTIME)
         ((body,),) = await database.fetch_all(BODIES)
