@@ -124,10 +124,12 @@ def test_a_call_whose_caller_has_gone_away_is_not_begun(on_queue: OnQueue) -> No
         gone = bench.settle_all(["in the queue"])
         bench.turn.clear()
         stays = bench.settle("stays")
+        gone += bench.settle_all(["in its batch"])
         gone[0].cancel()
         await bench.at(0)
-        gone += bench.settle_all(["taken along"])
         gone[1].cancel()
+        gone += bench.settle_all(["taken along"])
+        gone[2].cancel()
         bench.turn.set()
         await stays
         assert bench.batches == [["stays"]]

@@ -181,7 +181,9 @@ class _Batch:
         """The charges to post; from here on, none can be withdrawn. A retry gets the same ones."""
         with self._lock:
             if not self._has_begun:
-                self.calls = [*self.calls, *self._more(self.calls)]
+                # A caller may have disconnected while the batch waited for its turn.
+                calls = [waiting for waiting in self.calls if not waiting.done()]
+                self.calls = [*calls, *self._more(calls)]
                 self._has_begun = True
             return [waiting.charge for waiting in self.calls]
 
