@@ -1,12 +1,13 @@
 """Usage by day keeps its dates, whatever time zone is set later."""
 
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
-from sqlalchemy import bindparam
+from sqlalchemy import bindparam, select
 
 from tests.support.stores import Store
 from tollway.ledger import usage
@@ -19,7 +20,6 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import (
     _BY_DAY,
     _LOCK,
-    _SKIPPED,
     _SUMMED,
     charged_by_day,
     midnight_s,
@@ -28,13 +28,17 @@ from tollway.ledger.usage import (
 )
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import balance
+from tollway.store.schema.ledger import balance, usage_cursor
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 _CLAIM_AN_ENTRY = Query(
     balance.update()
     .values(entries=balance.c.entries + 1)
     .where(balance.c.account_id == bindparam("of_account"))
+)
+
+_PASSED_OVER = Query(
+    select(usage_cursor.c.skipped).where(usage_cursor.c.account_id == bindparam("of_account"))
 )
 
 
@@ -129,6 +133,23 @@ def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(stor
     store.do(work)
 
 
+def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_BALANCES_AT_ONCE", 2)
+
+    async def work(database: Database) -> None:
+        accounts = sorted([await _charged(database, f"busy {n}", 1) for n in range(5)])
+        for turn in range(4):
+            for account in accounts[:2]:
+                charge = Charge(account, "credits", 1, "orders", f"{account} {turn}", "tok_x", 1000)
+                await database.write(partial(post_charges, charges=[charge]))
+            assert await roll_up(database, SHANGHAI, Runtime().at_s()) == 2
+        assert all([await _summed(database, account) for account in accounts])
+
+    own_store.do(work)
+
+
 @pytest.mark.postgresql
 def test_while_another_node_counts_nothing_is_counted_here(store: Store) -> None:
     async def work(database: Database) -> None:
@@ -171,7 +192,7 @@ def test_charges_that_another_node_drops_while_they_are_counted_are_passed_over(
         monkeypatch.undo()
         while await roll_up(database, SHANGHAI, Runtime().at_s()):
             pass
-        passed_over = await database.fetch_all(_SKIPPED, of_account=account, of_unit="credits")
+        passed_over = await database.fetch_all(_PASSED_OVER, of_account=account)
         assert (await _summed(database, account), passed_over) == (3, [(2,)])
 
     store.do(work)

@@ -48,21 +48,33 @@ ON_ARCHIVE = and_(
     archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
 )
 _reached = func.coalesce(usage_cursor.c.number, 0)
+# Those that are furthest behind come first: otherwise a few hundred balances that are charged all
+# the time would keep the others from ever being counted.
 _BEHIND = Query(
+    lambda: (
+        select(balance.c.account_id, balance.c.unit)
+        .select_from(balance.outerjoin(usage_cursor, ON_CURSOR))
+        .where(balance.c.entries > _reached)
+        .order_by((balance.c.entries - _reached).desc(), balance.c.account_id, balance.c.unit)
+        .limit(bindparam("most", type_=Integer))
+    )
+)
+_STATE = Query(
     lambda: (
         select(
             balance.c.account_id,
             balance.c.unit,
             _reached,
+            func.coalesce(usage_cursor.c.skipped, 0),
             func.coalesce(archived_balance.c.number, 0),
             func.coalesce(archived_balance.c.charge, 0),
         )
         .select_from(
             balance.outerjoin(usage_cursor, ON_CURSOR).outerjoin(archived_balance, ON_ARCHIVE)
         )
-        .where(balance.c.entries > _reached)
-        .order_by(balance.c.account_id, balance.c.unit)
-        .limit(bindparam("most", type_=Integer))
+        .where(
+            balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
+        )
     )
 )
 _minute = entry.c.at_ms // (MINUTE_S * 1000)
@@ -102,12 +114,6 @@ _MOVE = Query(
         set_={"number": _cursor.excluded.number, "skipped": _cursor.excluded.skipped},
     )
 )
-_SKIPPED = Query(
-    lambda: select(usage_cursor.c.skipped).where(
-        usage_cursor.c.account_id == bindparam("of_account"),
-        usage_cursor.c.unit == bindparam("of_unit"),
-    )
-)
 _ARCHIVED = Query(
     lambda: select(archived_balance.c.number).where(
         archived_balance.c.account_id == bindparam("of_account"),
@@ -135,17 +141,19 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
     async def work(transaction: Transaction) -> int:
         if not await transaction.is_alone(_LOCK):
             return 0
-        # Read again: another node may have moved the cursors meanwhile.
-        behind = await transaction.fetch_all(_BEHIND, most=_BALANCES_AT_ONCE)
-        sums = _Sums()
-        # Finds nothing for a balance whose entries are missing: the audit reports that.
-        found = [await _add_balance(transaction, zone, row, sums) for row in behind]
+        sums, found = _Sums(), 0
+        for account_id, unit in behind:
+            # Read here: another node may have moved the cursor meanwhile.
+            state = await transaction.fetch_one(_STATE, of_account=account_id, of_unit=unit)
+            assert state is not None
+            # Finds nothing for a balance whose entries are missing: the audit reports that.
+            found += await _add_balance(transaction, zone, state, sums)
         rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
         await transaction.put_rows(_ADD, rows)
         await sums.days.put(transaction)
         before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
         await transaction.execute(_DROP, **before)
-        return sum(found)
+        return found
 
     return await database.write(work)
 
@@ -159,13 +167,11 @@ class _Sums:
         self.days = EntryDays()
 
 
-async def _add_balance(transaction: Transaction, zone: ZoneInfo, behind: Row, sums: _Sums) -> bool:
+async def _add_balance(transaction: Transaction, zone: ZoneInfo, state: Row, sums: _Sums) -> bool:
     """Adds the next entries of a balance; whether its cursor has moved."""
-    account_id, unit, summed_to, archived_number, archived_charge = behind
+    account_id, unit, summed_to, skipped, archived_number, archived_charge = state
     number = summed_to
     of = {"of_account": account_id, "of_unit": unit}
-    row = await transaction.fetch_one(_SKIPPED, **of)
-    skipped = 0 if row is None else int(row[0])
     if number < archived_number:
         # Entries were dropped before they were counted: their charges have no time any more.
         ((summed,),) = await transaction.fetch_all(_SUMMED, **of)
