@@ -136,7 +136,8 @@ def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(stor
 def test_balances_that_are_charged_all_the_time_keep_no_other_from_being_counted(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "_BALANCES_AT_ONCE", 2)
+    monkeypatch.setattr(usage, "_BALANCES_MAX", 2)
+    monkeypatch.setattr(usage, "_BALANCES_AT_ONCE", 1)
 
     async def work(database: Database) -> None:
         accounts = sorted([await _charged(database, f"busy {n}", 1) for n in range(5)])

@@ -11,6 +11,7 @@ time zone is changed later.
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -24,7 +25,7 @@ from tollway.store.schema.ledger import archived_balance, balance, entry, usage,
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 2 * DAY_S, HOUR_S: 92 * DAY_S}
-_BALANCES_AT_ONCE = 200
+_BALANCES_MAX, _BALANCES_AT_ONCE = 2000, 200
 _ENTRIES_AT_ONCE = 2000
 _LOCK = 7_402
 
@@ -134,28 +135,33 @@ _DROP = Query(
 
 async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
     """Adds new charges to the sums; returns for how many balances it found any."""
-    behind = await database.fetch_long(_BEHIND, "usage", most=_BALANCES_AT_ONCE)
-    if not behind:
+    # One search for many commits: it reads all balances.
+    behind = await database.fetch_long(_BEHIND, "usage", most=_BALANCES_MAX)
+    found = 0
+    for first in range(0, len(behind), _BALANCES_AT_ONCE):
+        some = behind[first : first + _BALANCES_AT_ONCE]
+        found += await database.write(partial(_add_balances, some, zone, now_s))
+    return found
+
+
+async def _add_balances(
+    behind: Sequence[Row], zone: ZoneInfo, now_s: int, transaction: Transaction
+) -> int:
+    if not await transaction.is_alone(_LOCK):
         return 0
-
-    async def work(transaction: Transaction) -> int:
-        if not await transaction.is_alone(_LOCK):
-            return 0
-        sums, found = _Sums(), 0
-        for account_id, unit in behind:
-            # Read here: another node may have moved the cursor meanwhile.
-            state = await transaction.fetch_one(_STATE, of_account=account_id, of_unit=unit)
-            assert state is not None
-            # Finds nothing for a balance whose entries are missing: the audit reports that.
-            found += await _add_balance(transaction, zone, state, sums)
-        rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
-        await transaction.put_rows(_ADD, rows)
-        await sums.days.put(transaction)
-        before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
-        await transaction.execute(_DROP, **before)
-        return found
-
-    return await database.write(work)
+    sums, found = _Sums(), 0
+    for account_id, unit in behind:
+        # Read here: another node may have moved the cursor meanwhile.
+        state = await transaction.fetch_one(_STATE, of_account=account_id, of_unit=unit)
+        assert state is not None
+        # Finds nothing for a balance whose entries are missing: the audit reports that.
+        found += await _add_balance(transaction, zone, state, sums)
+    rows = [(*key, *value) for key, value in sorted(sums.usage.items())]
+    await transaction.put_rows(_ADD, rows)
+    await sums.days.put(transaction)
+    before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
+    await transaction.execute(_DROP, **before)
+    return found
 
 
 class _Sums:
