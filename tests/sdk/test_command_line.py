@@ -44,7 +44,7 @@ def test_a_file_that_others_could_read_is_shut_to_them(
 
 
 @pytest.mark.sqlite
-def test_a_user_without_a_home_is_told_what_to_set(
+def test_without_a_home_folder_it_says_what_to_set(
     monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     def unknown(*_: object) -> None:
