@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.stores import Store
 from tests.support.work import work_of
+from tollway.consent.grants import grants_of_account_page
 from tollway.consent.owners import owners_page
 from tollway.identity.people import operators_page
 from tollway.identity.second_factor import factors_of_login, factors_page
@@ -46,11 +47,24 @@ ACTS = (
     f"'token issue', CASE WHEN i > {SHOWN} THEN 'account acc_2' ELSE 'account acc_1' END, "
     "{hash} FROM n"
 )
+# Of one account, each by another shop.
+CONSENTS = (
+    "INSERT INTO consent (owner_kind, owner_id, id, account_id, scope, granted_by, granted_at_s) "
+    f"{_ROWS}'shop', '88' || i, 'con_' || i, 'acc_1', 'orders', 'owner', i FROM n"
+)
+
+
+async def _consents(database: Database, shop: str) -> object:
+    return await grants_of_account_page(database, "acc_1", shop, None, PAGE)
+
+
 LISTS: dict[str, tuple[str, Callable[[Database], Awaitable[object]]]] = {
     "operators": (OPERATORS, lambda database: operators_page(database, "", PAGE)),
     "factors": (FACTORS, lambda database: factors_page(database, ("", ""), PAGE)),
     "one factor": (FACTORS, lambda database: factors_of_login(database, "mei7")),
     "tokens": (TOKENS, lambda database: tokens_page(database, "acc_1", PAGE, 0)),
+    "consents": (CONSENTS, lambda database: _consents(database, "")),
+    "consents of a shop": (CONSENTS, lambda database: _consents(database, "887")),
     "acts by one": (ACTS, lambda database: newest_acts(database, PAGE, of="operator mei")),
     "acts on one": (ACTS, lambda database: newest_acts(database, PAGE, of="account acc_1")),
 }
@@ -67,6 +81,7 @@ def test_a_page_costs_no_more_with_every_row(own_store: Store, name: str) -> Non
         own_store.run_all(statement.format(first, last, hash=hashed), *analyzed)
         return own_store.do(lambda database: work_of(database, lambda: read(database)))
 
+    own_store.run("INSERT INTO account (id, name, opened_at_s) VALUES ('acc_1', 'Acme', 1)")
     few = cost_with(1, FEW)
     assert cost_with(FEW + 1, MANY) <= RATIO_MAX * few
 
