@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 
 FORM = "application/x-www-form-urlencoded"
 SHORT = b"sid=1&page=1"
@@ -46,6 +47,16 @@ def test_a_body_that_comes_behind_its_headers_keeps_the_connection(
     for _ in range(20):
         connection.sendall(head(f"Content-Length: {len(SHORT)}"))
         connection.sendall(SHORT)
+        assert b"connection: close" not in answer(connection)
+
+
+def test_who_sends_a_whole_batch_before_reading_gets_the_answer(
+    connection: socket.socket,
+) -> None:
+    """Most clients read nothing until all is sent, and a reset would hide why it was refused."""
+    for _ in range(5):
+        connection.sendall(head(f"Content-Length: {WAYBILL_BATCH.body_max_bytes}"))
+        connection.sendall(b" " * WAYBILL_BATCH.body_max_bytes)
         assert b"connection: close" not in answer(connection)
 
 

@@ -120,8 +120,10 @@ def receive_within(receive: Receive, share: BodyShare) -> Receive:
 
 _BODY = Phrase("request body", "请求体")
 _CUT_OFF = Phrase("the connection ended before its end", "连接提前中断")
-# If a call is refused before its body is read, this much is discarded to keep the connection.
-_READ_OVER_MAX_BYTES = 65_536
+# If a call is refused before its body is read, this much is discarded to keep the connection: as
+# long as the longest body of our operations, a batch of waybills. Most clients read nothing until
+# they have sent everything, and would see a broken connection instead of the answer.
+_READ_OVER_MAX_BYTES = 524_288
 _READ_OVER_MAX_S = 1.0
 
 
@@ -244,7 +246,7 @@ class Body:
             body += await self._next()
 
     async def read_over(self) -> None:
-        """Discards a short body that no stage read, if it comes soon."""
+        """Discards a body that no stage read, unless it is long, if it comes soon."""
         if not self._has_timed_out and 0 < self._length <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
