@@ -13,6 +13,7 @@ from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, credits_left, new_caller
 from tests.support.load import fire
+from tests.support.ports import free_port
 from tests.support.remote import connected_carrier, eventually
 from tests.support.stores import Store
 from tests.support.waybills import request
@@ -88,6 +89,27 @@ def test_behind_a_trusted_proxy_the_clients_own_address_counts(
     with_port = {"X-Forwarded-For": "203.0.113.9:4711"}
     assert gateway.get(token=inside.token, query=question, headers=with_port).code == 204
     assert gateway.get(token=inside.token, query=question).code == 0
+    assert gateway.stop() == 0
+
+
+def test_where_ipv4_comes_by_a_socket_of_ipv6_both_spellings_are_one_address(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    mapped, plain, others = (
+        new_caller(own_store, limits=TokenLimits(networks=[each]))
+        for each in ("::ffff:127.0.0.1", "127.0.0.0/8", "203.0.113.9")
+    )
+    port = free_port()
+    settings = {"host": "::", "public_url": f"http://127.0.0.1:{port}"}
+    gateway = Gateway(own_store, port=port, trusted_proxies="::ffff:127.0.0.0/104", **settings)
+    for caller, code in ((mapped, 0), (plain, 0), (others, 204)):
+        reply = gateway.get(token=caller.token, query=question)
+        assert reply.code == code
+    assert "address 127.0.0.1:" in reply.msg
+    forwarded = {"X-Forwarded-For": "::ffff:203.0.113.9"}
+    assert gateway.get(token=others.token, query=question, headers=forwarded).code == 0
+    reply = gateway.get(token=plain.token, query=question, headers=forwarded)
+    assert "address 203.0.113.9:" in reply.msg
     assert gateway.stop() == 0
 
 

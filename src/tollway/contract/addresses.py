@@ -15,6 +15,9 @@ UNKNOWN = "unknown"
 # Longer than any real chain of proxies; what a client put before that is not read.
 _HOPS_MAX = 10
 _IPV6_PREFIX = 64
+# A socket of IPv6 that takes IPv4 too shows an address of that as one of these.
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_MAPPED_START = "::ffff:"
 
 
 def is_loopback(host: str) -> bool:
@@ -46,6 +49,9 @@ def _network(text: str) -> Network:
         raise NotNetworkError(text, None) from None
     if "/" in text and ip_address(text.partition("/")[0]) != found.network_address:
         raise NotNetworkError(text, found)
+    if isinstance(found, IPv6Network) and found.subnet_of(_MAPPED):
+        start = int(found.network_address) - int(_MAPPED.network_address)
+        return IPv4Network((start, found.prefixlen - _MAPPED.prefixlen))
     return found
 
 
@@ -62,17 +68,24 @@ def is_within(address: str, allowed: Iterable[Network]) -> bool:
 
 def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Network, ...]) -> str:
     """Where a request comes from, as far as the peer and the trusted proxies say."""
-    if not proxies or not forwarded_for or not is_within(peer, proxies):
-        return peer
-    address = peer
+    address = _plain(peer)
+    if not proxies or not forwarded_for or not is_within(address, proxies):
+        return address
     for hop in reversed(forwarded_for.rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]):
         try:
-            address = str(ip_address(hop.strip().decode("ascii")))
+            address = _plain(str(ip_address(hop.strip().decode("ascii"))))
         except ValueError:
             # The proxy's own address would make this look like a client on the internal network.
             return UNKNOWN
         if not is_within(address, proxies):
             break
+    return address
+
+
+def _plain(address: str) -> str:
+    """An address of IPv4 as people write it."""
+    if address.startswith(_MAPPED_START):
+        return str(IPv6Address(address).ipv4_mapped or address)
     return address
 
 
