@@ -296,10 +296,13 @@ _BETWEEN = (
 _LONG_NUMBER = re.compile(f"[{_NUMBER}](?:[{_BETWEEN}]{{0,8}}+[{_NUMBER}]){{6,}}+")
 
 # A mobile number in its spoken groups, with anything between them, commas too: a long number may
-# not contain commas, because lists of short numbers do.
+# not contain commas, because lists of short numbers do. It may have a prefix: 86, 0086 or 0.
 _DIGIT = "0-9０-９"
+_PREFIX = "[0０][0０][8８][6６]|[8８][6６]|[0０]|"
 _MOBILE = re.compile(
-    f"(?<![{_DIGIT}])[1１][3-9３-９][{_DIGIT}](?:[^{_DIGIT}]{{1,2}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"
+    # What it begins with comes first, since most texts have no such digit.
+    f"(?=[018０１８])(?<![{_DIGIT}])(?:{_PREFIX})[1１][3-9３-９][{_DIGIT}]"
+    f"(?:[^{_DIGIT}]{{1,3}}+[{_DIGIT}]{{4}}){{2}}(?![{_DIGIT}])"
 )
 _ANY_MOBILE = "0" * 11
 
