@@ -292,3 +292,22 @@ def test_what_is_stored_of_a_call_of_a_shop_says_what_became_of_it(
     database = cast(Any, Found(paid, refused))
     (call,) = asyncio.run(search_page(database, CallFilter(shop="shop"), 2, "")).calls
     assert (call.request_id, call.outcome, call.code, call.amount) == ("request", *shown)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("issued", ("unknown", 0)),
+        ("cancelled", ("unknown", 0)),
+        ("refused", ("released", None)),
+    ],
+)
+def test_a_waybill_of_which_nothing_else_is_stored_says_what_became_of_its_call(
+    state: str, shown: tuple[str, int | None]
+) -> None:
+    database = Found([], [])
+    database._rows[request_search._WAYBILLS] = [("request", 1, "acc_x", state)]
+    wanted = CallFilter(order_sn="SN00000001")
+    (call,) = asyncio.run(search_page(cast(Any, database), wanted, 2, "")).calls
+    assert (call.request_id, call.outcome, call.code) == ("request", *shown)

@@ -8,6 +8,7 @@ shop, and reads of orders by their number, because requests are not stored.
 from collections.abc import Sequence
 from heapq import merge
 
+import msgspec
 from sqlalchemy import Integer, bindparam, or_, select
 
 from tollway.ledger.request_log import (
@@ -59,7 +60,7 @@ _USES = Query(
     )
 )
 _waybills = (
-    select(waybill.c.request_id, waybill.c.asked_at_s * 1000, waybill.c.account_id)
+    select(waybill.c.request_id, waybill.c.asked_at_s * 1000, waybill.c.account_id, waybill.c.state)
     .where(
         waybill.c.order_sn == bindparam("order_sn"),
         waybill.c.request_id < bindparam("before"),
@@ -110,7 +111,7 @@ async def _of_order(
     if wanted.account_id:
         query, values = _WAYBILLS_OF_ACCOUNT, {**values, "of_account": wanted.account_id}
     rows = await database.fetch_long(query, "log", **values)
-    return [_trace(row[0], row[1], row[2], "waybills") for row in rows]
+    return [_trace_of_waybill(*row) for row in rows]
 
 
 async def _of_shop(
@@ -143,6 +144,13 @@ def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> Logg
     """What is known of a call whose entry and record are gone: that it succeeded, but not what it
     was charged."""
     return LoggedCall(request_id, at_ms, account_id, operation, "unknown", 0, "SUCCESS")
+
+
+def _trace_of_waybill(request_id: str, at_ms: int, account_id: str, state: str) -> LoggedCall:
+    trace = _trace(request_id, at_ms, account_id, "waybills")
+    if state != "refused":
+        return trace
+    return msgspec.structs.replace(trace, outcome="released", code=None, reason="")
 
 
 async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:
