@@ -14,6 +14,7 @@ from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey, 
 from tollway.ledger.entries import Balance, Entry, entries_of_request, list_balances, top_up
 from tollway.ledger.holds import Hold, capture, release, reserve
 from tollway.ledger.idempotency import find_kept, keep
+from tollway.ledger.request_log import first_id
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCap, DayCapError, TokenLimits, check_cap, spend
 from tollway.ledger.tokens import issue_token
@@ -183,6 +184,33 @@ def test_a_release_gives_the_day_of_its_token_back_what_was_counted(
                 await check_cap(database, token, cap, "credits", 1)
         else:
             await check_cap(database, token, cap, "credits", 4)
+
+    store.do(work)
+
+
+def test_a_release_gives_nothing_back_to_a_day_that_began_after_its_call_came_in(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    """A call may wait across midnight, until it is charged."""
+    midnight_ms = 20_000 * 86_400_000
+
+    async def work(database: Database) -> None:
+        account = await new_account(database, new_name())
+        limits = TokenLimits(credits_per_day=4)
+        token = (await issue_token(database, RUNTIME, account, limits=limits)).token.id
+        yesterday, today = (DayCap(4, None, midnight_ms - ago) for ago in (86_400_000, 0))
+        came_in = f"{first_id(midnight_ms - 1)}{account}"
+
+        async def begin(transaction: Transaction) -> None:
+            await spend(transaction, token, yesterday, "credits", 4)
+            call = Charge(account, "credits", 4, "waybills", came_in, token, midnight_ms + 1)
+            await reserve(transaction, call, "1", 1000)
+
+        await database.write(begin)
+        await database.write(lambda tx: spend(tx, token, today, "credits", 4))
+        await end(database, release, account, "1", midnight_ms + 2)
+        with pytest.raises(DayCapError):
+            await check_cap(database, token, today, "credits", 1)
 
     store.do(work)
 

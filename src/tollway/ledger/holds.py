@@ -16,6 +16,7 @@ from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.idempotency import free_key
+from tollway.ledger.request_log import time_of
 from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query, insert_row
@@ -163,7 +164,9 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     if ended.amount:
         left, number = await _move(transaction, _RELEASE, ended)
         await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
-    await give_back(transaction, ended.token_id, ended.unit, ended.amount, ended.at_ms)
+    # Counted in the day in which the call came in, which may have ended before its hold was taken.
+    counted_ms = min(ended.at_ms, time_of(ended.request_id))
+    await give_back(transaction, ended.token_id, ended.unit, ended.amount, counted_ms)
     if ended.key is not None:
         await free_key(transaction, account_id, ended.key, ended.request_id)
     return ended
