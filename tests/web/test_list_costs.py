@@ -10,7 +10,7 @@ from tests.support.stores import Store
 from tests.support.work import work_of
 from tollway.consent.grants import grants_of_account_page
 from tollway.consent.owners import owners_page
-from tollway.identity.people import operators_page
+from tollway.identity.people import list_members, operators_page
 from tollway.identity.second_factor import factors_of_login, factors_page
 from tollway.ledger.account_list import AccountFilter, accounts_page
 from tollway.ledger.token_list import tokens_page
@@ -29,6 +29,12 @@ _ROWS = "WITH RECURSIVE n (i) AS (SELECT {} UNION ALL SELECT i + 1 FROM n WHERE 
 OPERATORS = (
     "INSERT INTO person (id, kind, role, name, login, added_at_s) "
     f"{_ROWS}'per_' || i, 'operator', 'operator', 'Mei', 'mei' || i, 1 FROM n"
+)
+# Most of them removed long ago.
+MEMBERS = (
+    "INSERT INTO person (id, kind, account_id, role, name, login, added_at_s, removed_at_s) "
+    f"{_ROWS}'per_' || i, 'member', 'acc_1', 'reader', 'Mei', 'mei' || i, 1, "
+    f"CASE WHEN i > {SHOWN} THEN 1 END FROM n"
 )
 FACTORS = (
     "INSERT INTO second_factor (kind, subject_id, login, sealed_secret, confirmed_at_s, last_step) "
@@ -60,6 +66,7 @@ async def _consents(database: Database, shop: str) -> object:
 
 LISTS: dict[str, tuple[str, Callable[[Database], Awaitable[object]]]] = {
     "operators": (OPERATORS, lambda database: operators_page(database, "", PAGE)),
+    "members": (MEMBERS, lambda database: list_members(database, "acc_1")),
     "factors": (FACTORS, lambda database: factors_page(database, ("", ""), PAGE)),
     "one factor": (FACTORS, lambda database: factors_of_login(database, "mei7")),
     "tokens": (TOKENS, lambda database: tokens_page(database, "acc_1", PAGE, 0)),

@@ -90,7 +90,7 @@ _OPERATORS_PAGE = Query(
 _MEMBERS = Query(
     lambda: (
         select(*PERSON_COLUMNS)
-        .where(person.c.account_id == bindparam("of_account"))
+        .where(person.c.account_id == bindparam("of_account"), IS_PRESENT)
         .order_by(person.c.added_at_s, person.c.id)
     )
 )
@@ -199,7 +199,7 @@ async def _keep_an_owner(transaction: Transaction, account_id: str, without: str
     # Two owners may try to demote or remove each other at the same moment.
     await transaction.lock_names([f"owners {account_id}"])
     members = await list_members(transaction, account_id)
-    if [e.id for e in members if e.role is Role.OWNER and not e.removed_at_s] == [without]:
+    if [each.id for each in members if each.role is Role.OWNER] == [without]:
         raise LedgerError("The last owner stays one: make another member an owner first.")
 
 
@@ -242,6 +242,7 @@ async def operators_page(reader: Reader, after: str, most: int) -> list[Person]:
 
 
 async def list_members(reader: Reader, account_id: str) -> list[Person]:
+    """The members of an account who are present."""
     return [person_of(row) for row in await reader.fetch_all(_MEMBERS, of_account=account_id)]
 
 

@@ -46,7 +46,7 @@ async def members_table(
     """The members, page by page. `kept` names the account in an operator's addresses; `acts` is the
     prefix of the addresses of acts."""
     say = context.say
-    members = [e for e in await list_members(context.database, account_id) if not e.removed_at_s]
+    members = await list_members(context.database, account_id)
     part = list_part(members, context.query(BEGIN), path, kept)
     named = {"account": account_id} if kept else {}
     rows = [

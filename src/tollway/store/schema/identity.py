@@ -67,6 +67,9 @@ partial_index(
     where=IN_FORCE,
 )
 
+# Of an account, those who were removed may be many.
+partial_index("person_member", person.c.account_id, where=IN_FORCE)
+
 # A link signs a person in once, or lets an owner (`person_id` as in `shop 7001`) choose a password;
 # only its hash is stored.
 sign_in_link = Table(
