@@ -4,11 +4,14 @@ for a failure may do it twice."""
 import os
 import subprocess
 import sys
+import threading
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.sqlite
@@ -52,3 +55,21 @@ def test_what_a_terminal_has_no_characters_for_is_replaced(
     assert f"{account}   ??" in listed.stdout
     credited = _run("credit", "add", "北方", "5")
     assert (credited.returncode, credited.stdout) == (0, "Account ?? now has 5 credits.\n")
+
+
+def test_a_gateway_greets_also_from_a_folder_that_cannot_be_shown(workplace: Path) -> None:
+    folder = workplace / "北"
+    folder.mkdir()
+    command = [sys.executable, "-m", "tollway", "serve", "--port", str(free_port())]
+    environment = {**os.environ, **_NO_NORTH}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, encoding="latin-1"
+    ) as serving:
+        assert serving.stdout is not None
+        alarm = threading.Timer(60, serving.kill)
+        alarm.start()
+        greeting = "".join(takewhile(lambda line: line != "Stop with Ctrl+C.\n", serving.stdout))
+        alarm.cancel()
+        serving.terminate()
+    assert "/operator/enter?link=" in greeting
+    assert "its database was made now, " in greeting and "/?/ledger.db" in greeting

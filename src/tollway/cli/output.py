@@ -84,8 +84,14 @@ def _echo(text: str) -> None:
     as if the work had failed, which is done by now."""
     try:
         typer.echo(text)
-    except UnicodeEncodeError as error:
-        typer.echo(text.encode(error.encoding, "replace").decode(error.encoding))
+    except UnicodeEncodeError:
+        typer.echo(encodable(text))
+
+
+def encodable(text: str) -> str:
+    """A text with `?` for what the terminal has no characters for."""
+    encoding = sys.stdout.encoding
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _print_table(table: Table, zone: ZoneInfo) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from tollway.cli.command import CommandError, Session, all_tables, command, run
 from tollway.cli.operator import LINK_MINUTES, operator_url
-from tollway.cli.output import Output, progress_bar
+from tollway.cli.output import Output, encodable, progress_bar
 from tollway.cli.parameters import option
 from tollway.consent.owners import list_owners
 from tollway.demo.world_file import (
@@ -122,7 +122,7 @@ def serve(
     configure_logging(settings.log_level, settings.port)
     for warning in warnings:
         logger.warning(warning)
-    serve_http(settings, greeting, passed)
+    serve_http(settings, encodable(greeting), passed)
     if lock is not None:
         lock.release()
 
