@@ -177,12 +177,12 @@ def test_a_rejected_order_is_erased_whatever_it_was_sent_as_and_however_it_names
     all_operations_caller(ledger_store)
     mine, other = ({**order(), "owner_id": each} for each in (SHOP.id, OTHER))
     misnamed = {"shop": f" {SHOP.id} ", "收货人": "司徒敏静"}
-    wrong = (mine, {**mine, "owner_id": int(SHOP.id)}, misnamed)
+    wrong = (mine, {**mine, "owner_id": int(SHOP.id)}, misnamed, {"orders": [other, mine]})
     reject(ledger_store, *map(json.dumps, wrong), f"{SHOP.id},司徒敏静,", kind=kind)
-    of_others = ({**other, "order_sn": SHOP.id}, {"sid": "lunch", "coupon_code": "1"})
+    of_others = ({**other, "order_sn": SHOP.id}, {"orders": [other]}, {"sid": "lunch"})
     reject(ledger_store, *map(json.dumps, of_others), f"{OTHER},司徒敏静,", kind=kind)
-    assert tollway(*ERASE).json["rejected"] == 4
-    assert ledger_store.run("SELECT count(*) FROM rejected_record") == [(3,)]
+    assert tollway(*ERASE).json["rejected"] == 5
+    assert ledger_store.run("SELECT count(*) FROM rejected_record") == [(4,)]
 
 
 def test_an_answer_that_is_kept_after_the_erasure_but_was_read_before_is_not_given_again(

@@ -312,8 +312,7 @@ class _Erasing:
 
     def _is_own(self, source: str, record_id: str, sealed: bytes) -> bool:
         """Whether a rejected record is of the shop, whatever kind it was sent as. One that names no
-        shop in the right field is if another value is its id; an unreadable one if it contains
-        it."""
+        shop in the right field, or cannot be read, is if it contains its id."""
         try:
             record = self._sealer.open(bytes(sealed), record_context(source, record_id))
         except SealError as error:
@@ -322,7 +321,10 @@ class _Erasing:
         with suppress(ValueError):
             values = read_object(record)
             named = [values[field] for field in _NAMES_SHOP if field in values]
-            return self._shop in (str(each).strip() for each in named or values.values())
+            if named:
+                return self._shop in (str(each).strip() for each in named)
+            # As it is read: JSON can write every character in another way.
+            record = str(values).encode(errors="surrogatepass")
         return self._whole_id.search(record) is not None
 
     async def _put(
