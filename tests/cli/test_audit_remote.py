@@ -92,6 +92,10 @@ SABOTAGE = {
         "UPDATE hold SET request_id = 'other'",
         {"hold_request_differs"},
     ),
+    "a waybill with a hold is of no request": (
+        "UPDATE waybill SET request_id = NULL",
+        {"hold_request_differs"},
+    ),
     "an issued waybill has no number": (
         "UPDATE waybill SET number = NULL",
         {"number_state_differs"},

@@ -110,7 +110,7 @@ WAYBILL_HOLDS = Check(
         or_(
             _beside.c.hold_state != _beside.c.expected,
             _beside.c.amount != _beside.c.price,
-            _beside.c.held_for != _beside.c.request_id,
+            _beside.c.held_for.is_distinct_from(_beside.c.request_id),
         )
     ),
     _describe_beside,
