@@ -1,5 +1,6 @@
 """What pages say of a call whose outcome a carrier has yet to tell, and of what it holds."""
 
+import csv
 import re
 from itertools import count
 
@@ -55,6 +56,28 @@ def test_what_is_held_is_not_called_charged(browser: Browser, store: Store, paye
     facts = _facts(member.open(f"/account/request?id={request_id}").text)
     assert "Charged" not in facts
     assert facts["Hold"] == "10, released"
+
+
+def test_what_was_given_back_is_not_listed_as_held(
+    browser: Browser, store: Store, payer: Caller
+) -> None:
+    request_id = _hold_for(store, payer)
+    member = entered(store, browser, payer)
+
+    def listed() -> dict[str, str]:
+        lines = member.open("/account/requests.csv").text.lstrip("\ufeff").splitlines()
+        (row,) = [row for row in csv.DictReader(lines) if row["request_id"] == request_id]
+        return {name: row[name] for name in ("outcome", "amount", "unit")}
+
+    assert listed() == {"outcome": "held", "amount": "10", "unit": "credits"}
+    store.do(
+        lambda database: database.write(
+            lambda tx: release(tx, payer.account_id, f"hold of {request_id}", _LATER_MS)
+        )
+    )
+    assert listed() == {"outcome": "released", "amount": "0", "unit": ""}
+    page = member.open("/account/requests").text
+    assert ">not done<" in page and ">held<" not in page
 
 
 def _shown_holds(page: str) -> str:
