@@ -1,7 +1,10 @@
 """Forms of an operator: forged, sent twice or too late, and what they answer."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from tests.support.browsers import Browser
 from tests.support.ledger import RUNTIME, Caller
@@ -87,6 +90,29 @@ def test_numbers_are_loaded_only_for_a_shop_that_exists(operator: Browser, store
         "/operator/carriers/numbers", carrier=carrier, shop="7", numbers="YT0000000000001"
     )
     assert refused.status_code == 409 and "YT0000000000001" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("page", "field", "act"),
+    [
+        ("/operator/carriers", "numbers", "/operator/carriers/numbers"),
+        ("/operator/data", "shops", "/operator/data/source/add"),
+        ("/operator/data", "channels", "/operator/data/source/add"),
+    ],
+)
+def test_a_pasted_list_that_is_too_long_is_refused_and_not_cut(
+    operator: Browser, store: Store, page: str, field: str, act: str
+) -> None:
+    """A browser cuts what is pasted to the length of its field, in the middle of a number, and says
+    nothing."""
+    carrier = new_carrier(store, 0)
+    shown = operator.open(page).text
+    found = re.search(rf'name="{field}"[^>]* maxlength="(\d+)"', shown)
+    assert found is not None
+    number = "YT0000000000001 "
+    pasted = (number * (int(found[1]) // len(number) + 1))[: int(found[1])]
+    answer = operator.send(act, carrier=carrier, name="pasted", **{field: pasted})
+    assert answer.status_code == 413 and "This form is too large" in answer.text
 
 
 def test_a_long_record_in_chinese_can_be_sent(operator: Browser) -> None:

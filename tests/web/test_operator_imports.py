@@ -175,10 +175,38 @@ def test_of_a_rejected_record_of_megabytes_the_beginning_is_shown(
 
 
 @pytest.mark.parametrize(
+    ("letter", "count", "is_form"),
+    [("x", 40_000, True), ("单", 12_500, True), ("单", 20_000, False)],
+)
+def test_a_long_record_is_corrected_on_its_page_if_a_form_can_send_it(
+    operator: Browser, store: Store, letter: str, count: int, is_form: bool
+) -> None:
+    """A browser sends no text that is longer than its field once it was changed."""
+    name = f"long-{time.time_ns()}"
+    record = json.dumps({"remark": letter * count}, ensure_ascii=False).encode()
+    sealer = open_sealer(store.url, store.key_file)
+    one = sealed_reject(sealer, b"key", name, "orders", record, "wrong", 1)
+    store.do(lambda database: database.write(partial(keep_rejects, rejects=[one])))
+    try:
+        shown = operator.open(f"/operator/data/record?id={one['id']}").text
+        field = re.search(
+            r'<textarea[^>]*maxlength="(\d+)"[^>]*>(.*?)</textarea>', shown, re.DOTALL
+        )
+        assert ("Too long to be corrected here" in shown) is (field is None) is not is_form
+        if field is not None:
+            text = html.unescape(field[2]).replace("\n", "\r\n")
+            assert count < len(text) <= int(field[1])
+            sent = operator.send("/operator/data/correct", id=str(one["id"]), record=text)
+            assert "Still rejected." in sent.text
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
+@pytest.mark.parametrize(
     "record",
     [
         b'{"remark": "\\ud800"}',
-        b"[" * 100_000,
+        b"[" * 30_000,
         # Rejected for its decimals, and not to be corrected unnoticed.
         b'{"pay_amount": 1.000}',
         b'{"pay_amount": 123456789012345678901.25}',

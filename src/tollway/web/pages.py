@@ -42,8 +42,10 @@ from tollway.web.wording import (
 )
 
 _BODY_MAX = 16_384
-# For people who are signed in: in a corrected record, each Chinese character takes nine bytes.
-_KNOWN_BODY_MAX = 131_072
+# For people who are signed in: in a corrected record, each Chinese character takes nine bytes. A
+# browser cuts what is pasted to the length of its field, and says nothing: fields for long texts
+# have this length, so that what does not fit is refused.
+FORM_BYTES_MAX = 131_072
 # Rendering a page blocks the event loop as long as a few calls do. With few slots, a crowd of
 # readers queues up and does not delay calls; addresses take turns, so none delays the others.
 _PAGES_AT_ONCE = 2
@@ -337,7 +339,7 @@ class Web(Generic[P]):
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form, which must come from one of our own pages."""
         async with self.without_slot():
-            body = await read_body(request, _BODY_MAX if visit.person is None else _KNOWN_BODY_MAX)
+            body = await read_body(request, _BODY_MAX if visit.person is None else FORM_BYTES_MAX)
         fields = read_form(request.headers.get("content-type", ""), body)
         await self.check_form(request, visit, fields)
         return fields

@@ -17,6 +17,7 @@ from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Columns, Field, Form, Notice
 from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.attention import FEW_NUMBERS
+from tollway.web.pages import FORM_BYTES_MAX
 from tollway.web.wording import grouped, listed, sentences
 
 PATH = "/operator/carriers"
@@ -117,7 +118,7 @@ def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
                 say("Numbers, one on a line"),
                 "textarea",
                 is_required=True,
-                length_max=12_000,
+                length_max=FORM_BYTES_MAX,
                 has_focus=bool(wanted),
             ),
         ],

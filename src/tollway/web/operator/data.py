@@ -33,6 +33,7 @@ from tollway.web.jobs import Progress, find_job
 from tollway.web.lists import BEGIN, list_part, plain_table
 from tollway.web.operator.rejected import PATH, rejects_table
 from tollway.web.page_errors import PageError
+from tollway.web.pages import FORM_BYTES_MAX
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentence, sentences, written_list
 
@@ -230,7 +231,7 @@ def _source_form(context: Context, source: Source | None = None) -> Form:
     say, spoken = context.say, source.speaks_for if source else SourceScope()
     name = Field("name", say("Name"), is_required=True, length_max=64)
     fields = [
-        Field(name, label, value=" ".join(listed), length_max=4000)
+        Field(name, label, value=" ".join(listed), length_max=FORM_BYTES_MAX)
         for name, label, listed in (
             ("shops", say("For shops"), spoken.shop),
             ("channels", say("For channels"), spoken.channel),

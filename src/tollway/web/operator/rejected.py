@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
+from urllib.parse import quote_plus
 
 import msgspec
 from starlette.responses import Response
@@ -27,14 +28,16 @@ from tollway.operations.catalogue import RECORD_KINDS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Code, Empty, Field, Form, Link, Notice, Table
 from tollway.web.lists import page_part
+from tollway.web.pages import FORM_BYTES_MAX
 from tollway.web.wording import Say, grouped, sentence, sentences, short_id, titles
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
 _FILE_MAX_BYTES = 16 * 2**20
-_RECORD_MAX = 12_000
-# A form may have no more; to indent a record of megabytes would take the event loop for seconds.
-_SHOWN_MAX = 131_072
+# To indent a record of megabytes would take the event loop for seconds.
+_SHOWN_MAX = FORM_BYTES_MAX
+# Of a form with a record, for its other fields.
+_OTHERS_BYTES = 8192
 # Sources and kinds of records that are translated; names from operators or installed packages are
 # shown as they are.
 SAID_SOURCES = frozenset(sentences("uploaded file"))
@@ -91,22 +94,6 @@ async def show_record(context: Context) -> Response:
 
 def _record_page(context: Context, rejected: Rejected, text: str | None, problem: str) -> Response:
     say = context.say
-    if text is None:
-        shown: Block = Notice(say("The record cannot be read: its key is missing."), "bad")
-    elif len(text) > _SHOWN_MAX:
-        beginning = say(
-            "Too long to be corrected here: its first {count} characters",
-            count=grouped(_SHOWN_MAX),
-        )
-        shown = Code(say("Record"), [(beginning, text[:_SHOWN_MAX])])
-    else:
-        shown = Form(
-            f"{PATH}/correct",
-            say("Save and send again"),
-            [Field("record", say("Record"), "textarea", _indented(text), length_max=_RECORD_MAX)],
-            hidden={"id": rejected.id},
-            title=say("Correct it"),
-        )
     dropping = Form(
         f"{PATH}/drop",
         say("Drop the record"),
@@ -117,10 +104,38 @@ def _record_page(context: Context, rejected: Rejected, text: str | None, problem
     )
     return context.page(
         say("Rejected record"),
-        [Notice(problem, "soon"), shown, dropping],
+        [Notice(problem, "soon"), _record_block(say, rejected.id, text), dropping],
         lead=" · ".join((*_source_and_kind(context, rejected), rejected.id)),
         crumbs=[Link(say("Data"), PATH)],
     )
+
+
+def _record_block(say: Say, record_id: str, text: str | None) -> Block:
+    """The form that corrects a record; without one its beginning, or why there is none."""
+    if text is None:
+        return Notice(say("The record cannot be read: its key is missing."), "bad")
+    record = _indented(text) if len(text) <= _SHOWN_MAX else text
+    if not _fits_form(record):
+        beginning = say(
+            "Too long to be corrected here: its first {count} characters",
+            count=grouped(min(len(record), _SHOWN_MAX)),
+        )
+        return Code(say("Record"), [(beginning, record[:_SHOWN_MAX])])
+    return Form(
+        f"{PATH}/correct",
+        say("Save and send again"),
+        [Field("record", say("Record"), "textarea", record, length_max=FORM_BYTES_MAX)],
+        hidden={"id": record_id},
+        title=say("Correct it"),
+    )
+
+
+def _fits_form(text: str) -> bool:
+    """Whether a form can send a text back: escaped, with two characters at the end of a line."""
+    if len(text) > _SHOWN_MAX:
+        return False
+    sent = quote_plus(text.replace("\n", "\r\n"), errors="replace")
+    return len(sent) <= FORM_BYTES_MAX - _OTHERS_BYTES
 
 
 def _indented(text: str) -> str:
