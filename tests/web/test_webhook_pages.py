@@ -171,6 +171,15 @@ def test_an_address_that_may_not_be_is_refused_at_its_field_and_counted(
     assert "internal address" not in answer.text
 
 
+def test_an_address_that_is_too_long_is_refused_and_not_cut(member: Browser) -> None:
+    """Cut to the length of its field, it would be another address."""
+    url = f"https://shop.example/?key={'k' * 600}"
+    found = re.search(r'name="url"[^>]* maxlength="(\d+)"', member.open(PAGE).text)
+    assert found is not None and int(found[1]) >= len(url)
+    answer = member.send(f"{PAGE}/add", url=url)
+    assert answer.status_code == 409 and "over 500 characters" in answer.text
+
+
 def test_the_limits_are_those_of_the_api(
     store: Store, member: Browser, caller: Caller, receiver: Receiver
 ) -> None:

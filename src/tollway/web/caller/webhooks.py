@@ -15,6 +15,7 @@ from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.lists import AFTER_ALL, BEGIN, before_number, list_part, page_part
 from tollway.web.member_parts import check_signed_in
 from tollway.web.page_errors import PageError
+from tollway.web.pages import FORM_BYTES_MAX
 from tollway.web.wording import sentence, titles
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.delivery_log import Delivery, deliver_again, list_deliveries
@@ -30,7 +31,6 @@ from tollway.webhooks.events import send_test_event
 
 WEBHOOKS = f"{PATH}/webhooks"
 WEBHOOK = f"{PATH}/webhook"
-_URL_MAX = 500
 _NOT_SHOWN_AGAIN = sentence("Copy it now: it is not shown again.")
 _SAID = {
     "removed": sentence("The webhook is removed: nothing more is sent to it."),
@@ -93,7 +93,8 @@ def _add_form(context: Context) -> Form:
                 say("Address"),
                 "url",
                 is_required=True,
-                length_max=_URL_MAX,
+                # An address that was cut would be another one.
+                length_max=FORM_BYTES_MAX,
                 placeholder="https://shop.example/events",
             )
         ],
