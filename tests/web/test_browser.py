@@ -114,6 +114,25 @@ def test_an_account_is_opened_with_the_keyboard_alone(
     page.locator(".secret code").wait_for()
 
 
+def test_a_filter_is_chosen_with_the_keyboard(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url), gateway)
+    page.goto("/operator/accounts")
+    order = page.get_by_label("Sorted by")
+    order.focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    assert order.input_value() == "credits" and urlsplit(page.url).query == ""
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator/accounts?**order=credits")
+    # With the pointer it is applied at once, as soon as it is chosen.
+    page.get_by_label("Sorted by").click()
+    page.get_by_label("Sorted by").select_option("newest")
+    page.wait_for_url("**/operator/accounts?**order=newest")
+
+
 def test_a_form_whose_button_is_pressed_twice_is_sent_once(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -57,9 +57,13 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach(release));
 
+// A filter is applied once it is chosen with the pointer. With the arrow keys each choice on the way would be: there
+// the button applies it.
+let isPressed = false;
+for (const name of ["pointerdown", "keydown"]) addEventListener(name, () => { isPressed = name === "pointerdown"; }, true);
 document.addEventListener("change", (event) => {
   const form = event.target.closest("form.filters");
-  if (form && event.target.matches("select")) form.requestSubmit();
+  if (isPressed && form && event.target.matches("select")) form.requestSubmit();
 });
 
 document.addEventListener("click", (event) => {
