@@ -355,6 +355,23 @@ def test_work_that_ends_shows_its_result_by_itself(
     assert in_thread(gateway.stop) == 0
 
 
+def test_what_was_unfolded_stays_so_when_the_page_refreshes_itself(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    caller = in_thread(lambda: new_caller(store))
+    assert in_thread(lambda: gateway.get(ANALYSIS, token=caller.token, query=question)).code == 0
+    page = sign_in(new_page(gateway.base_url), gateway)
+    page.goto("/operator")
+    page.get_by_text("As a table").click()
+    # The focus would keep the part as it is.
+    page.get_by_role("heading", name="Overview").click()
+    for _ in range(2):
+        with page.expect_response("**/operator") as answered:
+            pass
+        assert answered.value.request.headers["x-live"] == "1"
+    assert page.locator("details[open]").get_by_role("table").is_visible()
+
+
 def test_pages_work_without_script(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

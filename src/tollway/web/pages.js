@@ -105,7 +105,10 @@ if (live) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const part = page.querySelector("[data-live]");
       if (!part) return location.reload();
+      // What was unfolded stays so.
+      const open = [...live.querySelectorAll("details")].map((each) => each.open);
       live.replaceChildren(...part.childNodes);
+      live.querySelectorAll("details").forEach((each, index) => { each.open ||= open[index]; });
       joinStops();
     } catch { /* The next attempt follows. */ }
   }, Number(live.dataset.live) * 1000);
