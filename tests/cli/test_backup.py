@@ -80,7 +80,7 @@ def test_a_copy_without_the_keys_names_those_that_are_gone(
     assert tollway("backup", "copy.db", "--json").json["keys_missing"] == ["ledger.db.keys"]
     answer = tollway("backup", "another.db")
     assert answer.status == 0
-    assert "There is no ledger.db.keys, and the database is used with one: find it" in answer.out
+    assert "There is no key file ledger.db.keys, and the database is used with one" in answer.out
 
 
 def test_keys_that_change_meanwhile_are_noticed(

@@ -1,7 +1,7 @@
 """`tollway backup`: a copy of the database, with its digest and, if wanted, its keys."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -9,15 +9,15 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from tollway.cli.command import CommandError, Session, all_tables, command, with_advice
+from tollway.cli.command import CommandError, Session, command, with_advice
 from tollway.cli.files import new_file, write_private
 from tollway.cli.output import Output, percent_bar
 from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
 from tollway.store.database import StoreUnavailableError
-from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others, settings_of_keys
+from tollway.store.key_check import CheckedKeyFile, KeyFileError, files_of, refuse_others
 from tollway.store.last_runs import BACKUP, note_run_if_free
-from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
+from tollway.store.open import OpenDatabase, is_shared, key_path, secret_path, sqlite_path
 from tollway.store.sqlite.database import back_up_file
 
 DIGEST = ".sha256"
@@ -69,7 +69,6 @@ async def backup(
     database, used = await session.open(), files_of(session.settings)
     if with_keys:
         await refuse_others(database, used)
-    needed = await settings_of_keys(database, all_tables())
     source = sqlite_path(session.settings.database)
     there = {
         file: content for file in key_files(session.settings) if (content := content_of(file.path))
@@ -78,10 +77,11 @@ async def backup(
     digest = _copy(source, destination, copied)
     keys = [str(file.beside(destination)) for file in copied]
     left_out = [str(file.path) for file in there if file not in copied]
+    missing = await _missing(database, used)
     # For the alarms. The copy is good even if this write fails.
     is_noted = note_run_if_free(source, BACKUP, session.runtime.at_s())
-    missing = [str(file.path) for file in used if _is_missing(file, needed)]
-    made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out, missing)
+    size = destination.stat().st_size
+    made = Backup(str(destination), size, digest, keys, left_out, list(missing))
     shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
     if keys:
         shown.append(f"The keys are in {' and '.join(keys)}: keep them private.")
@@ -90,11 +90,7 @@ async def backup(
             f"The keys are not in it: keep {' and '.join(left_out)} too, "
             "or the encrypted data of the copy is lost."
         )
-    shown += [
-        f"There is no {path}, and the database is used with one: find it, or set where it is. "
-        "The copy needs it too."
-        for path in missing
-    ]
+    shown += [f"{sentence} The copy needs it too." for sentence in missing.values()]
     if not is_noted:
         shown.append(
             "The copy is good, but the database could not note it: an alert on backups may fire."
@@ -102,8 +98,17 @@ async def backup(
     return Output(made, *shown)
 
 
-def _is_missing(file: CheckedKeyFile, needed: set[str]) -> bool:
-    return file.setting in needed and not file.path.exists()
+async def _missing(database: OpenDatabase, files: Sequence[CheckedKeyFile]) -> dict[str, str]:
+    """The files that the database is used with and that are not there, each with a sentence. Only
+    their fingerprints are read: a damaged database can be copied too."""
+    found = {}
+    for file in files:
+        if not file.path.exists():
+            try:
+                await refuse_others(database, [file])
+            except KeyFileError as error:
+                found[str(file.path)] = str(error)
+    return found
 
 
 def _copy(source: str, destination: Path, keys: dict[KeyFile, bytes]) -> str:
