@@ -132,7 +132,8 @@ def _record_block(say: Say, record_id: str, text: str | None) -> Block:
 
 def _fits_form(text: str) -> bool:
     """Whether a form can send a text back: escaped, with two characters at the end of a line."""
-    if len(text) > _SHOWN_MAX:
+    # Escaping a text of three times the length would take the event loop for long.
+    if len(text.encode(errors="replace")) > FORM_BYTES_MAX:
         return False
     sent = quote_plus(text.replace("\n", "\r\n"), errors="replace")
     return len(sent) <= FORM_BYTES_MAX - _OTHERS_BYTES
