@@ -38,6 +38,7 @@ _FILE_MAX_BYTES = 16 * 2**20
 _SHOWN_MAX = FORM_BYTES_MAX
 # Of a form with a record, for its other fields.
 _OTHERS_BYTES = 8192
+_indenting = json.JSONEncoder(ensure_ascii=False, indent=2)
 # Sources and kinds of records that are translated; names from operators or installed packages are
 # shown as they are.
 SAID_SOURCES = frozenset(sentences("uploaded file"))
@@ -141,10 +142,15 @@ def _fits_form(text: str) -> bool:
 
 def _indented(text: str) -> str:
     """Indented JSON. A text that is not JSON stays as it is, and so does one that a page cannot
-    show: with half of a surrogate pair, nested too deeply, or with a number that would change."""
+    show: with half of a surrogate pair, nested too deeply, or with a number that would change.
+    And so does one that would be too long: nested lists would have megabytes of blanks."""
+    shown, left = "", _SHOWN_MAX
     try:
-        read = json.loads(text, parse_float=_exact)
-        shown = json.dumps(read, ensure_ascii=False, indent=2)
+        for piece in _indenting.iterencode(json.loads(text, parse_float=_exact)):
+            left -= len(piece)
+            if left < 0:
+                return text
+            shown += piece
         shown.encode()
     except (ValueError, RecursionError):
         return text
