@@ -21,7 +21,7 @@ from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import recovery_code, second_factor
 from tollway.store.sealing import Sealer
@@ -162,25 +162,22 @@ def device_address(secret: bytes, holder: Holder) -> str:
     return f"otpauth://totp/{label}?{urlencode(values)}"
 
 
-async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> bytes:
+@transactional
+async def begin_factor(transaction: Transaction, sealer: Sealer, holder: Holder) -> bytes:
     """A new secret, which takes effect once a code of it is entered; it replaces an unconfirmed
     one."""
     secret = secrets.token_bytes(_SECRET_BYTES)
-
-    async def work(transaction: Transaction) -> None:
-        begun = await transaction.execute(
-            _BEGIN,
-            kind=holder.kind,
-            subject_id=holder.subject_id,
-            login=holder.login,
-            sealed_secret=sealer.seal(secret, factor_context(holder.kind, holder.subject_id)),
-            confirmed_at_s=None,
-            last_step=0,
-        )
-        if not begun:
-            raise LedgerError("There is a second factor already: turn it off first.")
-
-    await database.write(work)
+    begun = await transaction.execute(
+        _BEGIN,
+        kind=holder.kind,
+        subject_id=holder.subject_id,
+        login=holder.login,
+        sealed_secret=sealer.seal(secret, factor_context(holder.kind, holder.subject_id)),
+        confirmed_at_s=None,
+        last_step=0,
+    )
+    if not begun:
+        raise LedgerError("There is a second factor already: turn it off first.")
     return secret
 
 
@@ -242,22 +239,19 @@ async def use_code(
     return bool(await database.write(lambda transaction: transaction.execute(use, **values)))
 
 
+@transactional
 async def end_factor(
-    database: Database, runtime: Runtime, holder: Holder, act: str = "second-factor off"
+    transaction: Transaction, runtime: Runtime, holder: Holder, act: str = "second-factor off"
 ) -> None:
     """Turns the second factor off: the password is enough again."""
-
-    async def work(transaction: Transaction) -> None:
-        removed = await remove_factor(transaction, holder.kind, holder.subject_id)
-        if not removed:
-            raise LedgerError(
-                "The {kind} {login} has no second factor.",
-                kind=Sentence(holder.kind),
-                login=holder.login,
-            )
-        await record_act(transaction, runtime, act, str(holder))
-
-    await database.write(work)
+    removed = await remove_factor(transaction, holder.kind, holder.subject_id)
+    if not removed:
+        raise LedgerError(
+            "The {kind} {login} has no second factor.",
+            kind=Sentence(holder.kind),
+            login=holder.login,
+        )
+    await record_act(transaction, runtime, act, str(holder))
 
 
 async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.identity import session
 from tollway.store.small_commits import PieceBudget, delete_oldest
@@ -96,8 +96,9 @@ class ChangedMeanwhileError(Exception):
     """What a person signed in with is no longer valid."""
 
 
+@transactional
 async def start_session(
-    database: Database,
+    transaction: Transaction,
     kind: str,
     subject_id: str,
     now_s: float,
@@ -107,15 +108,11 @@ async def start_session(
     before has changed: that change ended all sessions, and must end this one too."""
     cookie, at_s = PREFIX + secrets.token_urlsafe(32), int(now_s)
     started = Session(kind, subject_id, at_s, at_s, at_s + LIFETIME_S, None)
-
-    async def work(transaction: Transaction) -> None:
-        await _one_at_a_time(transaction, kind, subject_id)
-        if is_unchanged is not None and not await is_unchanged(transaction):
-            raise ChangedMeanwhileError
-        await transaction.execute(_DROP_OLDEST, of_kind=kind, of_subject=subject_id)
-        await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
-
-    await database.write(work)
+    await _one_at_a_time(transaction, kind, subject_id)
+    if is_unchanged is not None and not await is_unchanged(transaction):
+        raise ChangedMeanwhileError
+    await transaction.execute(_DROP_OLDEST, of_kind=kind, of_subject=subject_id)
+    await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
     return cookie
 
 

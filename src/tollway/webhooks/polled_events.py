@@ -21,7 +21,7 @@ from sqlalchemy import (
 from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, insert
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
@@ -138,8 +138,9 @@ _CONSENTS = Query(
 )
 
 
+@transactional
 async def set_alert(
-    database: Database,
+    transaction: Transaction,
     account_id: str,
     unit: str,
     below: int,
@@ -149,17 +150,13 @@ async def set_alert(
     """Sets the balance below which the account is notified; 0 removes the alert. The change counts
     against the limit of the day that began at `day_start_s`."""
     key = {"of_account": account_id, "of_unit": unit}
-
-    async def work(transaction: Transaction) -> None:
-        await count_today(transaction, account_id, Counted.ALERTS, day_start_s)
-        if below:
-            await transaction.execute(_SET, **key, limit=below)
-        else:
-            await transaction.execute(_UNSET, **key)
-        after = {"unit": unit, "below": below}
-        await record_act(transaction, runtime, "alert set", f"account {account_id}", after=after)
-
-    await database.write(work)
+    await count_today(transaction, account_id, Counted.ALERTS, day_start_s)
+    if below:
+        await transaction.execute(_SET, **key, limit=below)
+    else:
+        await transaction.execute(_UNSET, **key)
+    after = {"unit": unit, "below": below}
+    await record_act(transaction, runtime, "alert set", f"account {account_id}", after=after)
 
 
 async def list_alerts(reader: Reader, account_id: str) -> list[tuple[str, int]]:
@@ -198,17 +195,17 @@ async def watch(database: Database, runtime: Runtime) -> None:
         await _record_once(database, runtime, event)
 
 
-async def _report_low(database: Database, runtime: Runtime, account_id: str, unit: str) -> None:
-    async def work(transaction: Transaction) -> None:
-        key = {"of_account": account_id, "of_unit": unit}
-        found = await transaction.fetch_one(_FIRE, **key, at_ms=runtime.at_ms())
-        if found is not None:
-            below, left = found
-            data = {"unit": unit, "left": left, "below": below}
-            event = Event(account_id, "balance.low", f"balance:{unit}", data)
-            await record_event(transaction, runtime, event)
-
-    await database.write(work)
+@transactional
+async def _report_low(
+    transaction: Transaction, runtime: Runtime, account_id: str, unit: str
+) -> None:
+    key = {"of_account": account_id, "of_unit": unit}
+    found = await transaction.fetch_one(_FIRE, **key, at_ms=runtime.at_ms())
+    if found is not None:
+        below, left = found
+        data = {"unit": unit, "left": left, "below": below}
+        event = Event(account_id, "balance.low", f"balance:{unit}", data)
+        await record_event(transaction, runtime, event)
 
 
 async def _record_once(database: Database, runtime: Runtime, event: Event) -> None:
