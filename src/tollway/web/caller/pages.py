@@ -53,9 +53,5 @@ PAGES = (
     PageSpec(f"{webhooks.WEBHOOK}/rotate", webhooks.rotate_act, webhooks.rotate_act),
     PageSpec(f"{webhooks.WEBHOOK}/remove", webhooks.remove_act, webhooks.remove_act),
     PageSpec(f"{webhooks.WEBHOOK}/again", webhooks.again_act, webhooks.again_act),
-    PageSpec(tokens.MEMBERS, tokens.show_members),
-    PageSpec(f"{tokens.MEMBERS}/invite", act=tokens.invite_act, needs_owner=True),
-    PageSpec(f"{tokens.MEMBERS}/link", tokens.link_act, tokens.link_act, needs_owner=True),
-    PageSpec(f"{tokens.MEMBERS}/role", tokens.show_role, tokens.role_act, needs_owner=True),
-    PageSpec(f"{tokens.MEMBERS}/remove", tokens.remove_act, tokens.remove_act, needs_owner=True),
+    *tokens.MEMBER_PAGES.specs(),
 )

@@ -1,27 +1,18 @@
 """An account's tokens and members, managed by its own people."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from starlette.responses import Response
 
 from tollway.identity.people import Role
+from tollway.ledger.accounts import Account
 from tollway.ledger.tokens import Token, find_own_token, replace_token
 from tollway.web.account_parts import state_notice
 from tollway.web.area import Context
 from tollway.web.blocks import Block, Field, Form, Link
 from tollway.web.caller.home import PATH, account_id, own_account
-from tollway.web.member_parts import (
-    CHANGED,
-    REMOVED,
-    check_signed_in,
-    give_role,
-    given_link,
-    invite_form,
-    invited,
-    members_table,
-    remove,
-    role_page,
-)
+from tollway.web.member_parts import CHANGED, REMOVED, MemberPages, check_signed_in
 from tollway.web.page_errors import PageError
 from tollway.web.token_parts import (
     issued_token,
@@ -138,34 +129,17 @@ async def revoke_act(context: Context) -> Response:
     return context.go(TOKENS, said="revoked")
 
 
-async def show_members(context: Context, *first: Block) -> Response:
-    say, account = context.say, await own_account(context)
-    blocks = [*state_notice(context, account), *context.reported(_MEMBER_SAID, *first)]
-    table = await members_table(context, account.id, path=MEMBERS, acts=MEMBERS, kept={})
-    blocks.append(table)
-    if context.person.may_invite and account.closed_at_s is None:
-        blocks.append(invite_form(context, f"{MEMBERS}/invite", Role.DEVELOPER, {}))
-    return context.page(say("Members"), blocks)
+def _members_page(
+    context: Context, account: Account, _: str, blocks: Sequence[Block], *first: Block
+) -> Response:
+    shown = [*state_notice(context, account), *context.reported(_MEMBER_SAID, *first), *blocks]
+    return context.page(context.say("Members"), shown)
 
 
-async def invite_act(context: Context) -> Response:
-    return await show_members(context, await invited(context, account_id(context.person)))
+def _crumbs(context: Context, _: Account, path: str) -> list[Link]:
+    return [Link(context.say("Members"), path)]
 
 
-async def link_act(context: Context) -> Response:
-    return await show_members(context, await given_link(context, account_id(context.person)))
-
-
-async def show_role(context: Context) -> Response:
-    crumbs = [Link(context.say("Members"), MEMBERS)]
-    return await role_page(context, account_id(context.person), f"{MEMBERS}/role", {}, crumbs)
-
-
-async def role_act(context: Context) -> Response:
-    await give_role(context, account_id(context.person))
-    return context.go(MEMBERS, said="role")
-
-
-async def remove_act(context: Context) -> Response:
-    await remove(context, account_id(context.person))
-    return context.go(MEMBERS, said="removed")
+MEMBER_PAGES = MemberPages(
+    own_account, _members_page, _crumbs, MEMBERS, MEMBERS, f"{MEMBERS}/invite", Role.DEVELOPER
+)
