@@ -22,7 +22,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction, transactional
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.identity import recovery_code, second_factor
 from tollway.store.sealing import Sealer
 
@@ -62,22 +62,16 @@ class ListedFactor(msgspec.Struct, frozen=True):
         return Holder(self.kind, self.subject_id, self.login)
 
 
-_its_key = (
-    second_factor.c.kind == bindparam("of_kind"),
-    second_factor.c.subject_id == bindparam("of_subject"),
-)
+_its_key = equals(second_factor, kind="of_kind", subject_id="of_subject")
 _FIND = Query(
     lambda: select(
         second_factor.c.sealed_secret, second_factor.c.confirmed_at_s, second_factor.c.last_step
-    ).where(*_its_key)
+    ).where(_its_key)
 )
 _codes_left = (
     select(func.count())
     .select_from(recovery_code)
-    .where(
-        recovery_code.c.kind == second_factor.c.kind,
-        recovery_code.c.subject_id == second_factor.c.subject_id,
-    )
+    .where(alike(recovery_code, second_factor, "kind", "subject_id"))
     .scalar_subquery()
 )
 _confirmed = select(
@@ -88,7 +82,7 @@ _confirmed = select(
     _codes_left,
 ).where(second_factor.c.confirmed_at_s.is_not(None))
 _ALL = Query(lambda: _confirmed.order_by(second_factor.c.kind, second_factor.c.login))
-_ONE = Query(lambda: _confirmed.where(*_its_key))
+_ONE = Query(lambda: _confirmed.where(_its_key))
 _login_order = (second_factor.c.login, second_factor.c.kind)
 _PAGE = Query(
     lambda: (
@@ -116,7 +110,7 @@ _CONFIRM = Query(
     lambda: (
         second_factor.update()
         .where(
-            *_its_key,
+            _its_key,
             second_factor.c.confirmed_at_s.is_(None),
             second_factor.c.sealed_secret == bindparam("read_secret"),
         )
@@ -126,20 +120,17 @@ _CONFIRM = Query(
 _USE_STEP = Query(
     lambda: (
         second_factor.update()
-        .where(*_its_key, second_factor.c.last_step < bindparam("step"))
+        .where(_its_key, second_factor.c.last_step < bindparam("step"))
         .values(last_step=bindparam("step"))
     )
 )
-_REMOVE = Query(lambda: second_factor.delete().where(*_its_key))
+_REMOVE = Query(lambda: second_factor.delete().where(_its_key))
 _ADD_CODE = Query(lambda: insert_row(recovery_code))
-_of_holder = (
-    recovery_code.c.kind == bindparam("of_kind"),
-    recovery_code.c.subject_id == bindparam("of_subject"),
-)
+_of_holder = equals(recovery_code, kind="of_kind", subject_id="of_subject")
 _USE_CODE = Query(
-    lambda: recovery_code.delete().where(*_of_holder, recovery_code.c.hash == bindparam("wanted"))
+    lambda: recovery_code.delete().where(_of_holder, recovery_code.c.hash == bindparam("wanted"))
 )
-_REMOVE_CODES = Query(lambda: recovery_code.delete().where(*_of_holder))
+_REMOVE_CODES = Query(lambda: recovery_code.delete().where(_of_holder))
 
 
 def code_at(secret: bytes, step: int) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.store.database import Database, Reader, Transaction, transactional
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.identity import session
 from tollway.store.small_commits import PieceBudget, delete_oldest
 
@@ -48,16 +48,13 @@ class Session(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
-_of_person = (
-    session.c.kind == bindparam("of_kind"),
-    session.c.subject_id == bindparam("of_subject"),
-)
+_of_person = equals(session, kind="of_kind", subject_id="of_subject")
 _INSERT = Query(lambda: insert_row(session))
 _DROP_OLDEST = Query(
     lambda: session.delete().where(
         session.c.hash.in_(
             select(session.c.hash)
-            .where(*_of_person)
+            .where(_of_person)
             .order_by(session.c.started_at_s.desc(), session.c.hash)
             .offset(OF_PERSON_MAX - 1)
         )
@@ -84,7 +81,7 @@ _END_ALL = Query(
     lambda: (
         session.update()
         # Expired ones too: if this node's clock is ahead, other nodes still accept them.
-        .where(*_of_person, session.c.ended_at_s.is_(None))
+        .where(_of_person, session.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("now_s"))
         .returning(session.c.expires_at_s)
     )

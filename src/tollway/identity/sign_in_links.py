@@ -35,7 +35,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, StoreError, Transaction, transactional
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.identity import person, sign_in_link
 
 LINK_HOURS = 72
@@ -48,9 +48,7 @@ _ADD = Query(
 )
 _FIND = Query(
     lambda: select(sign_in_link.c.hash).where(
-        sign_in_link.c.hash == bindparam("wanted"),
-        sign_in_link.c.person_id == bindparam("of"),
-        *_HOLDS,
+        equals(sign_in_link, hash="wanted", person_id="of"), *_HOLDS
     )
 )
 _VOID = Query(

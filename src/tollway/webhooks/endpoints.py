@@ -15,7 +15,7 @@ from tollway.ledger.tokens import MakerCheck
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Row, Transaction, transactional
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer
@@ -61,10 +61,7 @@ _OF_ACCOUNT = Query(
         .order_by(webhook_endpoint.c.made_at_s, webhook_endpoint.c.id)
     )
 )
-_its_key = (
-    webhook_endpoint.c.account_id == bindparam("of_account"),
-    webhook_endpoint.c.id == bindparam("wanted"),
-)
+_its_key = equals(webhook_endpoint, account_id="of_account", id="wanted")
 # Checks the account too: closing it misses an endpoint that is added at the same moment.
 IN_FORCE = and_(
     webhook_endpoint.c.ended_at_s.is_(None),
@@ -72,7 +69,7 @@ IN_FORCE = and_(
 )
 _sealed_columns = select(
     webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
-).where(*_its_key, IN_FORCE)
+).where(_its_key, IN_FORCE)
 _SEALED = Query(_sealed_columns)
 # If two callers rotate at once, the second must see the secret of the first.
 _SEALED_LOCKED = Query(_sealed_columns.with_for_update())
@@ -80,14 +77,14 @@ _ADD = Query(lambda: insert_row(webhook_endpoint))
 _ROTATE = Query(
     lambda: (
         webhook_endpoint.update()
-        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .where(_its_key, webhook_endpoint.c.ended_at_s.is_(None))
         .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
     )
 )
 _END = Query(
     lambda: (
         webhook_endpoint.update()
-        .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+        .where(_its_key, webhook_endpoint.c.ended_at_s.is_(None))
         .values(ended_at_s=bindparam("at_s"))
     )
 )

@@ -9,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     String,
     Table,
-    and_,
     bindparam,
     cast,
     exists,
@@ -22,7 +21,7 @@ from tollway.ledger.creation_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction, transactional
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, alike, equals, insert
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
 from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
@@ -34,9 +33,7 @@ _SOON_S = 7 * 86_400
 # Only accounts with a webhook: another account is notified as soon as it adds its first one, even
 # of what was low or expiring before.
 _notified = select(webhook_endpoint.c.account_id).where(IN_FORCE).distinct()
-_its_balance = and_(
-    balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
-)
+_its_balance = alike(balance, balance_alert, "account_id", "unit")
 _LOW = Query(
     lambda: (
         select(balance_alert.c.account_id, balance_alert.c.unit)
@@ -55,17 +52,14 @@ _HIGH_AGAIN = Query(
         .where(balance_alert.c.fired_at_ms.is_not(None), balance.c.amount >= balance_alert.c.below)
     )
 )
-_its_key = (
-    balance_alert.c.account_id == bindparam("of_account"),
-    balance_alert.c.unit == bindparam("of_unit"),
-)
+_its_key = equals(balance_alert, account_id="of_account", unit="of_unit")
 _left = select(balance.c.amount).where(_its_balance).scalar_subquery()
 # Both statements check again: another node may have acted meanwhile, or the balance changed.
 _FIRE = Query(
     lambda: (
         balance_alert.update()
         .where(
-            *_its_key,
+            _its_key,
             balance_alert.c.fired_at_ms.is_(None),
             exists().where(_its_balance, balance.c.amount < balance_alert.c.below),
         )
@@ -76,7 +70,7 @@ _FIRE = Query(
 _RESET = Query(
     lambda: (
         balance_alert.update()
-        .where(*_its_key, exists().where(_its_balance, balance.c.amount >= balance_alert.c.below))
+        .where(_its_key, exists().where(_its_balance, balance.c.amount >= balance_alert.c.below))
         .values(fired_at_ms=null())
     )
 )
@@ -92,7 +86,7 @@ _SET = Query(
         set_={"below": _insert_alert.excluded.below, "fired_at_ms": null()},
     )
 )
-_UNSET = Query(lambda: balance_alert.delete().where(*_its_key))
+_UNSET = Query(lambda: balance_alert.delete().where(_its_key))
 _ALERTS = Query(
     lambda: (
         select(balance_alert.c.unit, balance_alert.c.below)
