@@ -22,8 +22,8 @@ from tollway.web.cookies import cookie_of
 LANGUAGES = {"en": "English", "zh": "中文"}
 # The files of the catalogue in each language.
 WORD_PARTS = (
-    *("", "_reference", "_caller", "_operator", "_second_factor", "_settings", "_rejected"),
-    *("_audit", "_reasons"),
+    *("", "_reference", "_caller", "_operator", "_trail", "_second_factor", "_settings"),
+    *("_rejected", "_rejected_problems", "_rejected_expected", "_audit", "_reasons"),
 )
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
