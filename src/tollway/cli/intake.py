@@ -262,7 +262,9 @@ def _ignored_columns(kind: RecordKind, file: Path) -> list[str]:
         for record in islice(read_records(file), _LOOKED_AT):
             found.update(dict.fromkeys(record.values or ()))
     ignored = [name for name in found if name not in known]
-    shown = [name if name.isprintable() else repr(name) for name in ignored[:REJECTED_SHOWN]]
+    shown = [
+        name if name and name.isprintable() else repr(name) for name in ignored[:REJECTED_SHOWN]
+    ]
     return [*shown, f"and {more} more"] if (more := len(ignored) - len(shown)) else shown
 
 
