@@ -39,6 +39,7 @@ def call_of(*commits: ActResult | Exception) -> tuple[Call, list[Charge]]:
     call = Call("request", "POST", WAYBILLS.path, b"", {}, NO_BODY, 0.0)
     call.operation, call.operation_name, call.price = WAYBILLS, WAYBILLS.name, PRICE
     call.caller = Caller("tok_x", "acc_x", False, None, {})
+    call.directory = None
     call.account_id, call.admission = "acc_x", Admission(10, 9)
     call.environment = cast(
         Any, SimpleNamespace(batcher=SimpleNamespace(counts_calls=False, settle=settle))

@@ -82,6 +82,7 @@ def test_a_handler_says_how_many_but_a_repetition_has_those_of_the_answer_that_i
     call = Call("", "POST", ORDERS.path, b"", {}, NO_BODY, 0.0)
     call.operation, call.price = ORDERS, 1
     call.caller = Caller("token", "account", is_test=False, expires_at_s=None, permissions={})
+    call.directory = None
     # As no handler answers: what it says is not counted again.
     handlers = {ORDERS.name: lambda *_: Counted(b'[{"order_sn":"1"}]', 2)}
     call.environment = cast(Any, SimpleNamespace(batcher=batcher, handlers=handlers))

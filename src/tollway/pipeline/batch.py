@@ -99,7 +99,7 @@ def _item(call: Call, operation: Operation, key: str | None, number: int) -> Cal
         call.client,
     )
     item.operation, item.operation_name = operation, call.operation_name
-    item.caller_reading = call.caller_reading
+    item.caller_reading, item.directory = call.caller_reading, call.directory
     item.caller, item.environment, item.price = call.caller, call.environment, call.price
     item.account_id, item.language, item.client_ids = (
         call.account_id,
