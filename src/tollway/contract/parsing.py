@@ -318,8 +318,12 @@ class _Members:
         return _Constant(name)
 
     def __call__(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if self.has_constant:
-            _refuse_constant(pairs)
+        for name, value in pairs if self.has_constant else ():
+            if isinstance(value, _Constant):
+                problem = Phrase(
+                    f"it is {value}, which is not valid JSON", f"{value} 不是有效的 JSON"
+                )
+                raise _unreadable(BODY, problem, name)
         # An empty object counts too: a body can have thousands of them.
         self._left -= len(pairs) or 1
         if self._left < 0:
@@ -329,13 +333,6 @@ class _Members:
 
 class _Constant(str):
     """A NaN or infinity in place of a number."""
-
-
-def _refuse_constant(pairs: list[tuple[str, object]]) -> None:
-    for name, value in pairs:
-        if isinstance(value, _Constant):
-            problem = Phrase(f"it is {value}, which is not valid JSON", f"{value} 不是有效的 JSON")
-            raise _unreadable(BODY, problem, name)
 
 
 _EMPTY = Phrase("it is empty", "为空")
@@ -353,18 +350,20 @@ def read_body(
 ) -> Mapping[str, object]:
     """The values of a body, parsed by its Content-Type, or by what the body obviously is. Clients
     often declare JSON as a form or as text, because their libraries do so by default."""
-    if content_type.startswith("multipart/form-data"):
-        plain = _plain_pairs(content_type, body)
-        if plain is not None:
-            return collect(plain)
+    plain = _plain_pairs(content_type, body)
+    if plain is not None:
+        return collect(plain)
     kind, options = _kind_of(content_type)
     body = body.removeprefix(BOM_UTF8)
     charset = _charset(options.get("charset"))
     if body.lstrip()[:1] in (b"{", b"["):
         return read_json(body, charset, members_max)
     parts = _PLAIN_MULTIPART.match(body)
-    if parts is not None and not (kind == _MULTIPART and options.get("boundary")):
-        return collect(_multipart_pairs(parts[1].decode("ascii"), body, charset))
+    boundary = "" if parts is None else parts[1].decode("ascii")
+    is_declared = kind == _MULTIPART and options.get("boundary")
+    # Clients also declare one without the quotes that its characters need.
+    if boundary and (not is_declared or f"boundary={boundary};" in f"{content_type};"):
+        return collect(_multipart_pairs(boundary, body, charset))
     is_nothing = not body and kind not in (JSON_TYPE, _MULTIPART)
     if kind == _URLENCODED or is_nothing or _PLAIN_FORM.fullmatch(body):
         return _urlencoded(body, BODY, charset)
