@@ -124,11 +124,11 @@ def shown(name: str) -> str:
     return printable[:64]
 
 
-_QUERY = Phrase("query string", "查询字符串")
+QUERY = Phrase("query string", "查询字符串")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    return _urlencoded(query, _QUERY)
+    return _urlencoded(query, QUERY)
 
 
 _NOT_A_FORM = Phrase(
