@@ -142,13 +142,16 @@ _NOT_MULTIPART = Phrase(
 _MULTIPART, _URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
 # Far longer than any real one; the rest is ignored, because Python code parses the parameters.
 _CONTENT_TYPE_MAX = 512
+# Clients also name one without the quotes that its characters need.
+_BARE_BOUNDARY = re.compile(r"\bboundary=([\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]) *(?:;|$)", re.A)
 
 
 def _kind_of(content_type: str) -> tuple[str, Mapping[str, str]]:
     if content_type in (JSON_TYPE, _URLENCODED):
         return content_type, {}
     kind, options = parse_options_header(content_type[:_CONTENT_TYPE_MAX])
-    return kind, options
+    bare = _BARE_BOUNDARY.search(content_type[:_CONTENT_TYPE_MAX])
+    return kind, options if bare is None else {**options, "boundary": bare[1]}
 
 
 def _charset(declared: str | None) -> str:
@@ -359,11 +362,8 @@ def read_body(
     if body.lstrip()[:1] in (b"{", b"["):
         return read_json(body, charset, members_max)
     parts = _PLAIN_MULTIPART.match(body)
-    boundary = "" if parts is None else parts[1].decode("ascii")
-    is_declared = kind == _MULTIPART and options.get("boundary")
-    # Clients also declare one without the quotes that its characters need.
-    if boundary and (not is_declared or f"boundary={boundary};" in f"{content_type};"):
-        return collect(_multipart_pairs(boundary, body, charset))
+    if parts is not None and not (kind == _MULTIPART and options.get("boundary")):
+        return collect(_multipart_pairs(parts[1].decode("ascii"), body, charset))
     is_nothing = not body and kind not in (JSON_TYPE, _MULTIPART)
     if kind == _URLENCODED or is_nothing or _PLAIN_FORM.fullmatch(body):
         return _urlencoded(body, BODY, charset)
