@@ -170,6 +170,16 @@ def test_no_body_at_all_has_no_parameters() -> None:
     assert read_body("", b"") == {}
 
 
+@pytest.mark.parametrize(
+    "boundary", ["----=_Part_0_1.2", "===============123==", "a/b:c(d)?", "a b"]
+)
+def test_a_boundary_that_would_need_quotes_is_taken_without_them(boundary: str) -> None:
+    body = (ONE + END).replace(b"cut", boundary.encode())
+    for more in ("", "; charset=utf-8"):
+        declared = f"multipart/form-data; boundary={boundary}{more}"
+        assert read_body(declared, body) == read_form(declared, body) == {"a": "1"}
+
+
 def test_parts_with_another_boundary_than_the_declared_one_are_refused() -> None:
     with pytest.raises(Refusal) as refused:
         read_body("multipart/form-data; boundary=other", ONE + END)

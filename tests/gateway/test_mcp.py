@@ -131,7 +131,7 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     refused = [each for each in results if each.is_error]
     assert len(refused) == 2
     # A cheaper call may be possible: what is left is not said to be nothing.
-    said = "What is left of this session's budget, 3 calls and credits in all, does not cover this "
+    said = "This session's budget is 3, calls and credits together. What is left of it does not "
     assert all(each.content[0].text.startswith(said) for each in refused)
     assert credits_left(agents.store, caller) == before - 3
     # Another session has a budget of its own, and a failed call takes nothing of it.

@@ -440,3 +440,13 @@ def test_the_package_names_itself_and_its_version(run: Run) -> None:
     """
     package = json.loads((ROOT / "sdk/typescript/package.json").read_text())
     assert run(script) == [f"tollway-client-javascript/{package['version']}", "mine"]
+
+
+def test_a_client_that_is_logged_does_not_show_its_token(run: Run) -> None:
+    script = """
+    const { inspect } = await import("node:util");
+    const client = new tollway.Client({ token: "tw_test_x", baseUrl: "http://127.0.0.1:1" });
+    const shown = [JSON.stringify(client), inspect(client, { depth: 9 })];
+    print(shown.some((each) => each.includes("tw_test_x")));
+    """
+    assert run(script) == [False]

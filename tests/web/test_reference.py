@@ -16,7 +16,7 @@ from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
 from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
-from tollway.contract.operation import Operation
+from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED
 from tollway.contract.sample_refusal import sample_refusal
@@ -88,6 +88,25 @@ def test_two_spellings_are_two_of_one_parameter(operation: Operation) -> None:
     said = sample_refusal(Reason.SPELLINGS_CONFLICT, operation).message("en")
     one, other = said.partition(" are two spellings")[0].split(" and ")
     assert one != other
+
+
+@pytest.mark.parametrize(
+    "operation", (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+)
+def test_a_sample_refusal_says_what_can_be_true(operation: Operation) -> None:
+    samples = {each: sample_refusal(each, operation).message("en") for each in operation.reasons}
+    fields = declared_fields(operation.request_type)
+    required = [f"Parameter {each.name} is missing" for each in fields if each.required]
+    assert (Reason.PARAMETER_MISSING in samples) == bool(required)
+    assert samples.get(Reason.PARAMETER_MISSING, "").partition(":")[0] in (*required, "")
+    assert (Reason.PARAMETER_UNKNOWN in samples) == bool(fields)
+    assert not any("arameter name " in each for each in samples.values())
+    # A token that is limited to an operation may call it.
+    limited_to = samples[Reason.TOKEN_NOT_FOR_THIS].partition(":")[0].rpartition(" ")[2]
+    assert limited_to in BY_NAME and limited_to != operation.charged_as
+    in_query = operation.encoding is Encoding.QUERY
+    part = "query string" if in_query else "request body"
+    assert samples[Reason.BODY_UNREADABLE].startswith(f"The {part} cannot be read: ")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

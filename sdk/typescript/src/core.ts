@@ -70,7 +70,7 @@ export type LoopOptions = Omit<CallOptions, "idempotencyKey">;
 /** The base of the client: what all operations have in common. */
 export class Core {
   private readonly baseUrl: string;
-  private readonly headers: Record<string, string>;
+  readonly #headers: Record<string, string>;
   private readonly retries: number;
   private readonly timeoutMs: number;
   private readonly send: typeof fetch;
@@ -84,12 +84,12 @@ export class Core {
       );
     }
     this.baseUrl = checkedBaseUrl(options.baseUrl);
-    this.headers = {
+    this.#headers = {
       Authorization: `Bearer ${checkedToken(options.token)}`,
       "Accept-Language": options.language ?? "en",
       ...(IN_A_BROWSER ? {} : { "User-Agent": `tollway-client-javascript/${VERSION}` }),
     };
-    checkHeaders(this.headers);
+    checkHeaders(this.#headers);
     this.retries = checkedRetries(options.retries ?? 4);
     this.timeoutMs = checkedTimeoutMs(options.timeoutMs ?? 30_000);
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
@@ -112,7 +112,7 @@ export class Core {
     if (key.text !== null && !/^[ -~]{1,255}$/.test(key.text)) {
       throw new TypeError("An Idempotency-Key is 1 to 255 printable ASCII characters.");
     }
-    const headers = withHeaders({ ...this.headers, ...key.added }, options.headers);
+    const headers = withHeaders({ ...this.#headers, ...key.added }, options.headers);
     checkHeaders(headers);
     for (let attempt = 0; ; attempt += 1) {
       await this.paced(operation, options.signal);
@@ -172,7 +172,7 @@ export class Core {
     options: CallOptions = {},
   ): AsyncGenerator<Page<T>> {
     checkParameters(operation, request);
-    checkHeaders(withHeaders(this.headers, options.headers));
+    checkHeaders(withHeaders(this.#headers, options.headers));
     let values = request;
     let retries = this.retries;
     let given: T[] = [];
@@ -214,9 +214,9 @@ export class Core {
     const arm = (): void => {
       timer = setTimeout(giveUp, this.timeoutMs);
     };
-    const [url, init] = requestOf(this.baseUrl, operation, values, this.headers);
+    const [url, init] = requestOf(this.baseUrl, operation, values, this.#headers);
     const [both, release] = eitherOf(silence.signal, options.signal);
-    const headers = withHeaders(this.headers, options.headers);
+    const headers = withHeaders(this.#headers, options.headers);
     try {
       const response = await this.send(url, { ...init, headers, signal: both });
       this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");

@@ -158,7 +158,7 @@ class Texts(msgspec.Struct, frozen=True):
     def expected(self) -> Phrase:
         one, most = self.each.expected, self.most
         return Phrase(
-            f"a list of 1 to {most}, each {one.en}", f"1 到 {most} 项的列表，每项为{one.zh}"
+            f"a list of 1 to {most}, each {one.en}", f"1 到 {most} 项的列表，每项为 {one.zh}"
         )
 
     def read(self, raw: object) -> list[str]:

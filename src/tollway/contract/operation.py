@@ -16,9 +16,6 @@ from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
-    Reason.PARAMETER_MISSING,
-    Reason.PARAMETER_UNKNOWN,
-    Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.BODY_UNREADABLE,
     Reason.IDEMPOTENCY_KEY_INVALID,
@@ -170,8 +167,8 @@ class Operation:
             consent = (*consent, Reason.ANSWER_ERASED)
         file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
         return (
+            *self.of_parameters,
             *_OF_ANY_CALL,
-            *self.of_spellings,
             *body,
             *consent,
             *file,
@@ -185,10 +182,17 @@ class Operation:
         return (*(each.name for each in self.reasons), *self.sandbox_outcomes)
 
     @cached_property
-    def of_spellings(self) -> tuple[Reason, ...]:
-        """The reason that only requests with a parameter of two spellings have."""
-        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
-        return (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
+    def of_parameters(self) -> tuple[Reason, ...]:
+        """The reasons that only some kinds of parameters have."""
+        fields = declared_fields(self.request_type)
+        have = {
+            Reason.PARAMETER_MISSING: any(each.required for each in fields),
+            Reason.PARAMETER_UNKNOWN: bool(fields),
+            # Without parameters, that of a header: a dry run of a change of the account.
+            Reason.PARAMETER_INVALID: bool(fields) or self.encoding is not Encoding.QUERY,
+            Reason.SPELLINGS_CONFLICT: any(each.other_names for each in fields),
+        }
+        return tuple(reason for reason, has_it in have.items() if has_it)
 
     @cached_property
     def charged_as(self) -> str:

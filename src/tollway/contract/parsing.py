@@ -124,11 +124,11 @@ def shown(name: str) -> str:
     return printable[:64]
 
 
-_QUERY = Phrase("query string", "查询字符串")
+QUERY = Phrase("query string", "查询字符串")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    return _urlencoded(query, _QUERY)
+    return _urlencoded(query, QUERY)
 
 
 _NOT_A_FORM = Phrase(
@@ -142,13 +142,16 @@ _NOT_MULTIPART = Phrase(
 _MULTIPART, _URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
 # Far longer than any real one; the rest is ignored, because Python code parses the parameters.
 _CONTENT_TYPE_MAX = 512
+# Clients also name one without the quotes that its characters need.
+_BARE_BOUNDARY = re.compile(r"\bboundary=([\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]) *(?:;|$)", re.A)
 
 
 def _kind_of(content_type: str) -> tuple[str, Mapping[str, str]]:
     if content_type in (JSON_TYPE, _URLENCODED):
         return content_type, {}
     kind, options = parse_options_header(content_type[:_CONTENT_TYPE_MAX])
-    return kind, options
+    bare = _BARE_BOUNDARY.search(content_type[:_CONTENT_TYPE_MAX])
+    return kind, options if bare is None else {**options, "boundary": bare[1]}
 
 
 def _charset(declared: str | None) -> str:
@@ -318,8 +321,12 @@ class _Members:
         return _Constant(name)
 
     def __call__(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if self.has_constant:
-            _refuse_constant(pairs)
+        for name, value in pairs if self.has_constant else ():
+            if isinstance(value, _Constant):
+                problem = Phrase(
+                    f"it is {value}, which is not valid JSON", f"{value} 不是有效的 JSON"
+                )
+                raise _unreadable(BODY, problem, name)
         # An empty object counts too: a body can have thousands of them.
         self._left -= len(pairs) or 1
         if self._left < 0:
@@ -329,13 +336,6 @@ class _Members:
 
 class _Constant(str):
     """A NaN or infinity in place of a number."""
-
-
-def _refuse_constant(pairs: list[tuple[str, object]]) -> None:
-    for name, value in pairs:
-        if isinstance(value, _Constant):
-            problem = Phrase(f"it is {value}, which is not valid JSON", f"{value} 不是有效的 JSON")
-            raise _unreadable(BODY, problem, name)
 
 
 _EMPTY = Phrase("it is empty", "为空")
@@ -353,10 +353,9 @@ def read_body(
 ) -> Mapping[str, object]:
     """The values of a body, parsed by its Content-Type, or by what the body obviously is. Clients
     often declare JSON as a form or as text, because their libraries do so by default."""
-    if content_type.startswith("multipart/form-data"):
-        plain = _plain_pairs(content_type, body)
-        if plain is not None:
-            return collect(plain)
+    plain = _plain_pairs(content_type, body)
+    if plain is not None:
+        return collect(plain)
     kind, options = _kind_of(content_type)
     body = body.removeprefix(BOM_UTF8)
     charset = _charset(options.get("charset"))

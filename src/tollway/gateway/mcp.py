@@ -231,9 +231,9 @@ class AgentTools:
         day_start_s = midnight_s(call.at_s, self._zone)
         if not await reserve(self._database, wanted, int(call.at_s), day_start_s):
             return _result(
-                f"What is left of this session's budget, {budget.most} calls and credits in all, "
-                f"does not cover this call, which costs {price}. Nothing was charged. Ask the "
-                f"person you work for for more.",
+                f"This session's budget is {budget.most}, calls and credits together. What is left "
+                f"of it does not cover this call, which costs {price}. Nothing was charged. Ask "
+                f"the person you work for for more.",
                 is_error=True,
             )
         # If this raises, it is unknown what the call cost, and its price counts.

@@ -77,7 +77,9 @@ class TokenRefusal(Enum):
         "The request body is not a form: send multipart/form-data or "
         "application/x-www-form-urlencoded, each parameter once.",
     )
-    GRANT_TYPE_MISSING = Fault("invalid_request", 400, f"Send grant_type={GRANT_TYPE}.")
+    GRANT_TYPE_MISSING = Fault(
+        "invalid_request", 400, f"Send grant_type={GRANT_TYPE}, in a form as the body."
+    )
     CREDENTIALS_TWICE = Fault(
         "invalid_request",
         400,

@@ -5,8 +5,8 @@ from functools import partial
 
 from tollway.carriers.labels.layout import style_of
 from tollway.contract.envelope import encode_data
-from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.sample_refusal import NO_DRY_RUN
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import ACCOUNT_API
 from tollway.operations.account_api import ACCOUNT_OPERATIONS, make_handlers
@@ -31,9 +31,6 @@ from tollway.pipeline.steps import Steps
 from tollway.pipeline.throttle import Throttle
 from tollway.webhooks.addresses import Addresses
 
-_NO_DRY_RUN = Phrase("the account API has no dry run", "账户接口不支持试算")
-_WITHOUT = Phrase("the request without it", "不带此请求头的请求")
-
 
 def permit_account(call: Call) -> None:
     """Stage: refuses test tokens, because the sandbox has no account. A token that is limited to
@@ -48,12 +45,7 @@ def permit_account(call: Call) -> None:
         raise not_for(limits)
     if call.method != "GET" and DRY_RUN_HEADER in call.headers:
         # The sender expects a dry run, but the change would be made.
-        raise Refusal(
-            Reason.PARAMETER_INVALID,
-            field="X-Tollway-Dry-Run",
-            problem=_NO_DRY_RUN,
-            expected=_WITHOUT,
-        )
+        raise Refusal(Reason.PARAMETER_INVALID, **NO_DRY_RUN)
 
 
 class PerformAccount:

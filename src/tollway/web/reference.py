@@ -75,7 +75,7 @@ class ReferencePages:
 
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
-        table = codes_of(list(Reason), OPERATIONS, visit.view)
+        table = codes_of(list(Reason), (*ALL_OPERATIONS, *ACCOUNT_OPERATIONS), visit.view)
         # It is all there is on the page, under the same heading.
         return self._page(visit, say("Codes"), [replace(table, title="")])
 

@@ -1,4 +1,5 @@
-"""Labels are drawn one at a time, and the account that asks most often delays no other."""
+"""Labels are drawn one at a time, and the account that asks most often delays no other. One that
+cannot be drawn does not count as printed."""
 
 import asyncio
 from functools import partial
@@ -7,11 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import httpx
 import pytest
 
+from tests.support.in_process import in_gateway
 from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tests.support.waybills import new_carrier, new_customer, request
+from tollway.carriers.labels import drawing
+from tollway.gateway.gateway import Gateway
 from tollway.operations.account_api import waybills
 from tollway.operations.account_api.waybills import ENDPOINTS, LabelRequest, LabelsRequest
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError
 
@@ -24,6 +32,7 @@ class Drawing:
 
     def __init__(self, patch: pytest.MonkeyPatch, call_timeout_s: float) -> None:
         self.may_draw = Event()
+        self._found: asyncio.Queue[str] = asyncio.Queue()
         self.answered: list[str] = []
         # Whose label it was.
         self.drawn: list[str] = []
@@ -37,6 +46,7 @@ class Drawing:
         self._handle_many = partial(labels.handle, parts)
 
     async def _find(self, _parts: object, _call: object, object_id: str) -> Any:
+        self._found.put_nowait(object_id)
         waybill = SimpleNamespace(number="1", state="issued", printed_at_s=1)
         return MagicMock(waybill=waybill, own_print_data=lambda _: object_id)
 
@@ -44,6 +54,11 @@ class Drawing:
         self.may_draw.wait(30)
         self.drawn.append(label)
         return b""
+
+    async def wait_until_asked(self, times: int) -> None:
+        """So many waybills were found, and wait to be drawn."""
+        for _ in range(times):
+            await self._found.get()
 
     async def ask(self, account_id: str) -> None:
         call: Any = SimpleNamespace(account_id=account_id)
@@ -62,8 +77,7 @@ def test_an_account_that_asks_for_many_labels_delays_another_by_one(
     async def work() -> None:
         drawing = Drawing(monkeypatch, 30)
         asked = [asyncio.create_task(drawing.ask(each)) for each in ["busy"] * MANY + ["other"]]
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await drawing.wait_until_asked(len(asked))
         drawing.may_draw.set()
         await asyncio.gather(*asked)
         assert drawing.answered.index("other") <= 1
@@ -77,9 +91,9 @@ def test_a_document_of_many_labels_delays_another_account_by_one_page(
     async def work() -> None:
         drawing = Drawing(monkeypatch, 30)
         many = asyncio.create_task(drawing.ask_for_many("busy"))
+        await drawing.wait_until_asked(MANY)
         other = asyncio.create_task(drawing.ask("other"))
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await drawing.wait_until_asked(1)
         drawing.may_draw.set()
         await asyncio.gather(many, other)
         assert drawing.drawn == ["busy", "other", *["busy"] * (MANY - 1)]
@@ -93,7 +107,7 @@ def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
     async def work() -> None:
         drawing = Drawing(monkeypatch, 0.05)
         first = asyncio.create_task(drawing.ask("busy"))
-        await asyncio.sleep(0)
+        await drawing.wait_until_asked(1)
         with pytest.raises(StoreBusyError):
             async with asyncio.timeout(10):
                 await drawing.ask("other")
@@ -101,3 +115,26 @@ def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
         await first
 
     asyncio.run(work())
+
+
+def test_a_label_without_a_font_does_not_count_as_printed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "_USUAL", ())
+    monkeypatch.setattr(drawing, "_packaged_font", lambda: None)
+    headers = {"Authorization": f"Bearer {new_customer(store).token}"}
+    wanted = request(new_carrier(store, 1))
+
+    async def work(gateway: Gateway) -> None:
+        transport: Any = httpx.ASGITransport(gateway.edge)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://test", headers=headers
+        ) as client:
+            issued = (await client.post(WAYBILLS.path, json=wanted)).json()["data"]
+            of = {"object_id": issued["objectId"]}
+            label = await client.get("/account/v1/waybills/label", params=of)
+            assert label.headers["x-tollway-reason"] == "OPERATION_CLOSED"
+            state = (await client.get("/account/v1/waybills", params=of)).json()
+            assert state["data"]["printed_at_s"] is None
+
+    in_gateway(store, monkeypatch, work)

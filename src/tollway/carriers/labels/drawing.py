@@ -52,9 +52,14 @@ class FontFiles(NamedTuple):
 
 
 def find_fonts(named: Path | None = None) -> FontFiles:
-    if named is not None:
-        _chinese_face(named)
-        return FontFiles(named, named)
+    """The named font or an installed one, which was opened once."""
+    files = _installed_fonts() if named is None else FontFiles(named, named)
+    for path in files:
+        _chinese_face(path)
+    return files
+
+
+def _installed_fonts() -> FontFiles:
     for pattern, regular, bold in _USUAL:
         files = FontFiles(Path(pattern.format(regular)), Path(pattern.format(bold)))
         if files.regular.is_file() and files.bold.is_file():

@@ -24,10 +24,7 @@ from tollway.webhooks.addresses import Addresses
 
 PATH = "/account/v1/"
 _OF_ANY = (
-    Reason.PARAMETER_MISSING,
-    Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
-    Reason.PARAMETER_UNKNOWN,
     Reason.BODY_UNREADABLE,
     Reason.TIMED_OUT,
     Reason.INTERNAL,
@@ -103,7 +100,7 @@ class AccountOperation(Operation):
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         body = () if self.encoding is Encoding.QUERY else OF_A_BODY
-        return (*_OF_ANY, *self.of_spellings, *body, *self.own_reasons)
+        return (*self.of_parameters, *_OF_ANY, *body, *self.own_reasons)
 
 
 Work = Callable[[AccountDependencies, Any, AccountCall], Awaitable[msgspec.Struct]]

@@ -6,8 +6,9 @@ All but the state need the shop's consent, as issuing does: revoking the consent
 
 import asyncio
 import base64
+import logging
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -36,6 +37,10 @@ from tollway.operations.account_api.operation import (
 )
 from tollway.operations.waybills.operation import ReceiverRequest, check_place, doubtful_fields
 
+if TYPE_CHECKING:
+    from tollway.carriers.labels.drawing import FontFiles
+
+_log = logging.getLogger("tollway.carriers")
 _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
 _CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
@@ -194,6 +199,8 @@ async def _content(
     parts: AccountDependencies, call: AccountCall, object_ids: Sequence[str], kind: str
 ) -> tuple[list[str], str]:
     """The numbers of waybills, and their labels as a file of this kind, in base64."""
+    # Before they count as printed: without a font, no label is written.
+    fonts = await asyncio.to_thread(_fonts)
     printed = await _find_printed(parts, call, object_ids)
     vault = parts.vault
     labels = [label_of(each.own_print_data(vault), vault.label_signer) for each in printed]
@@ -201,23 +208,33 @@ async def _content(
     for label in labels:
         # For each page by itself, so that another account waits for one of them at most.
         async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
-            content = await asyncio.to_thread(_drawn, content, label, kind, parts.label_style)
+            content = await asyncio.to_thread(
+                _drawn, content, label, kind, fonts, parts.label_style
+            )
     return [each.waybill.number or "" for each in printed], base64.b64encode(content).decode()
 
 
-def _drawn(document: bytes, label: Label, kind: str, style: LabelStyle) -> bytes:
-    """A label as a file, or as one more page of a document."""
+def _fonts() -> "FontFiles":
     # The drawing code is loaded with the first label.
     from tollway.carriers.labels.drawing import find_fonts  # noqa: PLC0415
-    from tollway.carriers.labels.formats import WRITERS, pdf_with  # noqa: PLC0415
 
     try:
-        if kind == "pdf":
-            return pdf_with(document, label, find_fonts(), style)
-        return WRITERS[f".{kind}"](label, find_fonts(), style)
-    except CarrierError:
+        return find_fonts()
+    except CarrierError as error:
         # The machine lacks a font, which the operator must install.
+        _log.error("labels cannot be drawn: %s", error)
         raise Refusal(Reason.OPERATION_CLOSED) from None
+
+
+def _drawn(
+    document: bytes, label: Label, kind: str, fonts: "FontFiles", style: LabelStyle
+) -> bytes:
+    """A label as a file, or as one more page of a document."""
+    from tollway.carriers.labels.formats import WRITERS, pdf_with  # noqa: PLC0415
+
+    if kind == "pdf":
+        return pdf_with(document, label, fonts, style)
+    return WRITERS[f".{kind}"](label, fonts, style)
 
 
 @endpoint(

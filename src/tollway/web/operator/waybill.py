@@ -168,6 +168,8 @@ async def show_label(context: Context) -> Response:
 async def print_act(context: Context) -> Response:
     kind = context.form.get("kind", "")
     stored = await _wanted(context)
+    # Before it counts as printed: without a font, no label is written.
+    await asyncio.to_thread(find_fonts)
     (stored,) = await print_waybills(context.database, [stored], context.runtime)
     return await _drawn(context, stored, kind if kind in _TYPES else "png")
 
@@ -177,7 +179,7 @@ async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response
 
     def drawn() -> bytes:
         label = label_of(stored.own_print_data(vault), vault.label_signer)
-        return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
+        return WRITERS[f".{kind}"](label, find_fonts(), style_of(context.services.settings))
 
     async with context.web.without_slot():
         content = await asyncio.to_thread(drawn)
