@@ -27,7 +27,7 @@ from tollway.carriers.waybills import (
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, move_deadline, release, reserve
 from tollway.store.database import Reader, Row, Transaction
-from tollway.store.query import Query, listed, pieces
+from tollway.store.query import Query, equals, listed, pieces
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # A literal, not a parameter: otherwise the planner does not use the partial index.
@@ -57,13 +57,10 @@ _OF_REQUESTS = Query(
     lambda: select(*WAYBILL_COLUMNS).where(_is_pending, waybill.c.request_id.in_(_listed))
 )
 _GIVEN = Query(
-    lambda: select(waybill.c.object_id).where(
-        waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
-    )
+    lambda: select(waybill.c.object_id).where(equals(waybill, number="given", wp_code="of_carrier"))
 )
 _of_pending = (
-    waybill.c.account_id == bindparam("of_account"),
-    waybill.c.object_id == bindparam("of_object"),
+    equals(waybill, account_id="of_account", object_id="of_object"),
     waybill.c.state == "pending",
 )
 _ISSUE = Query(
@@ -84,8 +81,7 @@ _REFUSE = Query(
 _DATE = Query(lambda: waybill.update().where(*_of_pending).values(asked_at_s=bindparam("then_s")))
 _STATE = Query(
     lambda: select(waybill.c.state).where(
-        waybill.c.account_id == bindparam("of_account"),
-        waybill.c.object_id == bindparam("of_object"),
+        equals(waybill, account_id="of_account", object_id="of_object")
     )
 )
 

@@ -37,7 +37,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
 from tollway.store.database import Database, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.carriers import IS_CHANGING, waybill
 
 _NOT_SERVED = Phrase("the carrier does not deliver there", "该快递公司不派送该地区")
@@ -47,8 +47,7 @@ _CANCELLED = Phrase("it is cancelled", "已取消")
 _NOT_CONNECTED = Phrase("its carrier is no longer connected", "快递公司已断开连接")
 
 _its_key = (
-    waybill.c.account_id == bindparam("of_account"),
-    waybill.c.object_id == bindparam("wanted"),
+    equals(waybill, account_id="of_account", object_id="wanted"),
     waybill.c.state == "issued",
 )
 _until, _now = (bindparam(name, type_=BigInteger) for name in ("until_s", "now_s"))

@@ -14,7 +14,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import inserts
-from tollway.store.query import Query, of_many
+from tollway.store.query import Query, equals, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
 
 # A second more than a message may take to arrive: times are rounded up.
@@ -126,16 +126,11 @@ _IN_FORCE = Query(
 )
 _CANCELLED = Query(
     lambda: WHOLE.where(
-        waybill.c.request_id == bindparam("of_request"),
-        waybill.c.account_id == bindparam("of_account"),
+        equals(waybill, request_id="of_request", account_id="of_account"),
         waybill.c.state == "cancelled",
     )
 )
-_OWN = Query(
-    lambda: WHOLE.where(
-        waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
-    )
-)
+_OWN = Query(lambda: WHOLE.where(equals(waybill, account_id="of_account", object_id="wanted")))
 # Written so that the planner does one index lookup per key, whatever its statistics.
 _KEYS_IN_FORCE = of_many(
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM {wanted} "

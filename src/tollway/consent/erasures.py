@@ -18,7 +18,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, upsert
+from tollway.store.query import Query, equals, upsert
 from tollway.store.schema.consent import receiver_erasure
 
 ACT = "shop erase-receivers"
@@ -64,8 +64,7 @@ _OPEN = Query(
     )
 )
 _same = (
-    receiver_erasure.c.owner_id == bindparam("of_shop"),
-    receiver_erasure.c.asked_at_s == bindparam("of_asked_s"),
+    equals(receiver_erasure, owner_id="of_shop", asked_at_s="of_asked_s"),
     receiver_erasure.c.finished_at_s.is_(None),
 )
 _COUNT = {

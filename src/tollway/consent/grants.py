@@ -16,7 +16,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.webhooks.events import Event, record_event
@@ -82,16 +82,10 @@ _EXTEND = Query(
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
 _ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
-_between = (
-    consent.c.owner_kind == bindparam("kind"),
-    consent.c.owner_id == bindparam("wanted"),
-    consent.c.account_id == bindparam("of_account"),
-)
-_BETWEEN = Query(lambda: select(*_COLUMNS).where(*_between, consent.c.revoked_at_s.is_(None)))
+_between = equals(consent, owner_kind="kind", owner_id="wanted", account_id="of_account")
+_BETWEEN = Query(lambda: select(*_COLUMNS).where(_between, consent.c.revoked_at_s.is_(None)))
 _OF_OWNER = Query(
-    lambda: _NAMED.where(
-        consent.c.owner_kind == bindparam("kind"), consent.c.owner_id == bindparam("wanted")
-    ).order_by(*_ORDER)
+    lambda: _NAMED.where(equals(consent, owner_kind="kind", owner_id="wanted")).order_by(*_ORDER)
 )
 _OF_ACCOUNT = Query(
     lambda: _NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER)
@@ -125,7 +119,7 @@ _GIVEN_SINCE = Query(
     lambda: (
         select(func.count())
         .select_from(consent)
-        .where(*_between, consent.c.granted_at_s > bindparam("since_s", type_=BigInteger))
+        .where(_between, consent.c.granted_at_s > bindparam("since_s", type_=BigInteger))
     )
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
@@ -337,9 +331,7 @@ _NEWEST = Query(
     lambda: (
         select(*(consent_use.c[name] for name in Read.__struct_fields__))
         .where(
-            consent_use.c.owner_kind == bindparam("kind"),
-            consent_use.c.owner_id == bindparam("owner"),
-            consent_use.c.consent_id == bindparam("grant"),
+            equals(consent_use, owner_kind="kind", owner_id="owner", consent_id="grant"),
             consent_use.c.request_id < bindparam("before"),
         )
         .order_by(consent_use.c.request_id.desc())

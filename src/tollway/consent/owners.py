@@ -15,7 +15,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, contains_pattern, insert_row
+from tollway.store.query import Query, contains_pattern, equals, insert_row
 from tollway.store.schema.consent import owner
 
 _ID_MAX = 64
@@ -43,7 +43,7 @@ _COLUMNS = tuple(owner.c[name] for name in Owner.__struct_fields__)
 _INSERT = Query(lambda: insert_row(owner))
 _FIND = Query(
     lambda: select(*_COLUMNS, owner.c.password_hash).where(
-        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
+        equals(owner, kind="of_kind", id="wanted")
     )
 )
 _BY_LOGIN = Query(

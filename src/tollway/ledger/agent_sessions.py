@@ -12,16 +12,13 @@ from sqlalchemy import BigInteger, bindparam, case
 
 from tollway.ledger.creation_limits import Counted, count_today
 from tollway.store.database import Database, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import Query, equals, insert
 from tollway.store.schema.ledger import agent_session
 
 # A session that is unused for this long is deleted.
 _FORGET_S = 7 * 86_400
 
-_is_it = (
-    agent_session.c.account_id == bindparam("of_account"),
-    agent_session.c.name == bindparam("of_name"),
-)
+_is_it = equals(agent_session, account_id="of_account", name="of_name")
 _BEGIN = Query(
     lambda: (
         insert(agent_session)
@@ -41,14 +38,14 @@ _RESERVE = Query(
     lambda: (
         agent_session.update()
         .values(spent=_spent + bindparam("price"), used_at_s=bindparam("at_s"))
-        .where(*_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
+        .where(_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
     )
 )
 _CORRECT = Query(
     lambda: (
         agent_session.update()
         .values(spent=agent_session.c.spent + bindparam("more", type_=BigInteger))
-        .where(*_is_it)
+        .where(_is_it)
     )
 )
 _FORGET = Query(

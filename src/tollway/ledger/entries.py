@@ -16,7 +16,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert, insert_row
+from tollway.store.query import Query, equals, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
 
 # Far above any real purchase. With one more of them than it may have, a balance still fits into 64
@@ -85,8 +85,7 @@ def taking(**also: ColumnElement[int]) -> Query:
     return Query(
         balance.update()
         .where(
-            balance.c.account_id == bindparam("of_account"),
-            balance.c.unit == bindparam("of_unit"),
+            equals(balance, account_id="of_account", unit="of_unit"),
             balance.c.amount >= bindparam("total"),
         )
         .values(
@@ -101,9 +100,7 @@ def taking(**also: ColumnElement[int]) -> Query:
 TAKE = taking(posted=balance.c.posted + bindparam("total"))
 _TAKE_BACK = taking()
 AMOUNT_LEFT = Query(
-    lambda: select(balance.c.amount).where(
-        balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
-    )
+    lambda: select(balance.c.amount).where(equals(balance, account_id="of_account", unit="of_unit"))
 )
 _BALANCES = Query(
     lambda: (
@@ -117,8 +114,7 @@ _PAGE = Query(
     lambda: (
         select(*_COLUMNS)
         .where(
-            entry.c.account_id == bindparam("account_id"),
-            entry.c.unit == bindparam("unit"),
+            equals(entry, account_id="account_id", unit="unit"),
             entry.c.number < bindparam("before_number"),
         )
         .order_by(entry.c.number.desc())

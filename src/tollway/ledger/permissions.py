@@ -16,7 +16,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert, upsert
+from tollway.store.query import Query, equals, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
 
 # Far above any real price, and small enough for the integers of every engine.
@@ -43,8 +43,7 @@ class OperationState(msgspec.Struct, frozen=True):
 _GRANT = upsert(permission)
 _REVOKE = Query(
     lambda: permission.delete().where(
-        permission.c.account_id == bindparam("account_id"),
-        permission.c.operation == bindparam("wanted"),
+        equals(permission, account_id="account_id", operation="wanted")
     )
 )
 OF_ACCOUNT = Query(

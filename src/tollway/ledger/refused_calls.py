@@ -23,7 +23,7 @@ from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.ledger import entry, refused_call
 from tollway.telemetry.metrics import Metrics
 
@@ -58,8 +58,7 @@ MAY_BE_CHARGED = {
 }
 # Joins such a call with its charge.
 CHARGED_AFTER_ALL = and_(
-    entry.c.request_id == refused_call.c.request_id,
-    entry.c.account_id == refused_call.c.account_id,
+    alike(entry, refused_call, "request_id", "account_id"),
     entry.c.kind == "charge",
     or_(*(refused_call.c.reason == each for each in sorted(MAY_BE_CHARGED))),
 )
@@ -91,9 +90,7 @@ _SET_MORE = Query(
     lambda: (
         refused_call.update()
         .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id == bindparam("of_request"),
-            refused_call.c.at_ms == bindparam("of_ms"),
+            equals(refused_call, account_id="of_account", request_id="of_request", at_ms="of_ms")
         )
         .values(more=bindparam("counted"))
     )

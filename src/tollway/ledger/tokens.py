@@ -25,7 +25,7 @@ from tollway.ledger.token_limits import (
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.ledger import token
 from tollway.store.small_commits import PIECE
 
@@ -102,7 +102,7 @@ _OF_CALLER = Query(
 )
 _OWN = Query(
     lambda: select(*TOKEN_COLUMNS).where(
-        token.c.id == bindparam("wanted"), token.c.account_id == bindparam("account_id"), _is_own
+        equals(token, id="wanted", account_id="account_id"), _is_own
     )
 )
 _ANY_OWN = Query(

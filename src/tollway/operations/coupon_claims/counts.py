@@ -17,7 +17,7 @@ from tollway.operations.coupon_claims.schema import (
 from tollway.store.cache_versions import new_version
 from tollway.store.database import Transaction
 from tollway.store.many_rows import adds, upserts
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 
 HOUR_S = 3600
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
@@ -29,18 +29,12 @@ _COUNT_DOWN = Query(
     lambda: (
         coupon_claim_hour.update()
         .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
-        .where(
-            coupon_claim_hour.c.sid == bindparam("its_sid"),
-            coupon_claim_hour.c.claim_type == bindparam("its_type"),
-            coupon_claim_hour.c.hour == bindparam("its_hour"),
-        )
+        .where(equals(coupon_claim_hour, sid="its_sid", claim_type="its_type", hour="its_hour"))
     )
 )
 _FORGET_EMPTY = Query(
     lambda: coupon_claim_hour.delete().where(
-        coupon_claim_hour.c.sid == bindparam("its_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("its_type"),
-        coupon_claim_hour.c.hour == bindparam("its_hour"),
+        equals(coupon_claim_hour, sid="its_sid", claim_type="its_type", hour="its_hour"),
         coupon_claim_hour.c.claims == literal_column("0"),
     )
 )

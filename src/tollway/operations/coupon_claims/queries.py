@@ -44,7 +44,7 @@ from tollway.store.paging import (
     read_listed,
     split_window,
 )
-from tollway.store.query import JointQuery, Query
+from tollway.store.query import JointQuery, Query, equals
 
 _HOUR_S = 3600
 # How many hours are cached for all lists together, at 16 bytes each; and the overhead of a list.
@@ -89,17 +89,14 @@ class ReadyClaim(NamedTuple):
 
 
 _KEY = ("newest_first", "coupon_code")
-_OF_SID = (
-    coupon_claim.c.sid == bindparam("wanted_sid"),
-    coupon_claim.c.claim_type == bindparam("wanted_type"),
-)
+_OF_SID = equals(coupon_claim, sid="wanted_sid", claim_type="wanted_type")
 
 
 def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     return (
         select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
         .where(
-            *_OF_SID,
+            _OF_SID,
             coupon_claim.c.newest_first > after,
             coupon_claim.c.newest_first <= bindparam("oldest_up_to"),
         )
@@ -109,20 +106,17 @@ def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     )
 
 
-_OF_LIST = (
-    coupon_claim_hour.c.sid == bindparam("wanted_sid"),
-    coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
-)
+_OF_LIST = equals(coupon_claim_hour, sid="wanted_sid", claim_type="wanted_type")
 
 
 def _counts() -> list[Select[Any]]:
     hours = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.claims).where(
-        *_OF_LIST,
+        _OF_LIST,
         coupon_claim_hour.c.hour >= bindparam("first_hour"),
         coupon_claim_hour.c.hour < bindparam("last_hour"),
     )
-    newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
-    oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
+    newest = part_of("newest", coupon_claim.c.newest_first, _OF_SID)
+    oldest = part_of("oldest", coupon_claim.c.newest_first, _OF_SID)
     return [newest, hours, oldest]
 
 
@@ -164,7 +158,7 @@ def _claims(dialect: str, *parts: str) -> Select[Any]:
         )
         timed = func.convert_to(time, literal_column("'UTF8'")).op("||")(page.c.ready)
         joined = func.string_agg(timed, between)
-    counts = [part_count(name, coupon_claim.c.newest_first, *_OF_SID) for name in parts]
+    counts = [part_count(name, coupon_claim.c.newest_first, _OF_SID) for name in parts]
     return select(joined, _VERSIONS[dialect], *counts)
 
 
@@ -172,7 +166,7 @@ def _all_hours(dialect: str) -> Select[Any]:
     """All hours of a list, and beside each the version; the highest hour first."""
     return (
         select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims, _VERSIONS[dialect])
-        .where(*_OF_LIST)
+        .where(_OF_LIST)
         .order_by(coupon_claim_hour.c.hour.desc())
     )
 

@@ -28,7 +28,7 @@ from tollway.operations.subject import Removal, Retained
 from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import DAY_S, Month, MonthsOf
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 
 _CODES_AT_ONCE = 500
 # Codes share locks, because a transaction may have thousands of codes.
@@ -42,10 +42,13 @@ _STORED = Query(
 )
 _REMOVE = Query(
     lambda: coupon_claim.delete().where(
-        coupon_claim.c.sid == bindparam("old_sid"),
-        coupon_claim.c.claim_type == bindparam("old_type"),
-        coupon_claim.c.newest_first == bindparam("old_newest_first"),
-        coupon_claim.c.coupon_code == bindparam("old_code"),
+        equals(
+            coupon_claim,
+            sid="old_sid",
+            claim_type="old_type",
+            newest_first="old_newest_first",
+            coupon_code="old_code",
+        ),
     )
 )
 
@@ -167,8 +170,7 @@ _REMOVE_OLD = Query(
             tuple_(*_key).in_(
                 select(*_key)
                 .where(
-                    coupon_claim.c.sid == bindparam("old_sid"),
-                    coupon_claim.c.claim_type == bindparam("old_type"),
+                    equals(coupon_claim, sid="old_sid", claim_type="old_type"),
                     _is_old,
                 )
                 .order_by(*_key)

@@ -26,7 +26,7 @@ from tollway.operations.orders.schema import (
 from tollway.store.cache_versions import new_version
 from tollway.store.database import Transaction
 from tollway.store.many_rows import adds, upserts
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 Place = tuple[int, int | None, str | None]  # newest first, tag, name of the tag
@@ -48,21 +48,18 @@ class Counted(Protocol):
 place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
 _COUNT_UP = adds(order_count, "orders")
-_this_bucket = (
-    order_count.c.owner_id == bindparam("owner"),
-    order_count.c.facet == bindparam("of_facet"),
-    order_count.c.hours == bindparam("of_hours"),
-    order_count.c.bucket == bindparam("of_bucket"),
+_this_bucket = equals(
+    order_count, owner_id="owner", facet="of_facet", hours="of_hours", bucket="of_bucket"
 )
 _COUNT_DOWN = Query(
     lambda: (
         order_count.update()
         .values(orders=order_count.c.orders - bindparam("fewer"))
-        .where(*_this_bucket)
+        .where(_this_bucket)
     )
 )
 _FORGET_EMPTY = Query(
-    lambda: order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
+    lambda: order_count.delete().where(_this_bucket, order_count.c.orders == literal_column("0"))
 )
 
 # Literals, not parameters: otherwise the planner does not use the partial index.

@@ -57,7 +57,7 @@ from tollway.store.paging import (
     read_listed,
     split_total,
 )
-from tollway.store.query import JointQuery, Query, RecordQuery
+from tollway.store.query import JointQuery, Query, RecordQuery, equals
 
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
@@ -86,8 +86,7 @@ def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) ->
     number = order_count.c.bucket
     after = -hours * HOUR_MS * (number + 1)
     return select(after, order_count.c.orders).where(
-        order_count.c.owner_id == bindparam("owner"),
-        order_count.c.facet == bindparam("of_facet"),
+        equals(order_count, owner_id="owner", facet="of_facet"),
         order_count.c.hours == hours,
         number >= first,
         number < last,

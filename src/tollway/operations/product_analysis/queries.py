@@ -31,7 +31,7 @@ from tollway.operations.product_analysis.series import (
     days_to_read,
 )
 from tollway.store.database import Database, Row
-from tollway.store.query import JointQuery
+from tollway.store.query import JointQuery, equals
 from tollway.store.schema.database import version
 
 
@@ -78,10 +78,7 @@ def _rows(
     return select(cast(literal(kind), String), *columns)
 
 
-_wanted_parts = (
-    product_day_parts.c.product_id == bindparam("wanted"),
-    product_day_parts.c.day == bindparam("on_day"),
-)
+_wanted_parts = equals(product_day_parts, product_id="wanted", day="on_day")
 _part_columns = [product_day_parts.c[name] for name in _PART_COLUMNS]
 _FIGURES = JointQuery(
     lambda: union_all(
@@ -92,14 +89,14 @@ _FIGURES = JointQuery(
             product_day.c.product_id == bindparam("wanted"),
             product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
         ),
-        _rows(_PARTS, parts=_part_columns).where(*_wanted_parts),
+        _rows(_PARTS, parts=_part_columns).where(_wanted_parts),
         _rows(_VERSION, numbers=[version.c.figures]),
     )
 )
 # Only the parts, beside the version that everything cached must have.
 _PARTS_ALONE = JointQuery(
     lambda: select(version.c.figures, *_part_columns).join_from(
-        version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
+        version, product_day_parts, _wanted_parts, isouter=True
     )
 )
 

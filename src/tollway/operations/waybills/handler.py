@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
@@ -44,7 +44,7 @@ from tollway.operations.waybills.waybill_maker import (
     refused,
 )
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.consent import owner
 
 # With more, the message would not be readable.
@@ -59,11 +59,7 @@ _NO_PARENT = Phrase(
     "该店铺没有此快递公司的这张面单，或其本身为子单",
 )
 _A_PARENT = Phrase("the waybill number of the order's first parcel", "该订单第一个包裹的运单号")
-_FIND = Query(
-    lambda: select(owner.c.shop_code).where(
-        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
-    )
-)
+_FIND = Query(lambda: select(owner.c.shop_code).where(equals(owner, kind="of_kind", id="wanted")))
 
 
 class ShopCodes:
