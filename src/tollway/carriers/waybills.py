@@ -12,7 +12,7 @@ from tollway.carriers.vault import Vault
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.many_rows import inserts
 from tollway.store.query import Query, equals, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
@@ -263,23 +263,18 @@ def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
         )
 
 
+@transactional
 async def cancel_waybill(
-    database: Database, number: str, wp_code: str | None, runtime: Runtime
+    transaction: Transaction, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
     """Cancels a waybill: its key becomes free again, its number does not, its price stays paid."""
-
-    async def work(transaction: Transaction) -> Waybill:
-        found = (await find_by_number(transaction, number, wp_code)).waybill
-        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
-            raise CarrierError("Waybill {number} is cancelled already.", number=number)
-        cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "waybill cancel", subject, before=found, after=cancelled
-        )
-        return cancelled
-
-    return await database.write(work)
+    found = (await find_by_number(transaction, number, wp_code)).waybill
+    if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
+        raise CarrierError("Waybill {number} is cancelled already.", number=number)
+    cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "waybill cancel", subject, before=found, after=cancelled)
+    return cancelled
 
 
 async def print_waybills(

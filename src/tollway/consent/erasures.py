@@ -17,7 +17,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, equals, upsert
 from tollway.store.schema.consent import receiver_erasure
 
@@ -88,29 +88,26 @@ _FINISH = Query(
 )
 
 
+@transactional
 async def ask_erasure(
-    database: Database, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
+    transaction: Transaction, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
 ) -> Erasure:
     """Requests the erasure of all receivers of a shop that are stored now."""
-
-    async def work(transaction: Transaction) -> Erasure:
-        await find_owner(transaction, OwnerKind.SHOP, shop_id)
-        await transaction.lock_names([f"erasure of {shop_id}"])
-        before = await find_erasure(transaction, shop_id)
-        if before is not None and before.finished_at_s is None:
-            raise ErasureUnderWayError(
-                "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
-            )
-        last_change = await last_change_of(transaction, shop_id)
-        asked_at_s = await common_s(transaction, runtime.now_s())
-        # Stored answers that were read before the last erasure are still not replayed.
-        read_before_ms = None if before is None else before.read_before_ms
-        asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
-        await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
-        await record_act(transaction, runtime, ACT, f"shop {shop_id}")
-        return asked
-
-    return await database.write(work)
+    await find_owner(transaction, OwnerKind.SHOP, shop_id)
+    await transaction.lock_names([f"erasure of {shop_id}"])
+    before = await find_erasure(transaction, shop_id)
+    if before is not None and before.finished_at_s is None:
+        raise ErasureUnderWayError(
+            "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
+        )
+    last_change = await last_change_of(transaction, shop_id)
+    asked_at_s = await common_s(transaction, runtime.now_s())
+    # Stored answers that were read before the last erasure are still not replayed.
+    read_before_ms = None if before is None else before.read_before_ms
+    asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
+    await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
+    await record_act(transaction, runtime, ACT, f"shop {shop_id}")
+    return asked
 
 
 async def find_erasure(reader: Reader, shop_id: str) -> Erasure | None:

@@ -15,7 +15,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Reader, Row, Transaction, transactional
 from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
@@ -136,8 +136,9 @@ _REVOKE = Query(
 )
 
 
+@transactional
 async def give_grant(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     grant_request: GrantRequest,
     *,
@@ -145,28 +146,24 @@ async def give_grant(
     granted_by: str,
 ) -> Grant:
     """Lets an account do something; extends a grant that is still valid instead of adding one."""
-
-    async def work(transaction: Transaction) -> Grant:
-        # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
-        # as the state before.
-        await directory_changed(transaction)
-        found = await find_account(transaction, grant_request.account_id)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: nothing more can be allowed to it.",
-                account=found.name,
-            )
-        await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
-        named = msgspec.structs.replace(grant_request, account_id=found.id)
-        before = await held_grant(transaction, named, runtime.at_s())
-        given = await put_grant(
-            transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
+    # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
+    # as the state before.
+    await directory_changed(transaction)
+    found = await find_account(transaction, grant_request.account_id)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: nothing more can be allowed to it.",
+            account=found.name,
         )
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "consent grant", subject, before=before, after=given)
-        return given
-
-    return await database.write(work)
+    await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
+    named = msgspec.structs.replace(grant_request, account_id=found.id)
+    before = await held_grant(transaction, named, runtime.at_s())
+    given = await put_grant(
+        transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
+    )
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "consent grant", subject, before=before, after=given)
+    return given
 
 
 async def put_grant(
@@ -215,23 +212,18 @@ def _event(kind: str, grant: Grant) -> Event:
     return Event(grant.account_id, kind, f"consent:{grant.id}", data)
 
 
-async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> Grant:
+@transactional
+async def revoke_grant(transaction: Transaction, runtime: Runtime, grant_id: str) -> Grant:
     """Revokes a grant, from the next call on."""
-
-    async def work(transaction: Transaction) -> Grant:
-        await directory_changed(transaction)
-        found = await find_grant(transaction, grant_id)
-        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
-            raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
-        await record_event(transaction, runtime, _event("consent.revoked", found))
-        revoked = await find_grant(transaction, grant_id)
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "consent revoke", subject, before=found, after=revoked
-        )
-        return revoked
-
-    return await database.write(work)
+    await directory_changed(transaction)
+    found = await find_grant(transaction, grant_id)
+    if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
+        raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
+    await record_event(transaction, runtime, _event("consent.revoked", found))
+    revoked = await find_grant(transaction, grant_id)
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "consent revoke", subject, before=found, after=revoked)
+    return revoked
 
 
 async def find_grant(reader: Reader, grant_id: str) -> Grant:

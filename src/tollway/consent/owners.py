@@ -14,7 +14,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.query import Query, contains_pattern, equals, insert_row
 from tollway.store.schema.consent import owner
 
@@ -159,19 +159,16 @@ async def put_password(
     return await database.write(work)
 
 
-async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) -> int:
+@transactional
+async def sign_out_everywhere(transaction: Transaction, runtime: Runtime, login: str) -> int:
     """Ends every session of an owner; returns how many there were."""
-
-    async def work(transaction: Transaction) -> int:
-        found = await find_credential(transaction, login)
-        kind, owner_id = found.owner.kind, found.owner.id
-        ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
-        await record_act(
-            transaction, runtime, "shop sign-out", f"{kind} {owner_id}", after={"ended": ended}
-        )
-        return ended
-
-    return await database.write(work)
+    found = await find_credential(transaction, login)
+    kind, owner_id = found.owner.kind, found.owner.id
+    ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
+    await record_act(
+        transaction, runtime, "shop sign-out", f"{kind} {owner_id}", after={"ended": ended}
+    )
+    return ended
 
 
 async def find_owner(reader: Reader, kind: str, owner_id: str) -> Owner:

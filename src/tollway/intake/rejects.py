@@ -19,7 +19,7 @@ from tollway.intake.record_problems import RecordError, read_object
 from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.postgresql.durability import wait_for_standby
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.intake import rejected_record
@@ -210,15 +210,12 @@ def _no_reject(record_id: str) -> IntakeError:
     )
 
 
-async def forget_reject(database: Database, record_id: str, runtime: Runtime) -> None:
+@transactional
+async def forget_reject(transaction: Transaction, record_id: str, runtime: Runtime) -> None:
     """Drops a rejected record that is not wanted any more."""
-
-    async def work(transaction: Transaction) -> None:
-        if not await transaction.execute(_FORGET, wanted=record_id):
-            raise _no_reject(record_id)
-        await record_act(transaction, runtime, "record drop", f"record {record_id}")
-
-    await database.write(work)
+    if not await transaction.execute(_FORGET, wanted=record_id):
+        raise _no_reject(record_id)
+    await record_act(transaction, runtime, "record drop", f"record {record_id}")
 
 
 async def count_rejects(reader: Reader, source: str) -> int:

@@ -16,7 +16,7 @@ from tollway.intake.raw_records import IntakeError
 from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
@@ -114,25 +114,23 @@ async def add_source(
     return SourceSecret(added, secret)
 
 
+@transactional
 async def set_source_scope(
-    database: Database, name: str, speaks_for: SourceScope, runtime: Runtime
+    transaction: Transaction, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> Source:
     """Changes for whom a source speaks."""
     speaks_for = _checked(speaks_for)
-
-    async def work(transaction: Transaction) -> Source:
-        before = _source(await _found(transaction, name))
-        await transaction.execute(_SPEAK, wanted=name, speaks_for=_encoded(speaks_for))
-        after = msgspec.structs.replace(before, speaks_for=speaks_for)
-        subject = f"source {name}"
-        await record_act(transaction, runtime, "source set", subject, before=before, after=after)
-        return after
-
-    return await database.write(work)
+    before = _source(await _found(transaction, name))
+    await transaction.execute(_SPEAK, wanted=name, speaks_for=_encoded(speaks_for))
+    after = msgspec.structs.replace(before, speaks_for=speaks_for)
+    subject = f"source {name}"
+    await record_act(transaction, runtime, "source set", subject, before=before, after=after)
+    return after
 
 
+@transactional
 async def rotate_secret(
-    database: Database,
+    transaction: Transaction,
     sealer: Sealer,
     name: str,
     runtime: Runtime,
@@ -142,26 +140,20 @@ async def rotate_secret(
     """Makes a new secret, unless the source is not as expected: otherwise a form that is sent twice
     would invalidate the secret that the source still uses."""
     secret = new_secret()
-
-    async def work(transaction: Transaction) -> SourceSecret:
-        row = await _found(transaction, name)
-        before = _source(row)
-        if not is_expected(before):
-            raise IntakeError(
-                "The secret of {source} was changed meanwhile: no other was made.", source=name
-            )
-        context, at_s = secrets_context(name), runtime.at_s()
-        active = [secret, *opened_secrets(sealer, context, row[2])][:ACTIVE_SECRETS]
-        sealed = sealed_secrets(sealer, context, active)
-        await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
-        rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
-        subject = f"source {name}"
-        await record_act(
-            transaction, runtime, "source rotate", subject, before=before, after=rotated
+    row = await _found(transaction, name)
+    before = _source(row)
+    if not is_expected(before):
+        raise IntakeError(
+            "The secret of {source} was changed meanwhile: no other was made.", source=name
         )
-        return SourceSecret(rotated, secret)
-
-    return await database.write(work)
+    context, at_s = secrets_context(name), runtime.at_s()
+    active = [secret, *opened_secrets(sealer, context, row[2])][:ACTIVE_SECRETS]
+    sealed = sealed_secrets(sealer, context, active)
+    await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
+    rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
+    subject = f"source {name}"
+    await record_act(transaction, runtime, "source rotate", subject, before=before, after=rotated)
+    return SourceSecret(rotated, secret)
 
 
 async def list_sources(reader: Reader) -> list[Source]:

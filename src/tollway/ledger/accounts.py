@@ -9,7 +9,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
@@ -138,44 +138,35 @@ async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]
     return found
 
 
-async def suspend_account(database: Database, runtime: Runtime, wanted: str) -> Account:
+@transactional
+async def suspend_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
     """Suspends an account: its calls are refused from the next one on; all else stays."""
-
-    async def work(transaction: Transaction) -> Account:
-        found, at_s = await find_account(transaction, wanted), runtime.at_s()
-        if not await transaction.execute(_SUSPEND, wanted=found.id, at_s=at_s):
-            if found.closed_at_s is not None:
-                raise LedgerError("Account {account} is closed already.", account=wanted)
-            raise LedgerError("Account {account} is suspended already.", account=wanted)
-        return await _changed(transaction, runtime, "account suspend", found)
-
-    return await database.write(work)
-
-
-async def resume_account(database: Database, runtime: Runtime, wanted: str) -> Account:
-    """Ends the suspension of an account: its calls are answered again."""
-
-    async def work(transaction: Transaction) -> Account:
-        found = await find_account(transaction, wanted)
-        if not await transaction.execute(_RESUME, wanted=found.id):
-            raise LedgerError("Account {account} is not suspended.", account=wanted)
-        return await _changed(transaction, runtime, "account resume", found)
-
-    return await database.write(work)
-
-
-async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:
-    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
-
-    async def work(transaction: Transaction) -> Account:
-        found, at_s = await find_account(transaction, wanted), runtime.at_s()
-        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
+    found, at_s = await find_account(transaction, wanted), runtime.at_s()
+    if not await transaction.execute(_SUSPEND, wanted=found.id, at_s=at_s):
+        if found.closed_at_s is not None:
             raise LedgerError("Account {account} is closed already.", account=wanted)
-        # The account has no valid token left to end them with.
-        await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
-        return await _changed(transaction, runtime, "account close", found)
+        raise LedgerError("Account {account} is suspended already.", account=wanted)
+    return await _changed(transaction, runtime, "account suspend", found)
 
-    return await database.write(work)
+
+@transactional
+async def resume_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
+    """Ends the suspension of an account: its calls are answered again."""
+    found = await find_account(transaction, wanted)
+    if not await transaction.execute(_RESUME, wanted=found.id):
+        raise LedgerError("Account {account} is not suspended.", account=wanted)
+    return await _changed(transaction, runtime, "account resume", found)
+
+
+@transactional
+async def close_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
+    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
+    found, at_s = await find_account(transaction, wanted), runtime.at_s()
+    if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
+        raise LedgerError("Account {account} is closed already.", account=wanted)
+    # The account has no valid token left to end them with.
+    await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
+    return await _changed(transaction, runtime, "account close", found)
 
 
 async def _changed(

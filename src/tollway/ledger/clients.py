@@ -17,7 +17,7 @@ from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
 from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.small_commits import PieceBudget, delete_oldest
@@ -125,25 +125,20 @@ async def list_clients(reader: Reader, account_wanted: str) -> list[Client]:
     return [Client(*row) for row in await reader.fetch_all(_OF_ACCOUNT, of_account=found.id)]
 
 
-async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Client:
+@transactional
+async def revoke_client(transaction: Transaction, runtime: Runtime, wanted: str) -> Client:
     """Revokes the client with this id, or this very secret, and every token that it obtained."""
-
-    async def work(transaction: Transaction) -> Client:
-        found = await _find_client(transaction, wanted)
-        await one_at_a_time(transaction, found.id)
-        now_s = runtime.at_s()
-        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
-            raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
-        await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
-        await directory_changed(transaction)
-        revoked = await _find_client(transaction, found.id)
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "client revoke", subject, before=found, after=revoked
-        )
-        return revoked
-
-    return await database.write(work)
+    found = await _find_client(transaction, wanted)
+    await one_at_a_time(transaction, found.id)
+    now_s = runtime.at_s()
+    if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
+        raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
+    await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
+    await directory_changed(transaction)
+    revoked = await _find_client(transaction, found.id)
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "client revoke", subject, before=found, after=revoked)
+    return revoked
 
 
 def is_client_id(text: str) -> bool:

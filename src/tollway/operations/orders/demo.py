@@ -48,7 +48,7 @@ from tollway.operations.orders.records import (
 )
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.operations.orders.storage import OrderLoader
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, Transaction, transactional
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -327,12 +327,9 @@ async def _store(
     await store_all(database, loader, rows, progress)
 
 
-async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:
+@transactional
+async def _move_pictures(transaction: Transaction, old_site: str, new_site: str) -> None:
     """Changes the links to pictures, because the gateway that serves them has a new address."""
-
-    async def work(transaction: Transaction) -> None:
-        await transaction.allow_long_statements()
-        query = _MOVE_PICTURES_IN_MONTHS if transaction.is_shared else _MOVE_PICTURES
-        await transaction.execute(query, old_site=old_site, new_site=new_site)
-
-    await database.write(work)
+    await transaction.allow_long_statements()
+    query = _MOVE_PICTURES_IN_MONTHS if transaction.is_shared else _MOVE_PICTURES
+    await transaction.execute(query, old_site=old_site, new_site=new_site)
