@@ -132,27 +132,24 @@ async def orders_erased(database: Database, erasure: Erasure, read_before_ms: in
     await database.write_statement(_ORDERS_DONE, **_named(erasure), before_ms=read_before_ms)
 
 
+@transactional
 async def end_erasure(
-    database: Database, runtime: Runtime, erasure: Erasure, waiting: int
+    transaction: Transaction, runtime: Runtime, erasure: Erasure, waiting: int
 ) -> Erasure:
     """Ends an erasure, unless waybills wait; the trail records what it erased as done by the person
     who requested it."""
     by = replace(runtime, by=erasure.asked_by)
-
-    async def work(transaction: Transaction) -> Erasure:
-        if waiting:
-            await transaction.execute(_WAIT, **_named(erasure), now_waiting=waiting)
-            is_ended = 0
-        else:
-            is_ended = await transaction.execute(_FINISH, **_named(erasure), at_s=runtime.at_s())
-        now = await find_erasure(transaction, erasure.owner_id)
-        assert now is not None
-        if is_ended:
-            subject = f"shop {erasure.owner_id}"
-            await record_act(transaction, by, f"{ACT} done", subject, after=now.counts)
-        return now
-
-    return await database.write(work)
+    if waiting:
+        await transaction.execute(_WAIT, **_named(erasure), now_waiting=waiting)
+        is_ended = 0
+    else:
+        is_ended = await transaction.execute(_FINISH, **_named(erasure), at_s=runtime.at_s())
+    now = await find_erasure(transaction, erasure.owner_id)
+    assert now is not None
+    if is_ended:
+        subject = f"shop {erasure.owner_id}"
+        await record_act(transaction, by, f"{ACT} done", subject, after=now.counts)
+    return now
 
 
 def _named(erasure: Erasure) -> dict[str, object]:

@@ -131,8 +131,9 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
     return changed
 
 
+@transactional
 async def put_password(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     login: str,
     password_hash: str,
@@ -145,18 +146,14 @@ async def put_password(
     query = _SET_PASSWORD
     if replaced is not None:
         query, values = _REPLACE_PASSWORD, {**values, "replaced": replaced}
-
-    async def work(transaction: Transaction) -> Owner | None:
-        if not await transaction.execute(query, **values):
-            return None
-        found = await credential_of_login(transaction, wanted)
-        assert found is not None
-        await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
-        subject = f"{found.owner.kind} {found.owner.id}"
-        await record_act(transaction, runtime, "shop password", subject)
-        return found.owner
-
-    return await database.write(work)
+    if not await transaction.execute(query, **values):
+        return None
+    found = await credential_of_login(transaction, wanted)
+    assert found is not None
+    await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
+    subject = f"{found.owner.kind} {found.owner.id}"
+    await record_act(transaction, runtime, "shop password", subject)
+    return found.owner
 
 
 @transactional

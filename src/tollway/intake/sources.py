@@ -16,7 +16,7 @@ from tollway.intake.raw_records import IntakeError
 from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction, transactional
+from tollway.store.database import Reader, Row, Transaction, transactional
 from tollway.store.query import Query, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
@@ -84,33 +84,30 @@ _ROTATE = Query(
 )
 
 
+@transactional
 async def add_source(
-    database: Database, sealer: Sealer, name: str, speaks_for: SourceScope, runtime: Runtime
+    transaction: Transaction, sealer: Sealer, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> SourceSecret:
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.", name=name)
     speaks_for = _checked(speaks_for)
     secret = new_secret()
     added = Source(name, speaks_for, runtime.at_s(), None)
-
-    async def work(transaction: Transaction) -> None:
-        if await transaction.fetch_one(_FIND, wanted=name) is not None:
-            raise IntakeError(
-                "There is a source {source} already: `tollway source set` changes what it speaks "
-                "for, `tollway source rotate` gives it a new secret.",
-                source=name,
-            )
-        await transaction.execute(
-            _ADD,
-            name=name,
-            speaks_for=_encoded(speaks_for),
-            sealed_secrets=sealed_secrets(sealer, secrets_context(name), [secret]),
-            added_at_s=added.added_at_s,
-            rotated_at_s=None,
+    if await transaction.fetch_one(_FIND, wanted=name) is not None:
+        raise IntakeError(
+            "There is a source {source} already: `tollway source set` changes what it speaks "
+            "for, `tollway source rotate` gives it a new secret.",
+            source=name,
         )
-        await record_act(transaction, runtime, "source add", f"source {name}", after=added)
-
-    await database.write(work)
+    await transaction.execute(
+        _ADD,
+        name=name,
+        speaks_for=_encoded(speaks_for),
+        sealed_secrets=sealed_secrets(sealer, secrets_context(name), [secret]),
+        added_at_s=added.added_at_s,
+        rotated_at_s=None,
+    )
+    await record_act(transaction, runtime, "source add", f"source {name}", after=added)
     return SourceSecret(added, secret)
 
 

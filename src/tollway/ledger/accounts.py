@@ -9,7 +9,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.database import Reader, Transaction, transactional
 from tollway.store.query import Query, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
@@ -88,7 +88,8 @@ _END_WEBHOOKS = Query(
 )
 
 
-async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
+@transactional
+async def open_account(transaction: Transaction, runtime: Runtime, name: str) -> Account:
     # Pages strip the names that they look up or use as positions.
     name = name.strip()
     if not name or len(name) > _NAME_MAX or not name.isprintable():
@@ -96,16 +97,12 @@ async def open_account(database: Database, runtime: Runtime, name: str) -> Accou
             "An account's name has 1 to {most} printable characters.", most=_NAME_MAX, name=name
         )
     opened = Account(runtime.new_id("acc_"), name, runtime.at_s())
-
-    async def work(transaction: Transaction) -> None:
-        if await transaction.fetch_one(_FIND, wanted=name):
-            raise LedgerError("There is already an account named {name}.", name=name)
-        await transaction.execute(
-            _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
-        )
-        await record_act(transaction, runtime, "account open", f"account {opened.id}", after=opened)
-
-    await database.write(work)
+    if await transaction.fetch_one(_FIND, wanted=name):
+        raise LedgerError("There is already an account named {name}.", name=name)
+    await transaction.execute(
+        _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
+    )
+    await record_act(transaction, runtime, "account open", f"account {opened.id}", after=opened)
     return opened
 
 

@@ -86,8 +86,9 @@ _REVOKE_TOKENS = Query(
 )
 
 
+@transactional
 async def add_client(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     account_wanted: str,
     *,
@@ -95,28 +96,23 @@ async def add_client(
     label: str = "",
 ) -> AddedClient:
     secret = mint(SECRET, runtime.pick)
-
-    async def work(transaction: Transaction) -> Client:
-        found = await find_account(transaction, account_wanted)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: it can have no new client.", account=account_wanted
-            )
-        added = Client(
-            id=runtime.new_id("cli_"),
-            account_id=found.id,
-            kind=kind,
-            label=label,
-            start=secret[:14],
-            added_at_s=runtime.at_s(),
-            revoked_at_s=None,
+    found = await find_account(transaction, account_wanted)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: it can have no new client.", account=account_wanted
         )
-        await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "client add", subject, after=added)
-        return added
-
-    added = await database.write(work)
+    added = Client(
+        id=runtime.new_id("cli_"),
+        account_id=found.id,
+        kind=kind,
+        label=label,
+        start=secret[:14],
+        added_at_s=runtime.at_s(),
+        revoked_at_s=None,
+    )
+    await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "client add", subject, after=added)
     return AddedClient(added.id, secret, added)
 
 
