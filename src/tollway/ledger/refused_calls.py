@@ -18,13 +18,14 @@ from math import inf
 from time import monotonic
 
 import msgspec
-from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import and_, bindparam, func, or_, select
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.ledger import entry, refused_call
+from tollway.store.small_commits import delete_first
 from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
@@ -95,20 +96,8 @@ _SET_MORE = Query(
         .values(more=bindparam("counted"))
     )
 )
-_key = (refused_call.c.account_id, refused_call.c.request_id)
 _is_old = refused_call.c.at_ms < bindparam("before_ms")
-_SWEEP = Query(
-    lambda: refused_call.delete().where(
-        tuple_(*_key).in_(
-            select(*_key)
-            .where(_is_old)
-            .order_by(refused_call.c.at_ms)
-            .limit(bindparam("most", type_=Integer))
-        ),
-        # Redundant, but lets the planner skip partitions of newer months.
-        _is_old,
-    )
-)
+_SWEEP = Query(lambda: delete_first(refused_call, _is_old, order=refused_call.c.at_ms))
 OLD_REFUSED = Query(lambda: select(func.count()).select_from(refused_call).where(_is_old))
 
 

@@ -74,6 +74,20 @@ def delete_oldest(table: Table, time: Column[int], *conditions: ColumnElement[bo
     return Query(statement)
 
 
+def delete_first(
+    table: Table,
+    is_old: ColumnElement[bool],
+    *of: ColumnElement[bool],
+    order: Column[int] | None = None,
+) -> Delete:
+    """Deletes at most `most` old rows, the first by a column or by the key."""
+    key = tuple(table.primary_key)
+    by = key if order is None else (order,)
+    some = select(*key).where(*of, is_old).order_by(*by).limit(bindparam("most", type_=Integer))
+    # Repeated, so that the query skips months which are not old.
+    return table.delete().where(tuple_(*key).in_(some), is_old)
+
+
 class PieceBudget:
     """How many rows one run may still do, in full pieces; the rest is left to the next run."""
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 from functools import partial
 from zlib import crc32
 
-from sqlalchemy import BigInteger, Integer, bindparam, func, select, tuple_
+from sqlalchemy import BigInteger, bindparam, select
 
 from tollway.intake.loading import IsOwn
 from tollway.intake.record_check import is_ahead
 from tollway.intake.record_problems import NotOwnError
-from tollway.operations.coupon_claims.counts import HOUR_S, forget_empty, forget_hours, recount
+from tollway.operations.coupon_claims.counts import HOUR_S, forget_hours, recount
 from tollway.operations.coupon_claims.records import (
     ClaimRow,
     UndatedClaim,
@@ -28,7 +28,9 @@ from tollway.operations.subject import Removal, Retained
 from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import DAY_S, Month, MonthsOf
+from tollway.store.paging import sums_by_list
 from tollway.store.query import Query, equals
+from tollway.store.small_commits import delete_first
 
 _CODES_AT_ONCE = 500
 # Codes share locks, because a transaction may have thousands of codes.
@@ -161,41 +163,18 @@ async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, C
     return stored
 
 
-_key = tuple(coupon_claim.primary_key.columns)
 _is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
+_its_list = equals(coupon_claim, sid="old_sid", claim_type="old_type")
 _REMOVE_OLD = Query(
-    lambda: (
-        coupon_claim.delete()
-        .where(
-            tuple_(*_key).in_(
-                select(*_key)
-                .where(
-                    equals(coupon_claim, sid="old_sid", claim_type="old_type"),
-                    _is_old,
-                )
-                .order_by(*_key)
-                .limit(bindparam("most", type_=Integer))
-            ),
-            # Repeated, so that the query skips months which are not old.
-            _is_old,
-        )
-        .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
+    lambda: delete_first(coupon_claim, _is_old, _its_list).returning(
+        *(coupon_claim.c[name] for name in ClaimRow._fields)
     )
 )
-# Materialized, so that the old hours are read first, from their index. Otherwise a planner may read
-# the counts of all hours, because those are in the order of the lists.
-_old_hours = (
-    select(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type, coupon_claim_hour.c.claims)
-    .where(
-        coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
-        coupon_claim_hour.c.claims > 0,
-    )
-    .cte("old_hour")
-    .prefix_with("MATERIALIZED")
-)
-_list = (_old_hours.c.sid, _old_hours.c.claim_type)
-_OLD_CLAIMS = Query(
-    lambda: select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list)
+_OLD_CLAIMS = sums_by_list(
+    (coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type),
+    coupon_claim_hour.c.claims,
+    coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
+    coupon_claim_hour.c.claims > 0,
 )
 
 
@@ -210,7 +189,6 @@ async def remove_old(
         )
     hours = [ClaimRow._make(row).hour for row in rows]
     await recount(transaction, left=hours, come=())
-    await forget_empty(transaction, hours)
     return len(rows)
 
 
