@@ -87,10 +87,7 @@ CAPS_COUNTED = check_each(
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
 _is_charged = exists().where(
-    and_(
-        alike(entry, refused_call, "request_id", "account_id"),
-        entry.c.kind == "charge",
-    )
+    and_(alike(entry, refused_call, "request_id", "account_id"), entry.c.kind == "charge")
 )
 
 

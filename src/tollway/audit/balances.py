@@ -231,11 +231,7 @@ _repeated = (
 )
 _charged_twice = (
     select(entry.c.account_id, entry.c.request_id, func.count().label("times"))
-    .join_from(
-        _repeated,
-        entry,
-        alike(entry, _repeated, "request_id", "account_id"),
-    )
+    .join_from(_repeated, entry, alike(entry, _repeated, "request_id", "account_id"))
     .where(entry.c.kind == "charge")
     .group_by(entry.c.account_id, entry.c.request_id)
     .having(func.count() > 1)

@@ -20,8 +20,7 @@ _UNDER_CONSENT = [
 ]
 
 _its_consent = and_(
-    alike(consent, consent_use, "owner_kind", "owner_id"),
-    consent.c.id == consent_use.c.consent_id,
+    alike(consent, consent_use, "owner_kind", "owner_id"), consent.c.id == consent_use.c.consent_id
 )
 _its_charge = and_(entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge")
 _of_its_account = entry.c.account_id == consent.c.account_id

@@ -27,10 +27,7 @@ HOLD_OVERDUE = "hold_overdue"
 
 _set_aside = (
     select(func.coalesce(func.sum(hold.c.amount), 0))
-    .where(
-        alike(hold, balance, "account_id", "unit"),
-        literal_column(IS_HELD),
-    )
+    .where(alike(hold, balance, "account_id", "unit"), literal_column(IS_HELD))
     .scalar_subquery()
 )
 _balances = select(
@@ -141,8 +138,7 @@ HOLD_WAYBILLS = check_each(
 _holder = (
     select(hold.c.id)
     .where(
-        alike(hold, idempotency_key, "request_id", "account_id", "key"),
-        hold.c.state != "released",
+        alike(hold, idempotency_key, "request_id", "account_id", "key"), hold.c.state != "released"
     )
     .exists()
 )

@@ -20,8 +20,7 @@ _DAY_S = 86_400
 
 # Whether an entry is in the sums.
 _is_summed = and_(
-    alike(usage_cursor, entry, "account_id", "unit"),
-    entry.c.number <= usage_cursor.c.number,
+    alike(usage_cursor, entry, "account_id", "unit"), entry.c.number <= usage_cursor.c.number
 )
 # A summed union instead of a join, because any side may be missing.
 _parts = union_all(

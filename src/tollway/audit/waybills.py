@@ -99,10 +99,7 @@ _its_unit = literal(WAYBILLS.balance_unit).label("unit")
 _REPORTED = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
-    .where(
-        alike(entry, waybill, "request_id", "account_id"),
-        _is_charge,
-    )
+    .where(alike(entry, waybill, "request_id", "account_id"), _is_charge)
     .scalar_subquery()
 )
 _each = (

@@ -133,10 +133,7 @@ _TAKE_GIVEN = Query(
 _candidate, _head = waybill_number.alias("candidate"), waybill_number.alias("head")
 _of_head = (
     select(_head.c.number)
-    .where(
-        equals(_head, wp_code="of_carrier", owner_id="of_owner"),
-        _head.c.is_taken == 0,
-    )
+    .where(equals(_head, wp_code="of_carrier", owner_id="of_owner"), _head.c.is_taken == 0)
     .order_by(_head.c.number)
     .limit(bindparam("most", type_=Integer))
 )

@@ -41,10 +41,7 @@ _following = entry.alias("following")
 # The first after it that is not dated in the future. Read only where the oldest is.
 _following_ms = (
     select(_following.c.at_ms)
-    .where(
-        alike(_following, balance, "account_id", "unit"),
-        _following.c.at_ms <= _now_ms,
-    )
+    .where(alike(_following, balance, "account_id", "unit"), _following.c.at_ms <= _now_ms)
     .order_by(_following.c.number)
     .limit(1)
     .scalar_subquery()
@@ -149,10 +146,7 @@ _MONTH = Query(
         ),
         select(_is_open_in_month).scalar_subquery(),
     ).select_from(
-        _runs.outerjoin(
-            archived_balance,
-            alike(archived_balance, _runs, "account_id", "unit"),
-        )
+        _runs.outerjoin(archived_balance, alike(archived_balance, _runs, "account_id", "unit"))
     )
 )
 

@@ -70,10 +70,7 @@ _LOCK = Query(
         .with_for_update(of=balance)
     )
 )
-_of_open = (
-    equals(hold, account_id="of_account", id="of_hold"),
-    hold.c.state == "held",
-)
+_of_open = (equals(hold, account_id="of_account", id="of_hold"), hold.c.state == "held")
 _MOVE_DEADLINE = Query(
     lambda: (
         hold.update()

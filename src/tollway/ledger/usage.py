@@ -95,8 +95,7 @@ _BY_MINUTE = Query(
 )
 _SUMMED = Query(
     lambda: select(func.coalesce(func.sum(usage.c.amount), 0)).where(
-        equals(usage, account_id="of_account", unit="of_unit"),
-        usage.c.span_s == DAY_S,
+        equals(usage, account_id="of_account", unit="of_unit"), usage.c.span_s == DAY_S
     )
 )
 _ADD = adds(usage, "calls", "amount")

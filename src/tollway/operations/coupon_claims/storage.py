@@ -50,7 +50,7 @@ _REMOVE = Query(
             claim_type="old_type",
             newest_first="old_newest_first",
             coupon_code="old_code",
-        ),
+        )
     )
 )
 
