@@ -13,7 +13,7 @@ from zlib import crc32
 
 from sqlalchemy import BigInteger, bindparam, select
 
-from tollway.intake.loading import IsOwn
+from tollway.intake.loading import IsOwn, Loader
 from tollway.intake.record_check import is_ahead
 from tollway.intake.record_problems import NotOwnError
 from tollway.operations.coupon_claims.counts import HOUR_S, forget_hours, recount
@@ -29,17 +29,17 @@ from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import DAY_S, Month, MonthsOf
 from tollway.store.paging import sums_by_list
-from tollway.store.query import Query, equals
+from tollway.store.query import Query, equals, listed, pieces
 from tollway.store.small_commits import delete_first
 
-_CODES_AT_ONCE = 500
 # Codes share locks, because a transaction may have thousands of codes.
 _LOCKS = 64
 
 
+_listed = listed(500)
 _STORED = Query(
     lambda: select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
-        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
+        coupon_claim.c.coupon_code.in_(_listed)
     )
 )
 _REMOVE = Query(
@@ -55,13 +55,11 @@ _REMOVE = Query(
 )
 
 
-class ClaimLoader:
+class ClaimLoader(Loader):
     """The loader of coupon claims."""
 
     def __init__(self) -> None:
         self.months = MonthsOf(coupon_claim)
-        self.owner_of = None
-        self.check_lines = None
         self._expects_new = True
 
     def check(self, values: dict[str, object], received_s: int) -> ClaimRow:
@@ -151,16 +149,10 @@ async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
 
 async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, ClaimRow]:
     """The stored claims among these codes."""
-    stored: dict[str, ClaimRow] = {}
-    for start in range(0, len(codes), _CODES_AT_ONCE):
-        asked = codes[start : start + _CODES_AT_ONCE]
-        # The query has a fixed number of parameters; the last code fills up the rest.
-        places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
-        values = {f"code_{n}": code for n, code in enumerate(places)}
-        for row in await transaction.fetch_all(_STORED, **values):
-            claim = ClaimRow._make(row)
-            stored[claim.coupon_code] = claim
-    return stored
+    stored: list[ClaimRow] = []
+    for asked in pieces(codes, _listed):
+        stored += map(ClaimRow._make, await transaction.fetch_all(_STORED, **asked))
+    return {each.coupon_code: each for each in stored}
 
 
 _is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)

@@ -25,6 +25,7 @@ from sqlalchemy import (
     values,
 )
 
+from tollway.intake.loading import Loader
 from tollway.operations.orders.batch import OrderBatch
 from tollway.operations.orders.counts import (
     Bucket,
@@ -138,14 +139,12 @@ _REMOVE = Query(
 )
 
 
-class OrderLoader:
+class OrderLoader(Loader):
     """The loader of orders."""
 
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
         self.owner_of = _owner_of
-        # The owner is in the key of an order.
-        self.store_own = None
         self._sealer = sealer
         self._expects_new = True
 

@@ -6,6 +6,7 @@ from operator import itemgetter
 
 from sqlalchemy import Table
 
+from tollway.intake.loading import Loader
 from tollway.intake.record_fields import fen_of
 from tollway.operations.product_analysis.ready_days import make_parts
 from tollway.operations.product_analysis.records import (
@@ -29,13 +30,8 @@ _KINDS = {SourceRecord: "source", KeywordRecord: "keyword", SearchRecord: "searc
 FigureRow = tuple[Table, Row]
 
 
-class FigureLoader:
+class FigureLoader(Loader):
     """The loader of product figures."""
-
-    months = None
-    owner_of = None
-    check_lines = None
-    store_own = None
 
     def check(self, values: dict[str, object], _received_s: int) -> FigureRow:
         return row_of(checked_figure(values))
