@@ -5,13 +5,12 @@ calls cannot overspend; afterwards what it did cost is counted instead. Sessions
 are limited, because each takes a row even if none of its calls succeeds.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, case
 
 from tollway.ledger.creation_limits import Counted, count_today
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, Transaction, transactional
 from tollway.store.query import Query, equals, insert
 from tollway.store.schema.ledger import agent_session
 
@@ -65,15 +64,12 @@ class Reservation(NamedTuple):
     budget: int
 
 
-async def reserve(database: Database, wanted: Reservation, at_s: int, day_start_s: int) -> bool:
+@transactional
+async def reserve(
+    transaction: Transaction, wanted: Reservation, at_s: int, day_start_s: int
+) -> bool:
     """Reserves the price of a call; False if that would exceed the session's budget. A new session
     counts against the limit of the day that began at `day_start_s`."""
-    return await database.write(partial(_reserve, wanted, at_s, day_start_s))
-
-
-async def _reserve(
-    wanted: Reservation, at_s: int, day_start_s: int, transaction: Transaction
-) -> bool:
     account_id, name, price, budget = wanted
     row = {"of_account": account_id, "of_name": name}
     before_s = at_s - _FORGET_S

@@ -1,7 +1,6 @@
 """Tokens: how they are issued, listed, replaced, revoked and marked as used."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -363,12 +362,13 @@ async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
         # A fixed lock order prevents deadlocks between workers that store the same tokens.
         piece = sorted(used_at_s)[:PIECE]
         rows = [{"wanted": token_id, "used_at_s": used_at_s[token_id]} for token_id in piece]
-        await database.write(partial(_store_use, rows))
+        await _store_use(database, rows)
         for token_id in piece:
             del used_at_s[token_id]
 
 
-async def _store_use(rows: Sequence[dict[str, object]], transaction: Transaction) -> None:
+@transactional
+async def _store_use(transaction: Transaction, rows: Sequence[dict[str, object]]) -> None:
     await transaction.execute_many(_USED, rows)
 
 
