@@ -171,18 +171,11 @@ def _all_hours(dialect: str) -> Select[Any]:
     )
 
 
-_JOINED = {
-    "sqlite": JointQuery(lambda: _claims("sqlite")),
-    "postgresql": JointQuery(lambda: _claims("postgresql")),
-}
-_JOINED_AND_COUNTED = {
-    "sqlite": JointQuery(lambda: _claims("sqlite", "newest", "oldest")),
-    "postgresql": JointQuery(lambda: _claims("postgresql", "newest", "oldest")),
-}
-_ALL_HOURS = {
-    "sqlite": Query(lambda: _all_hours("sqlite")),
-    "postgresql": Query(lambda: _all_hours("postgresql")),
-}
+_JOINED = JointQuery(lambda: _claims("sqlite"), lambda: _claims("postgresql"))
+_JOINED_AND_COUNTED = JointQuery(
+    lambda: _claims("sqlite", "newest", "oldest"), lambda: _claims("postgresql", "newest", "oldest")
+)
+_ALL_HOURS = Query(lambda: _all_hours("sqlite"), lambda: _all_hours("postgresql"))
 
 
 # From a time in seconds up to, not including, another one within the same hour.
@@ -212,9 +205,6 @@ class ClaimPages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._joined = _JOINED[database.dialect]
-        self._joined_and_counted = _JOINED_AND_COUNTED[database.dialect]
-        self._all_hours = _ALL_HOURS[database.dialect]
         self._row_at_once = database.row_at_once
         self._is_server = database.dialect != "sqlite"
         self._learn_again_s = _LEARN_AGAIN_S if self._is_server else 0.0
@@ -289,7 +279,7 @@ class ClaimPages:
             if page.offset > _SKIPPED_MAX:
                 asked["skip"] = asked["take"] = 0
             asked |= {**part_values("newest", newest), **part_values("oldest", oldest)}
-            return _Start(known, in_whole, self._joined_and_counted, asked, (newest, oldest))
+            return _Start(known, in_whole, _JOINED_AND_COUNTED, asked, (newest, oldest))
         in_hours = in_newest + in_whole
         total = in_hours + in_oldest
         if page.offset >= total:
@@ -304,7 +294,7 @@ class ClaimPages:
             last = min(page.offset + page.size, total) - 1 - in_newest
             if 0 <= last < in_whole:
                 asked["oldest_up_to"] = -_HOUR_S * known.hours.locate(span, last)[0]
-        return _Start(known, total, self._joined, asked, None)
+        return _Start(known, total, _JOINED, asked, None)
 
     def _found(self, window: Window, start: _Start, row: Row | None) -> tuple[int, bytes] | None:
         """The total and the claims; None if the cached counts are out of date, or lacked what was
@@ -340,9 +330,7 @@ class ClaimPages:
         if len(self._learnt_s) >= _NOTED_MAX:
             self._learnt_s.clear()
         self._learnt_s[key] = now_s
-        rows = await self._database.fetch_all(
-            self._all_hours, wanted_sid=sid, wanted_type=claim_type
-        )
+        rows = await self._database.fetch_all(_ALL_HOURS, wanted_sid=sid, wanted_type=claim_type)
         if not rows:
             return False
         # Replaced entries still count, which only means that the limit is reached sooner.

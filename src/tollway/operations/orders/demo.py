@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     LargeBinary,
     String,
+    Update,
     bindparam,
     cast,
     func,
@@ -247,26 +248,21 @@ def _moved(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.replace(column, _text("old_site"), _text("new_site"))
 
 
+def _with_moved_pictures(ready: ColumnElement[Any]) -> Update:
+    return (
+        shop_order.update()
+        .values(goods_img=_moved(shop_order.c.goods_img), ready=ready)
+        .where(shop_order.c.goods_img.startswith(_text("old_site")))
+    )
+
+
 # The ready order is encoded text, as bytes.
+_ready = shop_order.c.ready
 _MOVE_PICTURES = Query(
-    lambda: (
-        shop_order.update()
-        .values(
-            goods_img=_moved(shop_order.c.goods_img),
-            ready=cast(_moved(cast(shop_order.c.ready, String)), LargeBinary),
-        )
-        .where(shop_order.c.goods_img.startswith(_text("old_site")))
-    )
-)
-_MOVE_PICTURES_IN_MONTHS = Query(
-    lambda: (
-        shop_order.update()
-        .values(
-            goods_img=_moved(shop_order.c.goods_img),
-            ready=func.convert_to(_moved(func.convert_from(shop_order.c.ready, "UTF8")), "UTF8"),
-        )
-        .where(shop_order.c.goods_img.startswith(_text("old_site")))
-    )
+    lambda: _with_moved_pictures(cast(_moved(cast(_ready, String)), LargeBinary)),
+    lambda: _with_moved_pictures(
+        func.convert_to(_moved(func.convert_from(_ready, "UTF8")), "UTF8")
+    ),
 )
 
 
@@ -331,5 +327,4 @@ async def _store(
 async def _move_pictures(transaction: Transaction, old_site: str, new_site: str) -> None:
     """Changes the links to pictures, because the gateway that serves them has a new address."""
     await transaction.allow_long_statements()
-    query = _MOVE_PICTURES_IN_MONTHS if transaction.is_shared else _MOVE_PICTURES
-    await transaction.execute(query, old_site=old_site, new_site=new_site)
+    await transaction.execute(_MOVE_PICTURES, old_site=old_site, new_site=new_site)

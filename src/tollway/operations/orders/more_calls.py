@@ -100,20 +100,16 @@ _listed = listed(NUMBERS_MAX)
 # A join with a list of keys, not `IN`, for the same reason as in `storage.py`.
 _asked = values(column("order_sn", String)).data([(each,) for each in _listed]).cte("asked")
 _found = (shop_order.c.order_sn, shop_order.c.ready)
-_BY_NUMBER = {
-    "sqlite": Query(
-        lambda: (
-            select(*_found)
-            .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
-            .where(_of_owner)
-        )
+_BY_NUMBER = Query(
+    lambda: (
+        select(*_found)
+        .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
+        .where(_of_owner)
     ),
-    "postgresql": Query(
-        lambda: select(*_found).where(
-            _of_owner, shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String)))
-        )
+    lambda: select(*_found).where(
+        _of_owner, shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String)))
     ),
-}
+)
 _CHANGED = Query(
     lambda: (
         select(shop_order.c.change_no, shop_order.c.ready)
@@ -129,7 +125,7 @@ async def _by_number(database: Database, owner_id: str, wanted: list[str]) -> di
         numbers: dict[str, Any] = next(pieces(wanted, _listed))
     else:
         numbers = {"numbers": wanted}
-    rows = await database.fetch_all(_BY_NUMBER[database.dialect], owner=owner_id, **numbers)
+    rows = await database.fetch_all(_BY_NUMBER, owner=owner_id, **numbers)
     return dict(map(tuple, rows))
 
 
