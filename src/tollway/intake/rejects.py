@@ -225,18 +225,19 @@ async def count_rejects(reader: Reader, source: str) -> int:
 
 async def forget_rejects(database: Database, source: str, runtime: Runtime) -> int:
     """Drops all rejected records of a source, some per commit; returns how many."""
-
-    async def work(transaction: Transaction) -> int:
-        removed = await transaction.execute(_FORGET_SOME, of_source=source)
-        after = {"removed": removed}
-        await record_act(transaction, runtime, "record drop", f"source {source}", after=after)
-        return removed
-
-    total = removed = await database.write(work)
+    total = removed = await _forget_some(database, source, runtime)
     while removed == _DROPPED_AT_ONCE:
-        removed = await database.write(work)
+        removed = await _forget_some(database, source, runtime)
         total += removed
     return total
+
+
+@transactional
+async def _forget_some(transaction: Transaction, source: str, runtime: Runtime) -> int:
+    removed = await transaction.execute(_FORGET_SOME, of_source=source)
+    after = {"removed": removed}
+    await record_act(transaction, runtime, "record drop", f"source {source}", after=after)
+    return removed
 
 
 async def _settle(
@@ -288,9 +289,13 @@ async def replay(
         *facts, sealed = row
         of = Rejected(*facts)
         try:
-            outcome = await _replay_one(
-                database, sealer, kinds[of.kind], loaders[of.kind], of, sealed
+            record = sealer.open(sealed, record_context(of.source, of.id))
+            is_changed = await _settle(
+                database, sealer, kinds[of.kind], loaders[of.kind], of, record
             )
+            outcome = "stored" if is_changed else "unchanged"
+        except RecordError:
+            outcome = "rejected"
         except SealError as error:
             if only_id is not None:
                 raise
@@ -301,23 +306,6 @@ async def replay(
             outcome = "rejected"
         counts[outcome] += 1
     return ReplayResult(**counts)
-
-
-async def _replay_one(
-    database: Database,
-    sealer: Sealer,
-    kind: RecordKind,
-    loader: Loader,
-    of: Rejected,
-    sealed: bytes,
-) -> str:
-    """Stores and forgets a record that passes; returns the field of the result where it counts."""
-    record = sealer.open(sealed, record_context(of.source, of.id))
-    try:
-        is_changed = await _settle(database, sealer, kind, loader, of, record)
-    except RecordError:
-        return "rejected"
-    return "stored" if is_changed else "unchanged"
 
 
 def record_context(source: str, record_id: str) -> bytes:
