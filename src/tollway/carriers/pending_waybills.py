@@ -21,6 +21,7 @@ from tollway.carriers.waybills import (
     PrintDataOfBoth,
     StoredWaybill,
     Waybill,
+    find_own,
     store_waybills,
     stored_waybill,
 )
@@ -79,11 +80,6 @@ _REFUSE = Query(
     lambda: waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
 )
 _DATE = Query(lambda: waybill.update().where(*_of_pending).values(asked_at_s=bindparam("then_s")))
-_STATE = Query(
-    lambda: select(waybill.c.state).where(
-        equals(waybill, account_id="of_account", object_id="of_object")
-    )
-)
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -210,8 +206,8 @@ async def pending_of_requests(reader: Reader, request_ids: Sequence[str]) -> lis
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:
-    row = await reader.fetch_one(_STATE, of_account=of.account_id, of_object=of.object_id)
-    return row is not None and row[0] == "pending"
+    found = await find_own(reader, of.account_id, of.object_id)
+    return found is not None and found.waybill.state == "pending"
 
 
 def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:
