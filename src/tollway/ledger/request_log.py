@@ -275,11 +275,8 @@ def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
 
 def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
     """The outcome of each call by its id, from the row that says most about it."""
-    return {each.request_id: each for each in sorted(calls, key=_rank)}
-
-
-def _rank(call: LoggedCall) -> int:
-    return _OUTCOMES.index(call.outcome)
+    ranked = sorted(calls, key=lambda call: _OUTCOMES.index(call.outcome))
+    return {each.request_id: each for each in ranked}
 
 
 def first_id(at_ms: int) -> str:

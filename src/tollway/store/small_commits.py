@@ -103,7 +103,7 @@ class PieceBudget:
         """Does pieces until one is not full or the budget is spent; returns how many rows."""
         rows = 0
         while not self.is_spent:
-            async with _pace_of(database):
+            async with _paces.setdefault(database, asyncio.Lock()):
                 asked = self._piece
                 self._rows_left -= asked
                 piece = _Piece(work, asked)
@@ -147,10 +147,6 @@ class _Piece:
 
 # Held during a piece and the pause after it.
 _paces: WeakKeyDictionary[Database, asyncio.Lock] = WeakKeyDictionary()
-
-
-def _pace_of(database: Database) -> asyncio.Lock:
-    return _paces.setdefault(database, asyncio.Lock())
 
 
 class RowPieces:

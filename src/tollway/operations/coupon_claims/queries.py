@@ -201,8 +201,6 @@ class _Start(NamedTuple):
 
 
 class ClaimPages:
-    """Pages of the claims of one database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._row_at_once = database.row_at_once

@@ -6,7 +6,7 @@ the claim, but no source moves one out of a channel that it does not speak for. 
 change in the same transaction, because totals and pages are computed from them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from zlib import crc32
@@ -56,8 +56,6 @@ _REMOVE = Query(
 
 
 class ClaimLoader(Loader):
-    """The loader of coupon claims."""
-
     def __init__(self) -> None:
         self.months = MonthsOf(coupon_claim)
         self._expects_new = True
@@ -90,7 +88,7 @@ class ClaimLoader(Loader):
             of_others = [row for row in records if row.coupon_code in foreign]
             raise NotOwnError("coupon_code", of_others)
         # In key order, which halves the engine's work.
-        later = sorted(_later_among(newest, stored) if stored else newest.values())
+        later = sorted(row for code, row in newest.items() if _is_later(row, stored.get(code)))
         pairs = [(stored.get(row.coupon_code), row) for row in later]
         moves = [(old, row) for old, row in pairs if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
@@ -115,10 +113,6 @@ def _newest_of(records: Sequence[ClaimRow]) -> dict[str, ClaimRow]:
         if rival.updated_ms <= row.updated_ms:
             newest[row.coupon_code] = row
     return newest
-
-
-def _later_among(newest: Mapping[str, ClaimRow], stored: Mapping[str, ClaimRow]) -> list[ClaimRow]:
-    return [row for code, row in newest.items() if _is_later(row, stored.get(code))]
 
 
 def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:

@@ -217,8 +217,6 @@ _TIMED = {
 
 
 class OrderPages:
-    """Pages of the orders of one database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = positions = Positions()

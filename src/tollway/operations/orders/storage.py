@@ -140,8 +140,6 @@ _REMOVE = Query(
 
 
 class OrderLoader(Loader):
-    """The loader of orders."""
-
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
         self.owner_of = _owner_of

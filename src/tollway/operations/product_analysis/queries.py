@@ -135,11 +135,11 @@ class FigureCache:
             if figures is not None:
                 return figures
         days = range(0) if known is None else known.days.days
-        found = await _read(database, product_id, days_to_read(days, wanted), on_day)
+        figures, read_in = await _read(database, product_id, days_to_read(days, wanted), on_day)
         # Figures that were loaded meanwhile have another version.
-        if found.figures is not None and found.version == self.version:
-            self._keep(product_id, found.figures)
-        return found.figures
+        if figures is not None and read_in == self.version:
+            self._keep(product_id, figures)
+        return figures
 
     def read_at_once(
         self, database: Database, product_id: str, last: date, wanted: range
@@ -166,13 +166,10 @@ class FigureCache:
         self._products[product_id] = _Product(figures.product, figures.days)
 
 
-class _Read(NamedTuple):
-    figures: Figures | None
-    version: int
-
-
-async def _read(database: Database, product_id: str, days: range, on_day: int) -> _Read:
-    """A product, its days, and the parts of one day, from one snapshot."""
+async def _read(
+    database: Database, product_id: str, days: range, on_day: int
+) -> tuple[Figures | None, int]:
+    """A product, its days, and the parts of one day, from one snapshot; and their version."""
     first, last = (day_number(date.fromordinal(day)) for day in (days[0], days[-1]))
     rows = await database.fetch_all(
         _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day
@@ -194,4 +191,4 @@ async def _read(database: Database, product_id: str, days: range, on_day: int) -
         else:
             figures_version = row[_NUMBERS.start]
     known = None if facts is None else Figures(facts, KnownDays(days, figures), parts)
-    return _Read(known, figures_version)
+    return known, figures_version

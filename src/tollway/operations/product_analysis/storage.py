@@ -31,8 +31,6 @@ FigureRow = tuple[Table, Row]
 
 
 class FigureLoader(Loader):
-    """The loader of product figures."""
-
     def check(self, values: dict[str, object], _received_s: int) -> FigureRow:
         return row_of(checked_figure(values))
 

@@ -22,8 +22,6 @@ _UPSERT = upsert(promotion_material)
 
 
 class MaterialLoader(Loader):
-    """The loader of promotion material."""
-
     def check(self, values: dict[str, object], _received_s: int) -> MaterialRecord:
         return checked_material(values)
 
