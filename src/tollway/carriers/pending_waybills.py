@@ -28,7 +28,7 @@ from tollway.carriers.waybills import (
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, move_deadline, release, reserve
 from tollway.store.database import Reader, Row, Transaction
-from tollway.store.query import Query, equals, listed, pieces
+from tollway.store.query import Query, changed, equals, listed, pieces
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # A literal, not a parameter: otherwise the planner does not use the partial index.
@@ -79,7 +79,7 @@ _ISSUE = Query(
 _REFUSE = Query(
     lambda: waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
 )
-_DATE = Query(lambda: waybill.update().where(*_of_pending).values(asked_at_s=bindparam("then_s")))
+_DATE = Query(lambda: changed(waybill, asked_at_s="then_s").where(*_of_pending))
 
 
 class Draft(msgspec.Struct, frozen=True):

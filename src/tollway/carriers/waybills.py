@@ -14,7 +14,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.many_rows import inserts
-from tollway.store.query import Query, equals, of_many
+from tollway.store.query import Query, changed, equals, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
 
 # A second more than a message may take to arrive: times are rounded up.
@@ -158,16 +158,12 @@ _CANCEL = Query(
     )
 )
 _PRINT = Query(
-    lambda: (
-        waybill.update()
-        .where(
-            waybill.c.object_id == bindparam("wanted"),
-            waybill.c.state == "issued",
-            waybill.c.printed_at_s.is_(None),
-            waybill.c.changing_until_s.is_(None),
-            func.length(waybill.c.sealed) > 0,
-        )
-        .values(printed_at_s=bindparam("at_s"))
+    lambda: changed(waybill, printed_at_s="at_s").where(
+        waybill.c.object_id == bindparam("wanted"),
+        waybill.c.state == "issued",
+        waybill.c.printed_at_s.is_(None),
+        waybill.c.changing_until_s.is_(None),
+        func.length(waybill.c.sealed) > 0,
     )
 )
 _newest = (

@@ -18,7 +18,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
 from tollway.store.database import Database, Reader, Transaction, transactional
-from tollway.store.query import Query, equals, upsert
+from tollway.store.query import Query, changed, equals, upsert
 from tollway.store.schema.consent import receiver_erasure
 
 ACT = "shop erase-receivers"
@@ -75,12 +75,8 @@ _COUNT = {
     )
     for name in COUNTED
 }
-_ORDERS_DONE = Query(
-    lambda: receiver_erasure.update().where(*_same).values(read_before_ms=bindparam("before_ms"))
-)
-_WAIT = Query(
-    lambda: receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting"))
-)
+_ORDERS_DONE = Query(lambda: changed(receiver_erasure, read_before_ms="before_ms").where(*_same))
+_WAIT = Query(lambda: changed(receiver_erasure, waiting="now_waiting").where(*_same))
 _FINISH = Query(
     lambda: (
         receiver_erasure.update().where(*_same).values(waiting=0, finished_at_s=bindparam("at_s"))

@@ -16,7 +16,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Reader, Row, Transaction, transactional
-from tollway.store.query import Query, equals, insert_row
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.webhooks.events import Event, record_event
@@ -70,14 +70,8 @@ class GrantRequest(msgspec.Struct, frozen=True):
 _COLUMNS = tuple(consent.c[name] for name in Grant.__struct_fields__)
 _INSERT = Query(lambda: insert_row(consent))
 _EXTEND = Query(
-    lambda: (
-        consent.update()
-        .where(consent.c.id == bindparam("wanted"))
-        .values(
-            expires_at_s=bindparam("until_s"),
-            extended_at_s=bindparam("now_s"),
-            extended_by=bindparam("by"),
-        )
+    lambda: changed(consent, expires_at_s="until_s", extended_at_s="now_s", extended_by="by").where(
+        consent.c.id == bindparam("wanted")
     )
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
@@ -124,14 +118,10 @@ _GIVEN_SINCE = Query(
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
-    lambda: (
-        consent.update()
-        .where(
-            consent.c.id == bindparam("wanted"),
-            consent.c.revoked_at_s.is_(None),
-            or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
-        )
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(consent, revoked_at_s="now_s").where(
+        consent.c.id == bindparam("wanted"),
+        consent.c.revoked_at_s.is_(None),
+        or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
     )
 )
 

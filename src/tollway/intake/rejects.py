@@ -21,7 +21,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.postgresql.durability import wait_for_standby
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer, SealError
 
@@ -83,11 +83,7 @@ _PAGE = Query(
 _is_wanted = rejected_record.c.id == bindparam("wanted")
 _WHOLE = Query(lambda: select(*_COLUMNS, rejected_record.c.sealed).where(_is_wanted))
 _CORRECT = Query(
-    lambda: (
-        rejected_record.update()
-        .where(_is_wanted)
-        .values(sealed=bindparam("corrected"), reason=bindparam("why"))
-    )
+    lambda: changed(rejected_record, sealed="corrected", reason="why").where(_is_wanted)
 )
 _FORGET = Query(lambda: rejected_record.delete().where(_is_wanted))
 _of_source = rejected_record.c.source == bindparam("of_source")

@@ -17,7 +17,7 @@ from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Reader, Row, Transaction, transactional
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
 from tollway.webhooks.signature import (
@@ -72,14 +72,10 @@ _LIST = Query(lambda: select(push_source).order_by(push_source.c.name))
 _is_wanted = push_source.c.name == bindparam("wanted")
 _FIND = Query(lambda: select(push_source).where(_is_wanted))
 _FIND_TO_CHANGE = Query(lambda: select(push_source).where(_is_wanted).with_for_update())
-_SPEAK = Query(
-    lambda: push_source.update().where(_is_wanted).values(speaks_for=bindparam("speaks_for"))
-)
+_SPEAK = Query(lambda: changed(push_source, speaks_for="speaks_for").where(_is_wanted))
 _ROTATE = Query(
-    lambda: (
-        push_source.update()
-        .where(_is_wanted)
-        .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    lambda: changed(push_source, sealed_secrets="new_secrets", rotated_at_s="at_s").where(
+        _is_wanted
     )
 )
 

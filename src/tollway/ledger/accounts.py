@@ -10,7 +10,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Reader, Transaction, transactional
-from tollway.store.query import Query, listed, pieces
+from tollway.store.query import Query, changed, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 
@@ -55,18 +55,14 @@ _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c
 _listed = listed(50)
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
 _CLOSE = Query(
-    lambda: (
-        account.update()
-        .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
-        .values(closed_at_s=bindparam("closed_at_s"))
+    lambda: changed(account, closed_at_s="closed_at_s").where(
+        account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None)
     )
 )
 _is_open = and_(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
 _SUSPEND = Query(
-    lambda: (
-        account.update()
-        .where(_is_open, account.c.suspended_at_s.is_(None))
-        .values(suspended_at_s=bindparam("at_s"))
+    lambda: changed(account, suspended_at_s="at_s").where(
+        _is_open, account.c.suspended_at_s.is_(None)
     )
 )
 _RESUME = Query(
@@ -77,13 +73,9 @@ _RESUME = Query(
     )
 )
 _END_WEBHOOKS = Query(
-    lambda: (
-        webhook_endpoint.update()
-        .where(
-            webhook_endpoint.c.account_id == bindparam("of_account"),
-            webhook_endpoint.c.ended_at_s.is_(None),
-        )
-        .values(ended_at_s=bindparam("at_s"))
+    lambda: changed(webhook_endpoint, ended_at_s="at_s").where(
+        webhook_endpoint.c.account_id == bindparam("of_account"),
+        webhook_endpoint.c.ended_at_s.is_(None),
     )
 )
 

@@ -18,7 +18,7 @@ from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Transaction, transactional
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.small_commits import PieceBudget, delete_oldest
 
@@ -70,18 +70,14 @@ _IN_FORCE = Query(
     )
 )
 _REVOKE = Query(
-    lambda: (
-        client.update()
-        .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(client, revoked_at_s="now_s").where(
+        client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None)
     )
 )
 # Even those that have expired by this node's clock: if it is ahead, other nodes still accept them.
 _REVOKE_TOKENS = Query(
-    lambda: (
-        token.update()
-        .where(token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(token, revoked_at_s="now_s").where(
+        token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 

@@ -19,7 +19,7 @@ from tollway.ledger.idempotency import free_key
 from tollway.ledger.request_log import time_of
 from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query, equals, insert_row
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 
@@ -80,9 +80,8 @@ _MOVE_DEADLINE = Query(
 )
 _END = Query(
     lambda: (
-        hold.update()
+        changed(hold, state="ended_as", settled_at_ms="ended_at_ms")
         .where(*_of_open)
-        .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
         .returning(*HOLD_COLUMNS)
     )
 )

@@ -23,7 +23,7 @@ from sqlalchemy import and_, bindparam, func, or_, select
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query, alike, equals, insert_row
+from tollway.store.query import Query, alike, changed, equals, insert_row
 from tollway.store.schema.ledger import entry, refused_call
 from tollway.store.small_commits import delete_first
 from tollway.telemetry.metrics import Metrics
@@ -88,12 +88,8 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
 
 _ADD = Query(lambda: insert_row(refused_call).on_conflict_do_nothing())
 _SET_MORE = Query(
-    lambda: (
-        refused_call.update()
-        .where(
-            equals(refused_call, account_id="of_account", request_id="of_request", at_ms="of_ms")
-        )
-        .values(more=bindparam("counted"))
+    lambda: changed(refused_call, more="counted").where(
+        equals(refused_call, account_id="of_account", request_id="of_request", at_ms="of_ms")
     )
 )
 _is_old = refused_call.c.at_ms < bindparam("before_ms")

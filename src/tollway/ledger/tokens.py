@@ -24,7 +24,7 @@ from tollway.ledger.token_limits import (
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
 from tollway.store.database import Database, Reader, Row, Transaction, transactional
-from tollway.store.query import Query, equals, insert_row
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.ledger import token
 from tollway.store.small_commits import PIECE
 
@@ -129,32 +129,24 @@ _VALID = Query(
 _FIND = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.id == bindparam("wanted")))
 _FIND_BY_HASH = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
-    lambda: (
-        token.update()
-        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("revoked_at_s"))
+    lambda: changed(token, revoked_at_s="revoked_at_s").where(
+        token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 _END = Query(
-    lambda: (
-        token.update()
-        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(expires_at_s=bindparam("ends_at_s"))
+    lambda: changed(token, expires_at_s="ends_at_s").where(
+        token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 # Two processes may report one token's use in any order: the later time stays, unless it is so late
 # that a clock was ahead.
 _USED = Query(
-    lambda: (
-        token.update()
-        .where(
-            token.c.id == bindparam("wanted"),
-            or_(
-                func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
-                token.c.last_used_at_s > bindparam("used_at_s", type_=BigInteger) + _AHEAD_S,
-            ),
-        )
-        .values(last_used_at_s=bindparam("used_at_s"))
+    lambda: changed(token, last_used_at_s="used_at_s").where(
+        token.c.id == bindparam("wanted"),
+        or_(
+            func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+            token.c.last_used_at_s > bindparam("used_at_s", type_=BigInteger) + _AHEAD_S,
+        ),
     )
 )
 

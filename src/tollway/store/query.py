@@ -11,7 +11,17 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, FromClause, Table, and_, bindparam, or_, text
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    or_,
+    text,
+)
 
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
 from sqlalchemy.dialects.sqlite import Insert as Insert  # noqa: PLC0414 - imported from here
@@ -206,6 +216,11 @@ def equals(table: FromClause, **parameters: str) -> ColumnElement[bool]:
 def alike(one: FromClause, other: FromClause, *names: str) -> ColumnElement[bool]:
     """That these columns have the same values in both."""
     return and_(*(one.c[name] == other.c[name] for name in names))
+
+
+def changed(table: Table, **parameters: str) -> Update:
+    """Gives columns of some rows, yet to be chosen, the values of these parameters."""
+    return table.update().values({name: bindparam(new) for name, new in parameters.items()})
 
 
 def listed(most: int) -> list[BindParameter[str]]:
