@@ -87,8 +87,10 @@ class ClaimLoader(Loader):
         if foreign:
             of_others = [row for row in records if row.coupon_code in foreign]
             raise NotOwnError("coupon_code", of_others)
+        if stored:
+            newest = {key: row for key, row in newest.items() if _is_later(row, stored.get(key))}
         # In key order, which halves the engine's work.
-        later = sorted(row for code, row in newest.items() if _is_later(row, stored.get(code)))
+        later = sorted(newest.values())
         pairs = [(stored.get(row.coupon_code), row) for row in later]
         moves = [(old, row) for old, row in pairs if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
