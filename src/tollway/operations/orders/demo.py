@@ -6,7 +6,6 @@ from functools import partial
 from itertools import chain, count, repeat
 from time import time_ns
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import (
     BindParameter,
@@ -22,11 +21,8 @@ from sqlalchemy import (
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
-    PRODUCTS,
     DemoTarget,
-    Progress,
     made_in_second_process,
-    no_progress,
     store_all,
 )
 from tollway.operations.orders.counts import counted, recount
@@ -49,7 +45,7 @@ from tollway.operations.orders.records import (
 )
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.operations.orders.storage import OrderLoader
-from tollway.store.database import Database, Transaction, transactional
+from tollway.store.database import Transaction, transactional
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -268,20 +264,10 @@ _MOVE_PICTURES = Query(
 
 def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
     per_year, days = SANDBOX if target.is_sandbox else WORLD
-    begin = partial(
-        fill_orders,
-        target.database,
-        target.sealer,
-        per_year=per_year,
-        # Recent orders are shipped or received as days pass.
-        first=target.first_day(days, changing_days=RECEIVED_DAYS),
-        now_s=target.now_s,
-        zone=target.zone,
-        products=target.products,
-        site=target.site,
-        progress=target.progress,
-        in_second_process=not target.is_sandbox and target.made_days_ago is None,
-    )
+    # Recent orders are shipped or received as days pass.
+    first = target.first_day(days, changing_days=RECEIVED_DAYS)
+    is_new_world = not target.is_sandbox and target.made_days_ago is None
+    begin = partial(fill_orders, target, per_year, first, in_second_process=is_new_world)
     is_moved = target.made_site not in (None, target.site)
     return _fill_moved(target, begin) if is_moved else begin()
 
@@ -292,35 +278,24 @@ async def _fill_moved(target: DemoTarget, begin: Callable[[], Coroutine[Any, Any
 
 
 def fill_orders(
-    database: Database,
-    sealer: Sealer,
-    *,
-    per_year: int,
-    first: date,
-    now_s: float,
-    zone: ZoneInfo,
-    products: int = len(PRODUCTS),
-    site: str = "",
-    progress: Progress = no_progress,
-    in_second_process: bool = False,
+    target: DemoTarget, per_year: int, first: date, *, in_second_process: bool = False
 ) -> Coroutine[Any, Any, None]:
     """Stores the orders from a day until now, and updates those that are stored already. A second
     process, if asked for, starts making them now."""
-    make = partial(_make_rows, sealer, per_year, first, now_s, zone, products, site)
+    which = (per_year, first, target.now_s, target.zone, target.products, target.site)
+    make = partial(_make_rows, target.sealer, *which)
     rows = made_in_second_process(OrderRow, make) if in_second_process else make()
-    return _store(database, sealer, rows, progress)
+    return _store(target, rows)
 
 
 def _make_rows(sealer: Sealer, *which: Any) -> Iterator[OrderRow]:
     return RowMaker(sealer).rows(make_days(DEMO_SEED, *which))
 
 
-async def _store(
-    database: Database, sealer: Sealer, rows: Iterable[OrderRow], progress: Progress
-) -> None:
-    is_first = await database.fetch_one(_ANY) is None
-    loader = _FirstOrders(sealer) if is_first else OrderLoader(sealer)
-    await store_all(database, loader, rows, progress)
+async def _store(target: DemoTarget, rows: Iterable[OrderRow]) -> None:
+    is_first = await target.database.fetch_one(_ANY) is None
+    loader = (_FirstOrders if is_first else OrderLoader)(target.sealer)
+    await store_all(target.database, loader, rows, target.progress)
 
 
 @transactional
