@@ -54,12 +54,8 @@ _SPELLED_OTHERWISE = Query(
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
 _listed = listed(50)
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
-_CLOSE = Query(
-    lambda: changed(account, closed_at_s="closed_at_s").where(
-        account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None)
-    )
-)
 _is_open = and_(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
+_CLOSE = Query(lambda: changed(account, closed_at_s="closed_at_s").where(_is_open))
 _SUSPEND = Query(
     lambda: changed(account, suspended_at_s="at_s").where(
         _is_open, account.c.suspended_at_s.is_(None)
