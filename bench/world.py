@@ -18,7 +18,7 @@ from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import fill_claims
-from tollway.operations.demo_data import PRODUCTS
+from tollway.operations.demo_data import PRODUCTS, DemoTarget
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.promotion_material.demo import fill_materials
@@ -86,25 +86,14 @@ async def _fill(url: str, key_file: str, size: Size, today: date) -> Tokens:
     await migrate(database)
     yesterday = today - timedelta(days=1)
     await fill_figures(database, products=size.products, days=size.figure_days, last=yesterday)
-    await fill_claims(
-        database,
-        per_day=size.claims_a_day,
-        first=today - timedelta(days=CLAIM_DAYS),
-        now_s=now_s,
-        zone=ZONE,
-    )
-    await fill_materials(database, per_promotion=24, now_s=now_s)
+    sealer = open_sealer(url, key_file)
+    target = DemoTarget(database, sealer, now_s, ZONE, "http://127.0.0.1:8080")
+    await fill_claims(target, size.claims_a_day, today - timedelta(days=CLAIM_DAYS))
+    await fill_materials(target, 24)
     await fill_carriers(database, numbers=1)
     numbers = (f"YT{9_000_000_000_000 + number}" for number in range(size.numbers))
     await add_numbers(database, WP_CODE, SHARED, numbers, lambda _: None)
-    await fill_orders(
-        database,
-        open_sealer(url, key_file),
-        per_year=size.orders_a_year,
-        first=today - timedelta(days=size.order_days),
-        now_s=now_s,
-        zone=ZONE,
-    )
+    await fill_orders(target, size.orders_a_year, today - timedelta(days=size.order_days))
     tokens = await _accounts(database)
     await database.close()
     return tokens

@@ -18,6 +18,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.demo_data import DemoTarget
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.migrate import migrate
@@ -50,7 +51,8 @@ async def fill(database: OpenDatabase) -> None:
     await fill_figures(database, products=2, days=3, last=DAY)
     sealer = open_sealer(FROM, "")
     first, now_s = DAY - timedelta(days=365), day_start_s(DAY, ZONE)
-    await fill_orders(database, sealer, per_year=400, first=first, now_s=now_s, zone=ZONE)
+    target = DemoTarget(database, sealer, now_s, ZONE, "http://127.0.0.1:8080")
+    await fill_orders(target, 400, first)
     account = (await open_account(database, runtime, "Blue Harbour")).id
     await add_permission(database, account, Permission("product_analysis", None, None))
     await top_up(database, runtime, account, "calls:product_analysis", 5, "for a start")

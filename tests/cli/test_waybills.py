@@ -20,7 +20,7 @@ from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import CallInfo
 from tollway.ledger.charges import ActResult, Charge
-from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.open import OpenDatabase, key_path
@@ -35,9 +35,7 @@ def issue(ledger_store: Store, wp_code: str, order_sn: str) -> None:
         remotes = Remotes(open_client())
         reconciler = Reconciler(database, remotes, vault, RUNTIME)
         asking = RemoteIssuer(remotes, reconciler, vault, RUNTIME)
-        handler = WaybillHandler(
-            ShopCodes(database), asking, vault, RUNTIME, "http://t", take_numbers
-        )
+        handler = WaybillHandler(database, asking, vault, RUNTIME, "http://t", take_numbers)
         act = await result_of(handler(wanted, CallInfo("acc_1", 10)))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
         return await database.write(lambda transaction: act(transaction, charge))

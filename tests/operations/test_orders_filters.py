@@ -40,7 +40,7 @@ _OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "
         (reading._LISTINGS[False, True].rows, "COVERING INDEX shop_order_tag_name ("),
         (reading._LISTINGS[True, True].rows, "COVERING INDEX shop_order_tag_both ("),
         (reading._PARTS[True, False]["newest"], "COVERING INDEX shop_order_tag ("),
-        (searching._SEARCHES["sqlite"], "COVERING INDEX shop_order_remark ("),
+        (searching._SEARCH, "COVERING INDEX shop_order_remark ("),
     ],
 )
 @pytest.mark.sqlite

@@ -2,6 +2,7 @@
 
 import time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -13,16 +14,21 @@ from tests.support.ledger import Caller, credits_left
 from tests.support.stores import Store
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.intake.record_problems import RecordError
+from tollway.operations.demo_data import DemoTarget
 from tollway.operations.promotion_material.demo import fill_materials
 from tollway.operations.promotion_material.operation import PromotionMaterial
 from tollway.operations.promotion_material.records import checked_material, with_slot
+from tollway.store.sealing import Sealer
 
 PER_PROMOTION = 12
 
 
 @pytest.fixture(scope="module", autouse=True)
 def material(store: Store) -> None:
-    store.do(lambda db: fill_materials(db, per_promotion=PER_PROMOTION, now_s=time.time()))
+    sealer, zone, site = Sealer({1: bytes(32)}, 1), ZoneInfo("Asia/Shanghai"), "http://127.0.0.1"
+    store.do(
+        lambda db: fill_materials(DemoTarget(db, sealer, time.time(), zone, site), PER_PROMOTION)
+    )
 
 
 def listed(reply: Reply) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ old ones."""
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
 from tests.store.on_postgresql import opened
 from tests.support.stores import Store
@@ -14,7 +15,7 @@ from tollway.operations.orders.storage import RETAINED_ORDERS
 from tollway.operations.subject import Retained
 from tollway.store.database import Transaction
 from tollway.store.open import OpenDatabase
-from tollway.store.query import EngineQuery
+from tollway.store.query import Query
 
 OWNERS = 20
 OLD_DAYS = 2
@@ -72,11 +73,11 @@ def test_old_rows_are_found_without_reading_the_counts_of_all_days(
 
 
 # The blocks that this transaction has read so far, of the counts and their indexes.
-BLOCKS = EngineQuery(
-    "SELECT 0",
-    """SELECT sum(pg_stat_get_xact_blocks_fetched(of_table)) FROM (
+BLOCKS = Query(
+    text("SELECT 0"),
+    text("""SELECT sum(pg_stat_get_xact_blocks_fetched(of_table)) FROM (
     SELECT 'order_count'::regclass AS of_table
-    UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = 'order_count'::regclass) AS its""",
+    UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = 'order_count'::regclass) AS its"""),
 )
 
 

@@ -19,7 +19,7 @@ from tollway.contract.operation import CallInfo
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey, JointAct
-from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.database import Transaction
@@ -54,7 +54,7 @@ def handler_on(
 ) -> WaybillHandler:
     vault, remotes = load_vault(key_path(store.url, store.key_file)), Remotes(open_client())
     issuer = RemoteIssuer(remotes, Reconciler(database, remotes, vault, RUNTIME), vault, RUNTIME)
-    return WaybillHandler(ShopCodes(database), issuer, vault, RUNTIME, "http://t", take)
+    return WaybillHandler(database, issuer, vault, RUNTIME, "http://t", take)
 
 
 def post(

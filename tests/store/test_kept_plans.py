@@ -3,18 +3,16 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from tests.store.on_postgresql import opened
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
-from tollway.operations.coupon_claims.queries import ClaimPages
-from tollway.operations.orders.queries import OrderPages
+from tollway.operations.coupon_claims.queries import _JOINED, _JOINED_AND_COUNTED
+from tollway.operations.orders.queries import _GUESSED
 from tollway.operations.product_analysis.queries import _FIGURES, _PARTS_ALONE
-from tollway.operations.promotion_material.queries import _PAGES
+from tollway.operations.promotion_material.queries import _PAGE
 from tollway.store.query import JointQuery
 
 pytestmark = pytest.mark.postgresql
@@ -31,11 +29,9 @@ def vacuumed(store: Store) -> Store:
 
 
 def queries() -> Iterator[JointQuery]:
-    shared = cast(Any, SimpleNamespace(dialect="postgresql", row_at_once=None))
-    yield from OrderPages(shared)._guessed.values()
-    claims = ClaimPages(shared)
-    yield from (claims._joined, claims._joined_and_counted)
-    yield cast(JointQuery, _PAGES["postgresql"])
+    yield from _GUESSED.values()
+    yield from (_JOINED, _JOINED_AND_COUNTED)
+    yield _PAGE
     yield _FIGURES
     yield _PARTS_ALONE
 

@@ -15,6 +15,7 @@ from tollway.demo.owners import ADZONE_ID, SHOP, SITE_ID, USER
 from tollway.ledger.usage import day_start_s
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.demo import SIDS, fill_claims
+from tollway.operations.demo_data import DemoTarget
 from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.operations.promotion_material.demo import fill_materials
@@ -30,12 +31,11 @@ def small_world(store: Store, today: date) -> Store:
     async def work(database: Database) -> None:
         first, now_s = today - timedelta(days=3), day_start_s(today, SHANGHAI)
         await fill_figures(database, products=1, days=2, last=today)
-        await fill_claims(database, per_day=20, first=first, now_s=now_s, zone=SHANGHAI)
-        await fill_materials(database, per_promotion=2, now_s=now_s)
+        target = DemoTarget(database, sealer_of(store), now_s, SHANGHAI, "http://127.0.0.1:8080")
+        await fill_claims(target, 20, first)
+        await fill_materials(target, 2)
         await fill_carriers(database, numbers=50)
-        await fill_orders(
-            database, sealer_of(store), per_year=2000, first=first, now_s=now_s, zone=SHANGHAI
-        )
+        await fill_orders(target, 2000, first)
 
     store.do(work)
     return store

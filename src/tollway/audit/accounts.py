@@ -6,6 +6,7 @@ from sqlalchemy.sql import Select
 
 from tollway.audit.check import check_each
 from tollway.contract.reasons import Reason
+from tollway.store.query import alike
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import (
@@ -86,11 +87,7 @@ CAPS_COUNTED = check_each(
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
 _is_charged = exists().where(
-    and_(
-        entry.c.request_id == refused_call.c.request_id,
-        entry.c.account_id == refused_call.c.account_id,
-        entry.c.kind == "charge",
-    )
+    and_(alike(entry, refused_call, "request_id", "account_id"), entry.c.kind == "charge")
 )
 
 

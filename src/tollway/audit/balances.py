@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, case, exists, func, literal, or_, se
 
 from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Database, Row
-from tollway.store.query import Query
+from tollway.store.query import Query, alike
 from tollway.store.schema.ledger import archived_balance, balance, entry, token
 
 # Every kind of entry, and the sign of its amounts.
@@ -192,8 +192,7 @@ _chain = select(
 _carried = (
     select(archived_balance.c.balance_after)
     .where(
-        archived_balance.c.account_id == _chain.c.account_id,
-        archived_balance.c.unit == _chain.c.unit,
+        alike(archived_balance, _chain, "account_id", "unit"),
         archived_balance.c.number == _chain.c.number - 1,
     )
     .scalar_subquery()
@@ -232,14 +231,7 @@ _repeated = (
 )
 _charged_twice = (
     select(entry.c.account_id, entry.c.request_id, func.count().label("times"))
-    .join_from(
-        _repeated,
-        entry,
-        and_(
-            entry.c.request_id == _repeated.c.request_id,
-            entry.c.account_id == _repeated.c.account_id,
-        ),
-    )
+    .join_from(_repeated, entry, alike(entry, _repeated, "request_id", "account_id"))
     .where(entry.c.kind == "charge")
     .group_by(entry.c.account_id, entry.c.request_id)
     .having(func.count() > 1)
@@ -272,10 +264,7 @@ _refunds = (
     .subquery("refunds")
 )
 # The charge may be among the dropped entries.
-_is_carried = exists().where(
-    archived_balance.c.account_id == _refunds.c.account_id,
-    archived_balance.c.unit == _refunds.c.unit,
-)
+_is_carried = exists().where(alike(archived_balance, _refunds, "account_id", "unit"))
 _wrong_refunds = select(_refunds).where(
     or_(
         _refunds.c.is_second,

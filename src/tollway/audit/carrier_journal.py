@@ -13,13 +13,13 @@ from sqlalchemy import bindparam, func, select
 from tollway.audit.check import BREACHES_SHOWN_MAX, Breach, CheckFigures
 from tollway.carriers import CarrierError
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.carriers import waybill
 
 JOURNAL_HOLDS = "what the carrier has issued is what is in force here"
 _FIND = Query(
     lambda: select(waybill.c.account_id, waybill.c.state, waybill.c.number).where(
-        waybill.c.object_id == bindparam("of_object"), waybill.c.wp_code == bindparam("of_carrier")
+        equals(waybill, object_id="of_object", wp_code="of_carrier")
     )
 )
 _COUNT = Query(

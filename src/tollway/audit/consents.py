@@ -11,6 +11,7 @@ from sqlalchemy import and_, exists, func, literal, or_, select
 from tollway.audit.check import Breach, Check, check_each
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Row
+from tollway.store.query import alike
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account, entry
 
@@ -19,9 +20,7 @@ _UNDER_CONSENT = [
 ]
 
 _its_consent = and_(
-    consent.c.owner_kind == consent_use.c.owner_kind,
-    consent.c.owner_id == consent_use.c.owner_id,
-    consent.c.id == consent_use.c.consent_id,
+    alike(consent, consent_use, "owner_kind", "owner_id"), consent.c.id == consent_use.c.consent_id
 )
 _its_charge = and_(entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge")
 _of_its_account = entry.c.account_id == consent.c.account_id

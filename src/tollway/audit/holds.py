@@ -17,6 +17,7 @@ from sqlalchemy import (
 
 from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Row
+from tollway.store.query import alike
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
@@ -26,11 +27,7 @@ HOLD_OVERDUE = "hold_overdue"
 
 _set_aside = (
     select(func.coalesce(func.sum(hold.c.amount), 0))
-    .where(
-        hold.c.account_id == balance.c.account_id,
-        hold.c.unit == balance.c.unit,
-        literal_column(IS_HELD),
-    )
+    .where(alike(hold, balance, "account_id", "unit"), literal_column(IS_HELD))
     .scalar_subquery()
 )
 _balances = select(
@@ -141,10 +138,7 @@ HOLD_WAYBILLS = check_each(
 _holder = (
     select(hold.c.id)
     .where(
-        hold.c.request_id == idempotency_key.c.request_id,
-        hold.c.account_id == idempotency_key.c.account_id,
-        hold.c.key == idempotency_key.c.key,
-        hold.c.state != "released",
+        alike(hold, idempotency_key, "request_id", "account_id", "key"), hold.c.state != "released"
     )
     .exists()
 )

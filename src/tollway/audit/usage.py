@@ -13,15 +13,14 @@ from sqlalchemy import BigInteger, and_, cast, exists, func, literal, null, or_,
 
 from tollway.audit.check import Breach, Check, check_each
 from tollway.store.database import Row
+from tollway.store.query import alike
 from tollway.store.schema.ledger import archived_balance, entry, entry_day, usage, usage_cursor
 
 _DAY_S = 86_400
 
 # Whether an entry is in the sums.
 _is_summed = and_(
-    usage_cursor.c.account_id == entry.c.account_id,
-    usage_cursor.c.unit == entry.c.unit,
-    entry.c.number <= usage_cursor.c.number,
+    alike(usage_cursor, entry, "account_id", "unit"), entry.c.number <= usage_cursor.c.number
 )
 # A summed union instead of a join, because any side may be missing.
 _parts = union_all(
@@ -40,17 +39,14 @@ _parts = union_all(
     ).join(
         usage_cursor,
         and_(
-            usage_cursor.c.account_id == archived_balance.c.account_id,
-            usage_cursor.c.unit == archived_balance.c.unit,
+            alike(usage_cursor, archived_balance, "account_id", "unit"),
             archived_balance.c.number <= usage_cursor.c.number,
         ),
     ),
 ).subquery("parts")
 _is_behind = exists().where(
-    archived_balance.c.account_id == _parts.c.account_id,
-    archived_balance.c.unit == _parts.c.unit,
-    usage_cursor.c.account_id == _parts.c.account_id,
-    usage_cursor.c.unit == _parts.c.unit,
+    alike(archived_balance, _parts, "account_id", "unit"),
+    alike(usage_cursor, _parts, "account_id", "unit"),
     archived_balance.c.number > usage_cursor.c.number,
 )
 _summed, _taken = func.sum(_parts.c.summed), func.sum(_parts.c.taken)
@@ -163,8 +159,7 @@ _days = (
 # Leaves out days with dropped entries: the entries that are left say nothing about the sum.
 _wrong_days = select(*_days.c).where(
     ~exists().where(
-        archived_balance.c.account_id == _days.c.account_id,
-        archived_balance.c.unit == _days.c.unit,
+        alike(archived_balance, _days, "account_id", "unit"),
         archived_balance.c.number >= _days.c.first,
     )
 )

@@ -11,13 +11,12 @@ from sqlalchemy import and_, exists, func, literal, not_, or_, select, text, uni
 
 from tollway.audit.check import check_each
 from tollway.operations.waybills.operation import WAYBILLS
+from tollway.store.query import alike
 from tollway.store.schema.carriers import IN_FORCE, waybill, waybill_number
 from tollway.store.schema.ledger import archived_balance, entry
 
 _NATURAL_KEY = (waybill.c.account_id, waybill.c.owner_id, waybill.c.order_sn, waybill.c.wp_code)
-_same_number = and_(
-    waybill.c.wp_code == waybill_number.c.wp_code, waybill.c.number == waybill_number.c.number
-)
+_same_number = alike(waybill, waybill_number, "wp_code", "number")
 
 # Unique indexes prevent both, but an index may have been dropped.
 _rivals = (
@@ -100,11 +99,7 @@ _its_unit = literal(WAYBILLS.balance_unit).label("unit")
 _REPORTED = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
-    .where(
-        entry.c.request_id == waybill.c.request_id,
-        entry.c.account_id == waybill.c.account_id,
-        _is_charge,
-    )
+    .where(alike(entry, waybill, "request_id", "account_id"), _is_charge)
     .scalar_subquery()
 )
 _each = (

@@ -23,7 +23,7 @@ from tollway.contract.addresses import is_loopback
 from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Reader, Row, Transaction, transactional
 from tollway.store.query import Query, upsert
 from tollway.store.schema.carriers import IS_CHANGING, IS_PENDING, carrier, carrier_link, waybill
 from tollway.store.sealing import Sealer
@@ -106,8 +106,9 @@ _PENDING = Query(lambda: _of_carrier.where(literal_column(IS_PENDING)))
 _CHANGING = Query(lambda: _of_carrier.where(literal_column(IS_CHANGING)))
 
 
+@transactional
 async def connect(
-    database: Database,
+    transaction: Transaction,
     sealer: Sealer,
     link: CarrierLink,
     secret: str,
@@ -117,25 +118,21 @@ async def connect(
 ) -> None:
     """Adds the link of a carrier, or changes it."""
     _check_link(link, secret, allows_plain=allows_plain)
-
-    async def work(transaction: Transaction) -> None:
-        await lock_carrier(transaction, link.wp_code)
-        await known_carrier(transaction, link.wp_code)
-        before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
-        if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
-            await _lock_unless_pending(transaction, link.wp_code)
-        sealed = sealer.seal(secret.encode(), _context(link))
-        await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
-        await record_act(
-            transaction,
-            runtime,
-            "carrier connect",
-            f"carrier {link.wp_code}",
-            before=None if before is None else CarrierLink(*before[:-1]),
-            after=link,
-        )
-
-    await database.write(work)
+    await lock_carrier(transaction, link.wp_code)
+    await known_carrier(transaction, link.wp_code)
+    before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
+    if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
+        await _lock_unless_pending(transaction, link.wp_code)
+    sealed = sealer.seal(secret.encode(), _context(link))
+    await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
+    await record_act(
+        transaction,
+        runtime,
+        "carrier connect",
+        f"carrier {link.wp_code}",
+        before=None if before is None else CarrierLink(*before[:-1]),
+        after=link,
+    )
 
 
 def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
@@ -171,24 +168,19 @@ def _check_link(link: CarrierLink, secret: str, *, allows_plain: bool) -> None:
         )
 
 
-async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTENDED) -> None:
+@transactional
+async def disconnect(transaction: Transaction, wp_code: str, runtime: Runtime = UNATTENDED) -> None:
     """Removes a link: the carrier's numbers come from the pool again."""
-
-    async def work(transaction: Transaction) -> None:
-        await lock_carrier(transaction, wp_code)
-        await _lock_unless_pending(transaction, wp_code)
-        before = await transaction.fetch_one(_FIND, wanted=wp_code)
-        if before is None:
-            raise CarrierError(
-                "Carrier {wp_code} is not connected: its numbers are in the pool.", wp_code=wp_code
-            )
-        await transaction.execute(_DELETE, wanted=wp_code)
-        gone = CarrierLink(*before[:-1])
-        await record_act(
-            transaction, runtime, "carrier disconnect", f"carrier {wp_code}", before=gone
+    await lock_carrier(transaction, wp_code)
+    await _lock_unless_pending(transaction, wp_code)
+    before = await transaction.fetch_one(_FIND, wanted=wp_code)
+    if before is None:
+        raise CarrierError(
+            "Carrier {wp_code} is not connected: its numbers are in the pool.", wp_code=wp_code
         )
-
-    await database.write(work)
+    await transaction.execute(_DELETE, wanted=wp_code)
+    gone = CarrierLink(*before[:-1])
+    await record_act(transaction, runtime, "carrier disconnect", f"carrier {wp_code}", before=gone)
 
 
 async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarrierLink | None:

@@ -13,7 +13,7 @@ from tollway.carriers.number_formats import KNOWN_FORMATS, check_format
 from tollway.contract.language import Phrase
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Reader, Row, Transaction, transactional
 from tollway.store.query import Query, upsert
 from tollway.store.schema.carriers import carrier
 
@@ -80,8 +80,9 @@ _ALL = Query(lambda: _SELECT.order_by(carrier.c.wp_code))
 _PUT = upsert(carrier)
 
 
+@transactional
 async def add_carrier(
-    database: Database,
+    transaction: Transaction,
     wp_code: str,
     name: str,
     number_format: str | None = None,
@@ -107,22 +108,18 @@ async def add_carrier(
     check_format(number_format)
     _check_provinces(area or ServiceArea())
     added = Carrier(wp_code, name, number_format, area or ServiceArea())
-
-    async def work(transaction: Transaction) -> None:
-        await lock_carrier(transaction, wp_code)
-        before = await find_carrier(transaction, wp_code)
-        await transaction.execute(
-            _PUT,
-            wp_code=added.wp_code,
-            name=added.name,
-            number_format=added.number_format,
-            area_kind=added.area.kind.value,
-            area_provinces=msgspec.json.encode(added.area.provinces).decode(),
-        )
-        subject = f"carrier {wp_code}"
-        await record_act(transaction, runtime, "carrier add", subject, before=before, after=added)
-
-    await database.write(work)
+    await lock_carrier(transaction, wp_code)
+    before = await find_carrier(transaction, wp_code)
+    await transaction.execute(
+        _PUT,
+        wp_code=added.wp_code,
+        name=added.name,
+        number_format=added.number_format,
+        area_kind=added.area.kind.value,
+        area_provinces=msgspec.json.encode(added.area.provinces).decode(),
+    )
+    subject = f"carrier {wp_code}"
+    await record_act(transaction, runtime, "carrier add", subject, before=before, after=added)
     return added
 
 

@@ -21,13 +21,14 @@ from tollway.carriers.waybills import (
     PrintDataOfBoth,
     StoredWaybill,
     Waybill,
+    find_own,
     store_waybills,
     stored_waybill,
 )
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, move_deadline, release, reserve
 from tollway.store.database import Reader, Row, Transaction
-from tollway.store.query import Query, listed, pieces
+from tollway.store.query import Query, changed, equals, listed, pieces
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # A literal, not a parameter: otherwise the planner does not use the partial index.
@@ -57,13 +58,10 @@ _OF_REQUESTS = Query(
     lambda: select(*WAYBILL_COLUMNS).where(_is_pending, waybill.c.request_id.in_(_listed))
 )
 _GIVEN = Query(
-    lambda: select(waybill.c.object_id).where(
-        waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
-    )
+    lambda: select(waybill.c.object_id).where(equals(waybill, number="given", wp_code="of_carrier"))
 )
 _of_pending = (
-    waybill.c.account_id == bindparam("of_account"),
-    waybill.c.object_id == bindparam("of_object"),
+    equals(waybill, account_id="of_account", object_id="of_object"),
     waybill.c.state == "pending",
 )
 _ISSUE = Query(
@@ -81,13 +79,7 @@ _ISSUE = Query(
 _REFUSE = Query(
     lambda: waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
 )
-_DATE = Query(lambda: waybill.update().where(*_of_pending).values(asked_at_s=bindparam("then_s")))
-_STATE = Query(
-    lambda: select(waybill.c.state).where(
-        waybill.c.account_id == bindparam("of_account"),
-        waybill.c.object_id == bindparam("of_object"),
-    )
-)
+_DATE = Query(lambda: changed(waybill, asked_at_s="then_s").where(*_of_pending))
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -214,8 +206,8 @@ async def pending_of_requests(reader: Reader, request_ids: Sequence[str]) -> lis
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:
-    row = await reader.fetch_one(_STATE, of_account=of.account_id, of_object=of.object_id)
-    return row is not None and row[0] == "pending"
+    found = await find_own(reader, of.account_id, of.object_id)
+    return found is not None and found.waybill.state == "pending"
 
 
 def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:

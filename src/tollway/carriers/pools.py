@@ -20,7 +20,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query, insert_row, of_many
+from tollway.store.query import Query, alike, equals, insert_row, of_many
 from tollway.store.schema.carriers import waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
@@ -133,11 +133,7 @@ _TAKE_GIVEN = Query(
 _candidate, _head = waybill_number.alias("candidate"), waybill_number.alias("head")
 _of_head = (
     select(_head.c.number)
-    .where(
-        _head.c.wp_code == bindparam("of_carrier"),
-        _head.c.owner_id == bindparam("of_owner"),
-        _head.c.is_taken == 0,
-    )
+    .where(equals(_head, wp_code="of_carrier", owner_id="of_owner"), _head.c.is_taken == 0)
     .order_by(_head.c.number)
     .limit(bindparam("most", type_=Integer))
 )
@@ -146,9 +142,7 @@ _issued_of_head = (
     .where(
         _candidate.c.wp_code == bindparam("of_carrier"),
         _candidate.c.number.in_(_of_head),
-        exists().where(
-            waybill.c.number == _candidate.c.number, waybill.c.wp_code == _candidate.c.wp_code
-        ),
+        exists().where(alike(waybill, _candidate, "number", "wp_code")),
     )
     .with_for_update(skip_locked=True)
 )

@@ -36,8 +36,8 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, earlier_ms
-from tollway.store.database import Database, Transaction
-from tollway.store.query import Query
+from tollway.store.database import Database, Transaction, transactional
+from tollway.store.query import Query, equals
 from tollway.store.schema.carriers import IS_CHANGING, waybill
 
 _NOT_SERVED = Phrase("the carrier does not deliver there", "该快递公司不派送该地区")
@@ -47,8 +47,7 @@ _CANCELLED = Phrase("it is cancelled", "已取消")
 _NOT_CONNECTED = Phrase("its carrier is no longer connected", "快递公司已断开连接")
 
 _its_key = (
-    waybill.c.account_id == bindparam("of_account"),
-    waybill.c.object_id == bindparam("wanted"),
+    equals(waybill, account_id="of_account", object_id="wanted"),
     waybill.c.state == "issued",
 )
 _until, _now = (bindparam(name, type_=BigInteger) for name in ("until_s", "now_s"))
@@ -256,36 +255,29 @@ class ReceiverChanges:
         return label_of(stored.own_print_data(self._vault), self._vault.label_signer)
 
 
+@transactional
 async def decide_kept(
-    database: Database, order_sn: str, wp_code: str | None, runtime: Runtime
+    transaction: Transaction, order_sn: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
     """Ends the doubt about a waybill's receiver: the operator found out that the carrier has the
     one that is stored here."""
-
-    async def work(transaction: Transaction) -> Waybill:
-        rows = await transaction.fetch_all(_IN_DOUBT, of_order=order_sn)
-        found = [stored_waybill(row).waybill for row in rows]
-        found = [each for each in found if wp_code in (None, each.wp_code)]
-        if not found:
-            raise CarrierError(
-                "No waybill of order {order_sn} waits for another receiver.", order_sn=order_sn
-            )
-        refuse_several(order_sn, found)
-        (of,) = found
-        until_s = of.changing_until_s or 0
-        left_s = of.changing_for_s(await earlier_ms(transaction, runtime.at_ms()) // 1000)
-        if left_s:
-            raise CarrierError(
-                "The change may still arrive: try again in {left_s:,} s.", left_s=left_s
-            )
-        values = {"of_account": of.account_id, "wanted": of.object_id}
-        # No row matches if the change was sent again meanwhile.
-        if not await transaction.execute(_RELEASE, **values, until_s=until_s, before_s=None):
-            raise CarrierError(
-                "Order {order_sn} is being changed again: try later.", order_sn=order_sn
-            )
-        subject, after = f"account {of.account_id}", {"number": of.number, "receiver": "kept"}
-        await record_act(transaction, runtime, "waybill decide", subject, before=of, after=after)
-        return of
-
-    return await database.write(work)
+    rows = await transaction.fetch_all(_IN_DOUBT, of_order=order_sn)
+    found = [stored_waybill(row).waybill for row in rows]
+    found = [each for each in found if wp_code in (None, each.wp_code)]
+    if not found:
+        raise CarrierError(
+            "No waybill of order {order_sn} waits for another receiver.", order_sn=order_sn
+        )
+    refuse_several(order_sn, found)
+    (of,) = found
+    until_s = of.changing_until_s or 0
+    left_s = of.changing_for_s(await earlier_ms(transaction, runtime.at_ms()) // 1000)
+    if left_s:
+        raise CarrierError("The change may still arrive: try again in {left_s:,} s.", left_s=left_s)
+    values = {"of_account": of.account_id, "wanted": of.object_id}
+    # No row matches if the change was sent again meanwhile.
+    if not await transaction.execute(_RELEASE, **values, until_s=until_s, before_s=None):
+        raise CarrierError("Order {order_sn} is being changed again: try later.", order_sn=order_sn)
+    subject, after = f"account {of.account_id}", {"number": of.number, "receiver": "kept"}
+    await record_act(transaction, runtime, "waybill decide", subject, before=of, after=after)
+    return of

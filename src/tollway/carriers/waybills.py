@@ -12,9 +12,9 @@ from tollway.carriers.vault import Vault
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.many_rows import inserts
-from tollway.store.query import Query, of_many
+from tollway.store.query import Query, changed, equals, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
 
 # A second more than a message may take to arrive: times are rounded up.
@@ -126,16 +126,11 @@ _IN_FORCE = Query(
 )
 _CANCELLED = Query(
     lambda: WHOLE.where(
-        waybill.c.request_id == bindparam("of_request"),
-        waybill.c.account_id == bindparam("of_account"),
+        equals(waybill, request_id="of_request", account_id="of_account"),
         waybill.c.state == "cancelled",
     )
 )
-_OWN = Query(
-    lambda: WHOLE.where(
-        waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
-    )
-)
+_OWN = Query(lambda: WHOLE.where(equals(waybill, account_id="of_account", object_id="wanted")))
 # Written so that the planner does one index lookup per key, whatever its statistics.
 _KEYS_IN_FORCE = of_many(
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM {wanted} "
@@ -163,16 +158,12 @@ _CANCEL = Query(
     )
 )
 _PRINT = Query(
-    lambda: (
-        waybill.update()
-        .where(
-            waybill.c.object_id == bindparam("wanted"),
-            waybill.c.state == "issued",
-            waybill.c.printed_at_s.is_(None),
-            waybill.c.changing_until_s.is_(None),
-            func.length(waybill.c.sealed) > 0,
-        )
-        .values(printed_at_s=bindparam("at_s"))
+    lambda: changed(waybill, printed_at_s="at_s").where(
+        waybill.c.object_id == bindparam("wanted"),
+        waybill.c.state == "issued",
+        waybill.c.printed_at_s.is_(None),
+        waybill.c.changing_until_s.is_(None),
+        func.length(waybill.c.sealed) > 0,
     )
 )
 _newest = (
@@ -268,23 +259,18 @@ def refuse_several(order_sn: str, found: Sequence[Waybill]) -> None:
         )
 
 
+@transactional
 async def cancel_waybill(
-    database: Database, number: str, wp_code: str | None, runtime: Runtime
+    transaction: Transaction, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
     """Cancels a waybill: its key becomes free again, its number does not, its price stays paid."""
-
-    async def work(transaction: Transaction) -> Waybill:
-        found = (await find_by_number(transaction, number, wp_code)).waybill
-        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
-            raise CarrierError("Waybill {number} is cancelled already.", number=number)
-        cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "waybill cancel", subject, before=found, after=cancelled
-        )
-        return cancelled
-
-    return await database.write(work)
+    found = (await find_by_number(transaction, number, wp_code)).waybill
+    if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
+        raise CarrierError("Waybill {number} is cancelled already.", number=number)
+    cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "waybill cancel", subject, before=found, after=cancelled)
+    return cancelled
 
 
 async def print_waybills(

@@ -17,8 +17,8 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.clock import common_s
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, upsert
+from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.query import Query, changed, equals, upsert
 from tollway.store.schema.consent import receiver_erasure
 
 ACT = "shop erase-receivers"
@@ -64,8 +64,7 @@ _OPEN = Query(
     )
 )
 _same = (
-    receiver_erasure.c.owner_id == bindparam("of_shop"),
-    receiver_erasure.c.asked_at_s == bindparam("of_asked_s"),
+    equals(receiver_erasure, owner_id="of_shop", asked_at_s="of_asked_s"),
     receiver_erasure.c.finished_at_s.is_(None),
 )
 _COUNT = {
@@ -76,12 +75,8 @@ _COUNT = {
     )
     for name in COUNTED
 }
-_ORDERS_DONE = Query(
-    lambda: receiver_erasure.update().where(*_same).values(read_before_ms=bindparam("before_ms"))
-)
-_WAIT = Query(
-    lambda: receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting"))
-)
+_ORDERS_DONE = Query(lambda: changed(receiver_erasure, read_before_ms="before_ms").where(*_same))
+_WAIT = Query(lambda: changed(receiver_erasure, waiting="now_waiting").where(*_same))
 _FINISH = Query(
     lambda: (
         receiver_erasure.update().where(*_same).values(waiting=0, finished_at_s=bindparam("at_s"))
@@ -89,29 +84,26 @@ _FINISH = Query(
 )
 
 
+@transactional
 async def ask_erasure(
-    database: Database, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
+    transaction: Transaction, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
 ) -> Erasure:
     """Requests the erasure of all receivers of a shop that are stored now."""
-
-    async def work(transaction: Transaction) -> Erasure:
-        await find_owner(transaction, OwnerKind.SHOP, shop_id)
-        await transaction.lock_names([f"erasure of {shop_id}"])
-        before = await find_erasure(transaction, shop_id)
-        if before is not None and before.finished_at_s is None:
-            raise ErasureUnderWayError(
-                "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
-            )
-        last_change = await last_change_of(transaction, shop_id)
-        asked_at_s = await common_s(transaction, runtime.now_s())
-        # Stored answers that were read before the last erasure are still not replayed.
-        read_before_ms = None if before is None else before.read_before_ms
-        asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
-        await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
-        await record_act(transaction, runtime, ACT, f"shop {shop_id}")
-        return asked
-
-    return await database.write(work)
+    await find_owner(transaction, OwnerKind.SHOP, shop_id)
+    await transaction.lock_names([f"erasure of {shop_id}"])
+    before = await find_erasure(transaction, shop_id)
+    if before is not None and before.finished_at_s is None:
+        raise ErasureUnderWayError(
+            "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
+        )
+    last_change = await last_change_of(transaction, shop_id)
+    asked_at_s = await common_s(transaction, runtime.now_s())
+    # Stored answers that were read before the last erasure are still not replayed.
+    read_before_ms = None if before is None else before.read_before_ms
+    asked = Erasure(shop_id, asked_at_s, runtime.by, last_change, read_before_ms=read_before_ms)
+    await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
+    await record_act(transaction, runtime, ACT, f"shop {shop_id}")
+    return asked
 
 
 async def find_erasure(reader: Reader, shop_id: str) -> Erasure | None:
@@ -136,27 +128,24 @@ async def orders_erased(database: Database, erasure: Erasure, read_before_ms: in
     await database.write_statement(_ORDERS_DONE, **_named(erasure), before_ms=read_before_ms)
 
 
+@transactional
 async def end_erasure(
-    database: Database, runtime: Runtime, erasure: Erasure, waiting: int
+    transaction: Transaction, runtime: Runtime, erasure: Erasure, waiting: int
 ) -> Erasure:
     """Ends an erasure, unless waybills wait; the trail records what it erased as done by the person
     who requested it."""
     by = replace(runtime, by=erasure.asked_by)
-
-    async def work(transaction: Transaction) -> Erasure:
-        if waiting:
-            await transaction.execute(_WAIT, **_named(erasure), now_waiting=waiting)
-            is_ended = 0
-        else:
-            is_ended = await transaction.execute(_FINISH, **_named(erasure), at_s=runtime.at_s())
-        now = await find_erasure(transaction, erasure.owner_id)
-        assert now is not None
-        if is_ended:
-            subject = f"shop {erasure.owner_id}"
-            await record_act(transaction, by, f"{ACT} done", subject, after=now.counts)
-        return now
-
-    return await database.write(work)
+    if waiting:
+        await transaction.execute(_WAIT, **_named(erasure), now_waiting=waiting)
+        is_ended = 0
+    else:
+        is_ended = await transaction.execute(_FINISH, **_named(erasure), at_s=runtime.at_s())
+    now = await find_erasure(transaction, erasure.owner_id)
+    assert now is not None
+    if is_ended:
+        subject = f"shop {erasure.owner_id}"
+        await record_act(transaction, by, f"{ACT} done", subject, after=now.counts)
+    return now
 
 
 def _named(erasure: Erasure) -> dict[str, object]:

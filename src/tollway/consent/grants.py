@@ -15,8 +15,8 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Reader, Row, Transaction, transactional
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.webhooks.events import Event, record_event
@@ -70,28 +70,16 @@ class GrantRequest(msgspec.Struct, frozen=True):
 _COLUMNS = tuple(consent.c[name] for name in Grant.__struct_fields__)
 _INSERT = Query(lambda: insert_row(consent))
 _EXTEND = Query(
-    lambda: (
-        consent.update()
-        .where(consent.c.id == bindparam("wanted"))
-        .values(
-            expires_at_s=bindparam("until_s"),
-            extended_at_s=bindparam("now_s"),
-            extended_by=bindparam("by"),
-        )
+    lambda: changed(consent, expires_at_s="until_s", extended_at_s="now_s", extended_by="by").where(
+        consent.c.id == bindparam("wanted")
     )
 )
 _NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
 _ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
-_between = (
-    consent.c.owner_kind == bindparam("kind"),
-    consent.c.owner_id == bindparam("wanted"),
-    consent.c.account_id == bindparam("of_account"),
-)
-_BETWEEN = Query(lambda: select(*_COLUMNS).where(*_between, consent.c.revoked_at_s.is_(None)))
+_between = equals(consent, owner_kind="kind", owner_id="wanted", account_id="of_account")
+_BETWEEN = Query(lambda: select(*_COLUMNS).where(_between, consent.c.revoked_at_s.is_(None)))
 _OF_OWNER = Query(
-    lambda: _NAMED.where(
-        consent.c.owner_kind == bindparam("kind"), consent.c.owner_id == bindparam("wanted")
-    ).order_by(*_ORDER)
+    lambda: _NAMED.where(equals(consent, owner_kind="kind", owner_id="wanted")).order_by(*_ORDER)
 )
 _OF_ACCOUNT = Query(
     lambda: _NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER)
@@ -125,25 +113,22 @@ _GIVEN_SINCE = Query(
     lambda: (
         select(func.count())
         .select_from(consent)
-        .where(*_between, consent.c.granted_at_s > bindparam("since_s", type_=BigInteger))
+        .where(_between, consent.c.granted_at_s > bindparam("since_s", type_=BigInteger))
     )
 )
 _FIND = Query(lambda: select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
-    lambda: (
-        consent.update()
-        .where(
-            consent.c.id == bindparam("wanted"),
-            consent.c.revoked_at_s.is_(None),
-            or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
-        )
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(consent, revoked_at_s="now_s").where(
+        consent.c.id == bindparam("wanted"),
+        consent.c.revoked_at_s.is_(None),
+        or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
     )
 )
 
 
+@transactional
 async def give_grant(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     grant_request: GrantRequest,
     *,
@@ -151,28 +136,24 @@ async def give_grant(
     granted_by: str,
 ) -> Grant:
     """Lets an account do something; extends a grant that is still valid instead of adding one."""
-
-    async def work(transaction: Transaction) -> Grant:
-        # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
-        # as the state before.
-        await directory_changed(transaction)
-        found = await find_account(transaction, grant_request.account_id)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: nothing more can be allowed to it.",
-                account=found.name,
-            )
-        await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
-        named = msgspec.structs.replace(grant_request, account_id=found.id)
-        before = await held_grant(transaction, named, runtime.at_s())
-        given = await put_grant(
-            transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
+    # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
+    # as the state before.
+    await directory_changed(transaction)
+    found = await find_account(transaction, grant_request.account_id)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: nothing more can be allowed to it.",
+            account=found.name,
         )
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "consent grant", subject, before=before, after=given)
-        return given
-
-    return await database.write(work)
+    await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
+    named = msgspec.structs.replace(grant_request, account_id=found.id)
+    before = await held_grant(transaction, named, runtime.at_s())
+    given = await put_grant(
+        transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
+    )
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "consent grant", subject, before=before, after=given)
+    return given
 
 
 async def put_grant(
@@ -221,23 +202,18 @@ def _event(kind: str, grant: Grant) -> Event:
     return Event(grant.account_id, kind, f"consent:{grant.id}", data)
 
 
-async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> Grant:
+@transactional
+async def revoke_grant(transaction: Transaction, runtime: Runtime, grant_id: str) -> Grant:
     """Revokes a grant, from the next call on."""
-
-    async def work(transaction: Transaction) -> Grant:
-        await directory_changed(transaction)
-        found = await find_grant(transaction, grant_id)
-        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
-            raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
-        await record_event(transaction, runtime, _event("consent.revoked", found))
-        revoked = await find_grant(transaction, grant_id)
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "consent revoke", subject, before=found, after=revoked
-        )
-        return revoked
-
-    return await database.write(work)
+    await directory_changed(transaction)
+    found = await find_grant(transaction, grant_id)
+    if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
+        raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
+    await record_event(transaction, runtime, _event("consent.revoked", found))
+    revoked = await find_grant(transaction, grant_id)
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "consent revoke", subject, before=found, after=revoked)
+    return revoked
 
 
 async def find_grant(reader: Reader, grant_id: str) -> Grant:
@@ -337,9 +313,7 @@ _NEWEST = Query(
     lambda: (
         select(*(consent_use.c[name] for name in Read.__struct_fields__))
         .where(
-            consent_use.c.owner_kind == bindparam("kind"),
-            consent_use.c.owner_id == bindparam("owner"),
-            consent_use.c.consent_id == bindparam("grant"),
+            equals(consent_use, owner_kind="kind", owner_id="owner", consent_id="grant"),
             consent_use.c.request_id < bindparam("before"),
         )
         .order_by(consent_use.c.request_id.desc())

@@ -88,8 +88,6 @@ class OpenedConsentLink(NamedTuple):
 
 
 class ConsentLinks:
-    """Makes and reads links."""
-
     def __init__(self, secret: bytes, address: str, lifetime_s: int) -> None:
         self._signer = TokenSigner(secret, _PURPOSE)
         self._address = address

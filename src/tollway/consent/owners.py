@@ -14,8 +14,8 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, contains_pattern, insert_row
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
+from tollway.store.query import Query, contains_pattern, equals, insert_row
 from tollway.store.schema.consent import owner
 
 _ID_MAX = 64
@@ -43,7 +43,7 @@ _COLUMNS = tuple(owner.c[name] for name in Owner.__struct_fields__)
 _INSERT = Query(lambda: insert_row(owner))
 _FIND = Query(
     lambda: select(*_COLUMNS, owner.c.password_hash).where(
-        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
+        equals(owner, kind="of_kind", id="wanted")
     )
 )
 _BY_LOGIN = Query(
@@ -131,8 +131,9 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
     return changed
 
 
+@transactional
 async def put_password(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     login: str,
     password_hash: str,
@@ -145,33 +146,26 @@ async def put_password(
     query = _SET_PASSWORD
     if replaced is not None:
         query, values = _REPLACE_PASSWORD, {**values, "replaced": replaced}
-
-    async def work(transaction: Transaction) -> Owner | None:
-        if not await transaction.execute(query, **values):
-            return None
-        found = await credential_of_login(transaction, wanted)
-        assert found is not None
-        await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
-        subject = f"{found.owner.kind} {found.owner.id}"
-        await record_act(transaction, runtime, "shop password", subject)
-        return found.owner
-
-    return await database.write(work)
+    if not await transaction.execute(query, **values):
+        return None
+    found = await credential_of_login(transaction, wanted)
+    assert found is not None
+    await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
+    subject = f"{found.owner.kind} {found.owner.id}"
+    await record_act(transaction, runtime, "shop password", subject)
+    return found.owner
 
 
-async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) -> int:
+@transactional
+async def sign_out_everywhere(transaction: Transaction, runtime: Runtime, login: str) -> int:
     """Ends every session of an owner; returns how many there were."""
-
-    async def work(transaction: Transaction) -> int:
-        found = await find_credential(transaction, login)
-        kind, owner_id = found.owner.kind, found.owner.id
-        ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
-        await record_act(
-            transaction, runtime, "shop sign-out", f"{kind} {owner_id}", after={"ended": ended}
-        )
-        return ended
-
-    return await database.write(work)
+    found = await find_credential(transaction, login)
+    kind, owner_id = found.owner.kind, found.owner.id
+    ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
+    await record_act(
+        transaction, runtime, "shop sign-out", f"{kind} {owner_id}", after={"ended": ended}
+    )
+    return ended
 
 
 async def find_owner(reader: Reader, kind: str, owner_id: str) -> Owner:

@@ -34,18 +34,16 @@ IsOwn = Callable[[str], bool]
 class Loader(Protocol):
     """How the records of one kind are checked and stored."""
 
-    @property
-    def months(self) -> MonthsOf | None:
-        """The months of its table, if that is partitioned by month."""
-
-    @property
-    def owner_of(self) -> Callable[[Any], str] | None:
-        """The owner of a record, if storing it locks this owner."""
+    # The months of its table, if that is partitioned by month.
+    months: MonthsOf | None = None
+    # The owner of a record, if storing it locks this owner.
+    owner_of: Callable[[Any], str] | None = None
 
     @property
     def check_lines(self) -> Callable[[Sequence[bytes]], Sequence[Any]] | None:
         """The typed records of many JSON texts, in less time than one by one; None for each that is
         not certainly good, for `check` to decide."""
+        return None
 
     def check(self, values: dict[str, object], received_s: int) -> Any:
         """The typed record; raises a ValueError from `record_problems` that says what is wrong. Of
@@ -60,6 +58,7 @@ class Loader(Protocol):
     ) -> Callable[[Transaction, Sequence[Any], IsOwn], Awaitable[int]] | None:
         """Stores records of a source, but raises NotOwnError if a stored row that they replace is
         not its own; None if no record can replace a row of another shop or channel."""
+        return None
 
 
 class Batch(Protocol):

@@ -36,8 +36,6 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class RecordCheck(Generic[R]):
-    """Checks records of one type."""
-
     def __init__(self, record_type: type[R]) -> None:
         self._type = record_type
         self._texts = _getter(_names_of(record_type, inspect.StrType))

@@ -20,9 +20,9 @@ from tollway.intake.record_problems import RecordError, read_object
 from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction, transactional
 from tollway.store.postgresql.durability import wait_for_standby
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer, SealError
 
@@ -84,11 +84,7 @@ _PAGE = Query(
 _is_wanted = rejected_record.c.id == bindparam("wanted")
 _WHOLE = Query(lambda: select(*_COLUMNS, rejected_record.c.sealed).where(_is_wanted))
 _CORRECT = Query(
-    lambda: (
-        rejected_record.update()
-        .where(_is_wanted)
-        .values(sealed=bindparam("corrected"), reason=bindparam("why"))
-    )
+    lambda: changed(rejected_record, sealed="corrected", reason="why").where(_is_wanted)
 )
 _FORGET = Query(lambda: rejected_record.delete().where(_is_wanted))
 _of_source = rejected_record.c.source == bindparam("of_source")
@@ -213,15 +209,12 @@ def _no_reject(record_id: str) -> IntakeError:
     )
 
 
-async def forget_reject(database: Database, record_id: str, runtime: Runtime) -> None:
+@transactional
+async def forget_reject(transaction: Transaction, record_id: str, runtime: Runtime) -> None:
     """Drops a rejected record that is not wanted any more."""
-
-    async def work(transaction: Transaction) -> None:
-        if not await transaction.execute(_FORGET, wanted=record_id):
-            raise _no_reject(record_id)
-        await record_act(transaction, runtime, "record drop", f"record {record_id}")
-
-    await database.write(work)
+    if not await transaction.execute(_FORGET, wanted=record_id):
+        raise _no_reject(record_id)
+    await record_act(transaction, runtime, "record drop", f"record {record_id}")
 
 
 async def count_rejects(reader: Reader, source: str) -> int:
@@ -231,18 +224,19 @@ async def count_rejects(reader: Reader, source: str) -> int:
 
 async def forget_rejects(database: Database, source: str, runtime: Runtime) -> int:
     """Drops all rejected records of a source, some per commit; returns how many."""
-
-    async def work(transaction: Transaction) -> int:
-        removed = await transaction.execute(_FORGET_SOME, of_source=source)
-        after = {"removed": removed}
-        await record_act(transaction, runtime, "record drop", f"source {source}", after=after)
-        return removed
-
-    total = removed = await database.write(work)
+    total = removed = await _forget_some(database, source, runtime)
     while removed == _DROPPED_AT_ONCE:
-        removed = await database.write(work)
+        removed = await _forget_some(database, source, runtime)
         total += removed
     return total
+
+
+@transactional
+async def _forget_some(transaction: Transaction, source: str, runtime: Runtime) -> int:
+    removed = await transaction.execute(_FORGET_SOME, of_source=source)
+    after = {"removed": removed}
+    await record_act(transaction, runtime, "record drop", f"source {source}", after=after)
+    return removed
 
 
 async def _settle(
@@ -294,9 +288,13 @@ async def replay(
         *facts, sealed = row
         of = Rejected(*facts)
         try:
-            outcome = await _replay_one(
-                database, sealer, kinds[of.kind], loaders[of.kind], of, sealed
+            record = sealer.open(sealed, record_context(of.source, of.id))
+            is_changed = await _settle(
+                database, sealer, kinds[of.kind], loaders[of.kind], of, record
             )
+            outcome = "stored" if is_changed else "unchanged"
+        except RecordError:
+            outcome = "rejected"
         except SealError as error:
             if only_id is not None:
                 raise
@@ -307,23 +305,6 @@ async def replay(
             outcome = "rejected"
         counts[outcome] += 1
     return ReplayResult(**counts)
-
-
-async def _replay_one(
-    database: Database,
-    sealer: Sealer,
-    kind: RecordKind,
-    loader: Loader,
-    of: Rejected,
-    sealed: bytes,
-) -> str:
-    """Stores and forgets a record that passes; returns the field of the result where it counts."""
-    record = sealer.open(sealed, record_context(of.source, of.id))
-    try:
-        is_changed = await _settle(database, sealer, kind, loader, of, record)
-    except RecordError:
-        return "rejected"
-    return "stored" if is_changed else "unchanged"
 
 
 def record_context(source: str, record_id: str) -> bytes:

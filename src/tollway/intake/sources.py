@@ -16,8 +16,8 @@ from tollway.intake.raw_records import IntakeError
 from tollway.intake.record_problems import RecordError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Reader, Row, Transaction, transactional
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
 from tollway.webhooks.signature import (
@@ -72,67 +72,58 @@ _LIST = Query(lambda: select(push_source).order_by(push_source.c.name))
 _is_wanted = push_source.c.name == bindparam("wanted")
 _FIND = Query(lambda: select(push_source).where(_is_wanted))
 _FIND_TO_CHANGE = Query(lambda: select(push_source).where(_is_wanted).with_for_update())
-_SPEAK = Query(
-    lambda: push_source.update().where(_is_wanted).values(speaks_for=bindparam("speaks_for"))
-)
+_SPEAK = Query(lambda: changed(push_source, speaks_for="speaks_for").where(_is_wanted))
 _ROTATE = Query(
-    lambda: (
-        push_source.update()
-        .where(_is_wanted)
-        .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+    lambda: changed(push_source, sealed_secrets="new_secrets", rotated_at_s="at_s").where(
+        _is_wanted
     )
 )
 
 
+@transactional
 async def add_source(
-    database: Database, sealer: Sealer, name: str, speaks_for: SourceScope, runtime: Runtime
+    transaction: Transaction, sealer: Sealer, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> SourceSecret:
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.", name=name)
     speaks_for = _checked(speaks_for)
     secret = new_secret()
     added = Source(name, speaks_for, runtime.at_s(), None)
-
-    async def work(transaction: Transaction) -> None:
-        if await transaction.fetch_one(_FIND, wanted=name) is not None:
-            raise IntakeError(
-                "There is a source {source} already: `tollway source set` changes what it speaks "
-                "for, `tollway source rotate` gives it a new secret.",
-                source=name,
-            )
-        await transaction.execute(
-            _ADD,
-            name=name,
-            speaks_for=_encoded(speaks_for),
-            sealed_secrets=sealed_secrets(sealer, secrets_context(name), [secret]),
-            added_at_s=added.added_at_s,
-            rotated_at_s=None,
+    if await transaction.fetch_one(_FIND, wanted=name) is not None:
+        raise IntakeError(
+            "There is a source {source} already: `tollway source set` changes what it speaks "
+            "for, `tollway source rotate` gives it a new secret.",
+            source=name,
         )
-        await record_act(transaction, runtime, "source add", f"source {name}", after=added)
-
-    await database.write(work)
+    await transaction.execute(
+        _ADD,
+        name=name,
+        speaks_for=_encoded(speaks_for),
+        sealed_secrets=sealed_secrets(sealer, secrets_context(name), [secret]),
+        added_at_s=added.added_at_s,
+        rotated_at_s=None,
+    )
+    await record_act(transaction, runtime, "source add", f"source {name}", after=added)
     return SourceSecret(added, secret)
 
 
+@transactional
 async def set_source_scope(
-    database: Database, name: str, speaks_for: SourceScope, runtime: Runtime
+    transaction: Transaction, name: str, speaks_for: SourceScope, runtime: Runtime
 ) -> Source:
     """Changes for whom a source speaks."""
     speaks_for = _checked(speaks_for)
-
-    async def work(transaction: Transaction) -> Source:
-        before = _source(await _found(transaction, name))
-        await transaction.execute(_SPEAK, wanted=name, speaks_for=_encoded(speaks_for))
-        after = msgspec.structs.replace(before, speaks_for=speaks_for)
-        subject = f"source {name}"
-        await record_act(transaction, runtime, "source set", subject, before=before, after=after)
-        return after
-
-    return await database.write(work)
+    before = _source(await _found(transaction, name))
+    await transaction.execute(_SPEAK, wanted=name, speaks_for=_encoded(speaks_for))
+    after = msgspec.structs.replace(before, speaks_for=speaks_for)
+    subject = f"source {name}"
+    await record_act(transaction, runtime, "source set", subject, before=before, after=after)
+    return after
 
 
+@transactional
 async def rotate_secret(
-    database: Database,
+    transaction: Transaction,
     sealer: Sealer,
     name: str,
     runtime: Runtime,
@@ -142,26 +133,20 @@ async def rotate_secret(
     """Makes a new secret, unless the source is not as expected: otherwise a form that is sent twice
     would invalidate the secret that the source still uses."""
     secret = new_secret()
-
-    async def work(transaction: Transaction) -> SourceSecret:
-        row = await _found(transaction, name)
-        before = _source(row)
-        if not is_expected(before):
-            raise IntakeError(
-                "The secret of {source} was changed meanwhile: no other was made.", source=name
-            )
-        context, at_s = secrets_context(name), runtime.at_s()
-        active = [secret, *opened_secrets(sealer, context, row[2])][:ACTIVE_SECRETS]
-        sealed = sealed_secrets(sealer, context, active)
-        await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
-        rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
-        subject = f"source {name}"
-        await record_act(
-            transaction, runtime, "source rotate", subject, before=before, after=rotated
+    row = await _found(transaction, name)
+    before = _source(row)
+    if not is_expected(before):
+        raise IntakeError(
+            "The secret of {source} was changed meanwhile: no other was made.", source=name
         )
-        return SourceSecret(rotated, secret)
-
-    return await database.write(work)
+    context, at_s = secrets_context(name), runtime.at_s()
+    active = [secret, *opened_secrets(sealer, context, row[2])][:ACTIVE_SECRETS]
+    sealed = sealed_secrets(sealer, context, active)
+    await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
+    rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
+    subject = f"source {name}"
+    await record_act(transaction, runtime, "source rotate", subject, before=before, after=rotated)
+    return SourceSecret(rotated, secret)
 
 
 async def list_sources(reader: Reader) -> list[Source]:

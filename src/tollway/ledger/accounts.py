@@ -9,8 +9,8 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, listed, pieces
+from tollway.store.database import Reader, Transaction, transactional
+from tollway.store.query import Query, changed, listed, pieces
 from tollway.store.schema.ledger import account
 from tollway.store.schema.webhooks import webhook_endpoint
 
@@ -54,19 +54,11 @@ _SPELLED_OTHERWISE = Query(
 _ALL = Query(lambda: select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
 _listed = listed(50)
 _NAMES = Query(lambda: select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
-_CLOSE = Query(
-    lambda: (
-        account.update()
-        .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
-        .values(closed_at_s=bindparam("closed_at_s"))
-    )
-)
 _is_open = and_(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
+_CLOSE = Query(lambda: changed(account, closed_at_s="closed_at_s").where(_is_open))
 _SUSPEND = Query(
-    lambda: (
-        account.update()
-        .where(_is_open, account.c.suspended_at_s.is_(None))
-        .values(suspended_at_s=bindparam("at_s"))
+    lambda: changed(account, suspended_at_s="at_s").where(
+        _is_open, account.c.suspended_at_s.is_(None)
     )
 )
 _RESUME = Query(
@@ -77,18 +69,15 @@ _RESUME = Query(
     )
 )
 _END_WEBHOOKS = Query(
-    lambda: (
-        webhook_endpoint.update()
-        .where(
-            webhook_endpoint.c.account_id == bindparam("of_account"),
-            webhook_endpoint.c.ended_at_s.is_(None),
-        )
-        .values(ended_at_s=bindparam("at_s"))
+    lambda: changed(webhook_endpoint, ended_at_s="at_s").where(
+        webhook_endpoint.c.account_id == bindparam("of_account"),
+        webhook_endpoint.c.ended_at_s.is_(None),
     )
 )
 
 
-async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
+@transactional
+async def open_account(transaction: Transaction, runtime: Runtime, name: str) -> Account:
     # Pages strip the names that they look up or use as positions.
     name = name.strip()
     if not name or len(name) > _NAME_MAX or not name.isprintable():
@@ -96,16 +85,12 @@ async def open_account(database: Database, runtime: Runtime, name: str) -> Accou
             "An account's name has 1 to {most} printable characters.", most=_NAME_MAX, name=name
         )
     opened = Account(runtime.new_id("acc_"), name, runtime.at_s())
-
-    async def work(transaction: Transaction) -> None:
-        if await transaction.fetch_one(_FIND, wanted=name):
-            raise LedgerError("There is already an account named {name}.", name=name)
-        await transaction.execute(
-            _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
-        )
-        await record_act(transaction, runtime, "account open", f"account {opened.id}", after=opened)
-
-    await database.write(work)
+    if await transaction.fetch_one(_FIND, wanted=name):
+        raise LedgerError("There is already an account named {name}.", name=name)
+    await transaction.execute(
+        _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
+    )
+    await record_act(transaction, runtime, "account open", f"account {opened.id}", after=opened)
     return opened
 
 
@@ -138,44 +123,35 @@ async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]
     return found
 
 
-async def suspend_account(database: Database, runtime: Runtime, wanted: str) -> Account:
+@transactional
+async def suspend_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
     """Suspends an account: its calls are refused from the next one on; all else stays."""
-
-    async def work(transaction: Transaction) -> Account:
-        found, at_s = await find_account(transaction, wanted), runtime.at_s()
-        if not await transaction.execute(_SUSPEND, wanted=found.id, at_s=at_s):
-            if found.closed_at_s is not None:
-                raise LedgerError("Account {account} is closed already.", account=wanted)
-            raise LedgerError("Account {account} is suspended already.", account=wanted)
-        return await _changed(transaction, runtime, "account suspend", found)
-
-    return await database.write(work)
-
-
-async def resume_account(database: Database, runtime: Runtime, wanted: str) -> Account:
-    """Ends the suspension of an account: its calls are answered again."""
-
-    async def work(transaction: Transaction) -> Account:
-        found = await find_account(transaction, wanted)
-        if not await transaction.execute(_RESUME, wanted=found.id):
-            raise LedgerError("Account {account} is not suspended.", account=wanted)
-        return await _changed(transaction, runtime, "account resume", found)
-
-    return await database.write(work)
-
-
-async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:
-    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
-
-    async def work(transaction: Transaction) -> Account:
-        found, at_s = await find_account(transaction, wanted), runtime.at_s()
-        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
+    found, at_s = await find_account(transaction, wanted), runtime.at_s()
+    if not await transaction.execute(_SUSPEND, wanted=found.id, at_s=at_s):
+        if found.closed_at_s is not None:
             raise LedgerError("Account {account} is closed already.", account=wanted)
-        # The account has no valid token left to end them with.
-        await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
-        return await _changed(transaction, runtime, "account close", found)
+        raise LedgerError("Account {account} is suspended already.", account=wanted)
+    return await _changed(transaction, runtime, "account suspend", found)
 
-    return await database.write(work)
+
+@transactional
+async def resume_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
+    """Ends the suspension of an account: its calls are answered again."""
+    found = await find_account(transaction, wanted)
+    if not await transaction.execute(_RESUME, wanted=found.id):
+        raise LedgerError("Account {account} is not suspended.", account=wanted)
+    return await _changed(transaction, runtime, "account resume", found)
+
+
+@transactional
+async def close_account(transaction: Transaction, runtime: Runtime, wanted: str) -> Account:
+    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
+    found, at_s = await find_account(transaction, wanted), runtime.at_s()
+    if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=at_s):
+        raise LedgerError("Account {account} is closed already.", account=wanted)
+    # The account has no valid token left to end them with.
+    await transaction.execute(_END_WEBHOOKS, of_account=found.id, at_s=at_s)
+    return await _changed(transaction, runtime, "account close", found)
 
 
 async def _changed(

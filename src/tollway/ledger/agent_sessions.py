@@ -5,23 +5,19 @@ calls cannot overspend; afterwards what it did cost is counted instead. Sessions
 are limited, because each takes a row even if none of its calls succeeds.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, case
 
 from tollway.ledger.creation_limits import Counted, count_today
-from tollway.store.database import Database, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.database import Database, Transaction, transactional
+from tollway.store.query import Query, equals, insert
 from tollway.store.schema.ledger import agent_session
 
 # A session that is unused for this long is deleted.
 _FORGET_S = 7 * 86_400
 
-_is_it = (
-    agent_session.c.account_id == bindparam("of_account"),
-    agent_session.c.name == bindparam("of_name"),
-)
+_is_it = equals(agent_session, account_id="of_account", name="of_name")
 _BEGIN = Query(
     lambda: (
         insert(agent_session)
@@ -41,14 +37,14 @@ _RESERVE = Query(
     lambda: (
         agent_session.update()
         .values(spent=_spent + bindparam("price"), used_at_s=bindparam("at_s"))
-        .where(*_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
+        .where(_is_it, _spent + bindparam("price") <= bindparam("budget", type_=BigInteger))
     )
 )
 _CORRECT = Query(
     lambda: (
         agent_session.update()
         .values(spent=agent_session.c.spent + bindparam("more", type_=BigInteger))
-        .where(*_is_it)
+        .where(_is_it)
     )
 )
 _FORGET = Query(
@@ -68,15 +64,12 @@ class Reservation(NamedTuple):
     budget: int
 
 
-async def reserve(database: Database, wanted: Reservation, at_s: int, day_start_s: int) -> bool:
+@transactional
+async def reserve(
+    transaction: Transaction, wanted: Reservation, at_s: int, day_start_s: int
+) -> bool:
     """Reserves the price of a call; False if that would exceed the session's budget. A new session
     counts against the limit of the day that began at `day_start_s`."""
-    return await database.write(partial(_reserve, wanted, at_s, day_start_s))
-
-
-async def _reserve(
-    wanted: Reservation, at_s: int, day_start_s: int, transaction: Transaction
-) -> bool:
     account_id, name, price, budget = wanted
     row = {"of_account": account_id, "of_name": name}
     before_s = at_s - _FORGET_S

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from tollway.ledger.usage import ON_ARCHIVE
 from tollway.store.database import Row, StoreError, Transaction
-from tollway.store.query import Insert, Query, insert, insert_row
+from tollway.store.query import Insert, Query, alike, equals, insert, insert_row
 from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
 
 # With this as now, no date is in the future.
@@ -41,11 +41,7 @@ _following = entry.alias("following")
 # The first after it that is not dated in the future. Read only where the oldest is.
 _following_ms = (
     select(_following.c.at_ms)
-    .where(
-        _following.c.account_id == balance.c.account_id,
-        _following.c.unit == balance.c.unit,
-        _following.c.at_ms <= _now_ms,
-    )
+    .where(alike(_following, balance, "account_id", "unit"), _following.c.at_ms <= _now_ms)
     .order_by(_following.c.number)
     .limit(1)
     .scalar_subquery()
@@ -58,8 +54,7 @@ OLD_BALANCES = Query(
             balance.outerjoin(archived_balance, ON_ARCHIVE).join(
                 entry,
                 and_(
-                    entry.c.account_id == balance.c.account_id,
-                    entry.c.unit == balance.c.unit,
+                    alike(entry, balance, "account_id", "unit"),
                     entry.c.number == func.coalesce(archived_balance.c.number, 0) + 1,
                 ),
             )
@@ -73,10 +68,7 @@ OLD_BALANCES = Query(
         .order_by(balance.c.account_id, balance.c.unit)
     )
 )
-_of_balance = (
-    entry.c.account_id == bindparam("of_account"),
-    entry.c.unit == bindparam("of_unit"),
-)
+_of_balance = equals(entry, account_id="of_account", unit="of_unit")
 # An entry with an open hold stays.
 _is_open = exists().where(hold.c.request_id == entry.c.request_id, literal_column(IS_HELD))
 _OLDEST = Query(
@@ -90,7 +82,7 @@ _OLDEST = Query(
             entry.c.operation,
             _is_open,
         )
-        .where(*_of_balance)
+        .where(_of_balance)
         .order_by(entry.c.number)
         .limit(bindparam("most", type_=Integer))
     )
@@ -99,7 +91,7 @@ _NEXT_MS = Query(
     lambda: (
         select(entry.c.at_ms)
         .where(
-            *_of_balance,
+            _of_balance,
             entry.c.number > bindparam("after", type_=BigInteger),
             entry.c.at_ms <= _now_ms,
         )
@@ -107,9 +99,7 @@ _NEXT_MS = Query(
         .limit(1)
     )
 )
-_DROP = Query(
-    lambda: entry.delete().where(*_of_balance, entry.c.number <= bindparam("last_number"))
-)
+_DROP = Query(lambda: entry.delete().where(_of_balance, entry.c.number <= bindparam("last_number")))
 
 
 def _added_up(statement: Insert) -> Insert:
@@ -156,13 +146,7 @@ _MONTH = Query(
         ),
         select(_is_open_in_month).scalar_subquery(),
     ).select_from(
-        _runs.outerjoin(
-            archived_balance,
-            and_(
-                archived_balance.c.account_id == _runs.c.account_id,
-                archived_balance.c.unit == _runs.c.unit,
-            ),
-        )
+        _runs.outerjoin(archived_balance, alike(archived_balance, _runs, "account_id", "unit"))
     )
 )
 
@@ -183,7 +167,7 @@ _month_sums = (
         func.max(entry.c.at_ms),
         *(_sum_of(name) for name in _SUMS),
     )
-    .join(_runs, and_(_runs.c.account_id == entry.c.account_id, _runs.c.unit == entry.c.unit))
+    .join(_runs, alike(_runs, entry, "account_id", "unit"))
     .where(_in_month)
     .group_by(entry.c.account_id, entry.c.unit)
 )

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import bindparam, func, select
 
 from tollway.ledger.usage import DAY_S, date_s, midnight_s
 from tollway.store.database import Database, Row
-from tollway.store.query import Query, listed, pieces
+from tollway.store.query import Query, alike, listed, pieces
 from tollway.store.schema.ledger import account, balance, usage
 from tollway.store.schema.webhooks import balance_alert
 
@@ -62,9 +62,7 @@ _taken = (
     )
     .scalar_subquery()
 )
-_its_alert = and_(
-    balance_alert.c.account_id == balance.c.account_id, balance_alert.c.unit == balance.c.unit
-)
+_its_alert = alike(balance_alert, balance, "account_id", "unit")
 _PACES = Query(
     lambda: (
         select(

@@ -14,7 +14,7 @@ from sqlalchemy import Integer, bindparam, select
 
 from tollway.ledger.request_log import first_id, time_of
 from tollway.store.database import Database, Reader, StoreError, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.ledger import call_timing
 
 _IN_A_SECOND_MAX = 10
@@ -49,8 +49,7 @@ _DROP = Query(
 )
 _OF_CALL = Query(
     lambda: select(call_timing.c.stages).where(
-        call_timing.c.account_id == bindparam("of_account"),
-        call_timing.c.request_id == bindparam("wanted"),
+        equals(call_timing, account_id="of_account", request_id="wanted")
     )
 )
 

@@ -17,8 +17,8 @@ from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
 from tollway.ledger.tokens import IssuedToken, one_at_a_time, put_token
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Database, Reader, Transaction, transactional
+from tollway.store.query import Query, changed, insert_row
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.small_commits import PieceBudget, delete_oldest
 
@@ -70,24 +70,21 @@ _IN_FORCE = Query(
     )
 )
 _REVOKE = Query(
-    lambda: (
-        client.update()
-        .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(client, revoked_at_s="now_s").where(
+        client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None)
     )
 )
 # Even those that have expired by this node's clock: if it is ahead, other nodes still accept them.
 _REVOKE_TOKENS = Query(
-    lambda: (
-        token.update()
-        .where(token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("now_s"))
+    lambda: changed(token, revoked_at_s="now_s").where(
+        token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 
 
+@transactional
 async def add_client(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     account_wanted: str,
     *,
@@ -95,28 +92,23 @@ async def add_client(
     label: str = "",
 ) -> AddedClient:
     secret = mint(SECRET, runtime.pick)
-
-    async def work(transaction: Transaction) -> Client:
-        found = await find_account(transaction, account_wanted)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: it can have no new client.", account=account_wanted
-            )
-        added = Client(
-            id=runtime.new_id("cli_"),
-            account_id=found.id,
-            kind=kind,
-            label=label,
-            start=secret[:14],
-            added_at_s=runtime.at_s(),
-            revoked_at_s=None,
+    found = await find_account(transaction, account_wanted)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: it can have no new client.", account=account_wanted
         )
-        await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "client add", subject, after=added)
-        return added
-
-    added = await database.write(work)
+    added = Client(
+        id=runtime.new_id("cli_"),
+        account_id=found.id,
+        kind=kind,
+        label=label,
+        start=secret[:14],
+        added_at_s=runtime.at_s(),
+        revoked_at_s=None,
+    )
+    await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "client add", subject, after=added)
     return AddedClient(added.id, secret, added)
 
 
@@ -125,25 +117,20 @@ async def list_clients(reader: Reader, account_wanted: str) -> list[Client]:
     return [Client(*row) for row in await reader.fetch_all(_OF_ACCOUNT, of_account=found.id)]
 
 
-async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Client:
+@transactional
+async def revoke_client(transaction: Transaction, runtime: Runtime, wanted: str) -> Client:
     """Revokes the client with this id, or this very secret, and every token that it obtained."""
-
-    async def work(transaction: Transaction) -> Client:
-        found = await _find_client(transaction, wanted)
-        await one_at_a_time(transaction, found.id)
-        now_s = runtime.at_s()
-        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
-            raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
-        await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
-        await directory_changed(transaction, found.account_id)
-        revoked = await _find_client(transaction, found.id)
-        subject = f"account {found.account_id}"
-        await record_act(
-            transaction, runtime, "client revoke", subject, before=found, after=revoked
-        )
-        return revoked
-
-    return await database.write(work)
+    found = await _find_client(transaction, wanted)
+    await one_at_a_time(transaction, found.id)
+    now_s = runtime.at_s()
+    if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
+        raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
+    await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
+    await directory_changed(transaction, found.account_id)
+    revoked = await _find_client(transaction, found.id)
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "client revoke", subject, before=found, after=revoked)
+    return revoked
 
 
 def is_client_id(text: str) -> bool:

@@ -10,17 +10,13 @@ from sqlalchemy import BigInteger, Integer, bindparam, exists, func, or_, select
 from tollway.ledger.archiving import NO_END_MS, old_rows
 from tollway.ledger.charges import GrantKey
 from tollway.store.database import Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry
 
 _ADD_USE = Query(lambda: insert_row(consent_use))
 _before_ms, _now_ms = (bindparam(name, type_=BigInteger) for name in ("before_ms", "now_ms"))
-_of_grant = (
-    consent_use.c.owner_kind == bindparam("of_kind"),
-    consent_use.c.owner_id == bindparam("of_owner"),
-    consent_use.c.consent_id == bindparam("of_consent"),
-)
+_of_grant = equals(consent_use, owner_kind="of_kind", owner_id="of_owner", consent_id="of_consent")
 OLD_USES = Query(
     lambda: select(func.count()).select_from(consent_use).where(consent_use.c.at_ms < _before_ms)
 )
@@ -31,8 +27,7 @@ OLD_GRANTS = Query(
         .where(
             select(consent_use.c.at_ms)
             .where(
-                consent_use.c.owner_kind == consent.c.owner_kind,
-                consent_use.c.owner_id == consent.c.owner_id,
+                alike(consent_use, consent, "owner_kind", "owner_id"),
                 consent_use.c.consent_id == consent.c.id,
                 consent_use.c.at_ms <= _now_ms,
             )
@@ -54,14 +49,14 @@ _OLDEST = Query(
                 entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge"
             ),
         )
-        .where(*_of_grant)
+        .where(_of_grant)
         .order_by(consent_use.c.request_id)
         .limit(bindparam("most", type_=Integer))
     )
 )
 _DROP = Query(
     lambda: consent_use.delete().where(
-        *_of_grant,
+        _of_grant,
         consent_use.c.request_id <= bindparam("last"),
         # Redundant, but lets the planner skip partitions of newer months.
         or_(consent_use.c.at_ms < _before_ms, consent_use.c.at_ms > _now_ms),

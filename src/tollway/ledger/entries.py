@@ -15,8 +15,8 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts_on, record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert, insert_row
+from tollway.store.database import Reader, Row, Transaction, transactional
+from tollway.store.query import Query, equals, insert, insert_row
 from tollway.store.schema.ledger import balance, entry
 
 # Far above any real purchase. With one more of them than it may have, a balance still fits into 64
@@ -85,8 +85,7 @@ def taking(**also: ColumnElement[int]) -> Query:
     return Query(
         balance.update()
         .where(
-            balance.c.account_id == bindparam("of_account"),
-            balance.c.unit == bindparam("of_unit"),
+            equals(balance, account_id="of_account", unit="of_unit"),
             balance.c.amount >= bindparam("total"),
         )
         .values(
@@ -101,9 +100,7 @@ def taking(**also: ColumnElement[int]) -> Query:
 TAKE = taking(posted=balance.c.posted + bindparam("total"))
 _TAKE_BACK = taking()
 AMOUNT_LEFT = Query(
-    lambda: select(balance.c.amount).where(
-        balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
-    )
+    lambda: select(balance.c.amount).where(equals(balance, account_id="of_account", unit="of_unit"))
 )
 _BALANCES = Query(
     lambda: (
@@ -117,8 +114,7 @@ _PAGE = Query(
     lambda: (
         select(*_COLUMNS)
         .where(
-            entry.c.account_id == bindparam("account_id"),
-            entry.c.unit == bindparam("unit"),
+            equals(entry, account_id="account_id", unit="unit"),
             entry.c.number < bindparam("before_number"),
         )
         .order_by(entry.c.number.desc())
@@ -142,8 +138,9 @@ def checked_note(note: str) -> str:
     return note
 
 
+@transactional
 async def top_up(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     account_wanted: str,
     unit: str,
@@ -161,37 +158,33 @@ async def top_up(
     if abs(amount) > AMOUNT_MAX:
         raise LedgerError("The amount is too large: send {most:,} at most.", most=AMOUNT_MAX)
     note = checked_note(note)
-
-    async def work(transaction: Transaction) -> Entry:
-        found = await _open_account(transaction, account_wanted)
-        row = await _change_balance(transaction, found, unit, amount)
-        # The balance row is locked by now, so that of two concurrent top-ups one sees the other.
-        if once and await _is_entered(transaction, found.id, once):
-            raise LedgerError("This was entered already: the ledger has it.")
-        operation = None
-        if refund_of is not None:
-            operation = await _refunded_operation(transaction, found, unit, amount, refund_of)
-        added = Entry(
-            account_id=found.id,
-            unit=unit,
-            number=row[1],
-            kind="top_up" if amount > 0 else "correction",
-            amount=amount,
-            balance_after=row[0],
-            at_ms=runtime.at_ms(),
-            operation=operation,
-            request_id=refund_of,
-            note=note or None,
-        )
-        await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
-        await directory_changed(transaction, found.id)
-        # Once more: it may have been closed while this waited for the balance. To close it now
-        # waits for the version.
-        await _open_account(transaction, found.id)
-        await _record_top_up(transaction, runtime, added, once)
-        return added
-
-    return await database.write(work)
+    found = await _open_account(transaction, account_wanted)
+    row = await _change_balance(transaction, found, unit, amount)
+    # The balance row is locked by now, so that of two concurrent top-ups one sees the other.
+    if once and await _is_entered(transaction, found.id, once):
+        raise LedgerError("This was entered already: the ledger has it.")
+    operation = None
+    if refund_of is not None:
+        operation = await _refunded_operation(transaction, found, unit, amount, refund_of)
+    added = Entry(
+        account_id=found.id,
+        unit=unit,
+        number=row[1],
+        kind="top_up" if amount > 0 else "correction",
+        amount=amount,
+        balance_after=row[0],
+        at_ms=runtime.at_ms(),
+        operation=operation,
+        request_id=refund_of,
+        note=note or None,
+    )
+    await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
+    await directory_changed(transaction, found.id)
+    # Once more: it may have been closed while this waited for the balance. To close it now
+    # waits for the version.
+    await _open_account(transaction, found.id)
+    await _record_top_up(transaction, runtime, added, once)
+    return added
 
 
 async def _open_account(reader: Reader, wanted: str) -> Account:

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.store.database import Reader, Transaction
 from tollway.store.many_rows import adds
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.ledger import entry_day, usage_cursor
 
 DAY_MS = 86_400_000
@@ -22,8 +22,7 @@ _Key = tuple[str, str, int, str, str]  # account, unit, number of the day, kind,
 # Later entries have higher numbers, so the first number stays.
 _ADD = adds(entry_day, "entries", "amount", latest=("last_number",))
 _cursor = select(usage_cursor.c.number).where(
-    usage_cursor.c.account_id == bindparam("of_account"),
-    usage_cursor.c.unit == bindparam("of_unit"),
+    equals(usage_cursor, account_id="of_account", unit="of_unit")
 )
 _NUMBERS = Query(
     lambda: select(
@@ -31,8 +30,7 @@ _NUMBERS = Query(
         func.max(entry_day.c.last_number),
         _cursor.scalar_subquery(),
     ).where(
-        entry_day.c.account_id == bindparam("of_account"),
-        entry_day.c.unit == bindparam("of_unit"),
+        equals(entry_day, account_id="of_account", unit="of_unit"),
         entry_day.c.day.between(
             bindparam("first_day", type_=BigInteger), bindparam("last_day", type_=BigInteger)
         ),

@@ -19,7 +19,7 @@ from tollway.ledger.idempotency import free_key
 from tollway.ledger.request_log import time_of
 from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 
@@ -47,9 +47,7 @@ def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
     """Moves what is set aside to another column, and counts the entries that record it."""
     return Query(
         balance.update()
-        .where(
-            balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
-        )
+        .where(equals(balance, account_id="of_account", unit="of_unit"))
         .values(
             held=balance.c.held - bindparam("total"), entries=balance.c.entries + entries, **moved
         )
@@ -63,9 +61,7 @@ _RESERVE = taking(held=balance.c.held + bindparam("total"))
 _CAPTURE = _moving(2, posted=balance.c.posted + bindparam("total"))
 _RELEASE = _moving(1, amount=balance.c.amount + bindparam("total"))
 _unit_of_hold = (
-    select(hold.c.unit)
-    .where(hold.c.account_id == bindparam("of_account"), hold.c.id == bindparam("of_hold"))
-    .scalar_subquery()
+    select(hold.c.unit).where(equals(hold, account_id="of_account", id="of_hold")).scalar_subquery()
 )
 _LOCK = Query(
     lambda: (
@@ -74,11 +70,7 @@ _LOCK = Query(
         .with_for_update(of=balance)
     )
 )
-_of_open = (
-    hold.c.account_id == bindparam("of_account"),
-    hold.c.id == bindparam("of_hold"),
-    hold.c.state == "held",
-)
+_of_open = (equals(hold, account_id="of_account", id="of_hold"), hold.c.state == "held")
 _MOVE_DEADLINE = Query(
     lambda: (
         hold.update()
@@ -88,9 +80,8 @@ _MOVE_DEADLINE = Query(
 )
 _END = Query(
     lambda: (
-        hold.update()
+        changed(hold, state="ended_as", settled_at_ms="ended_at_ms")
         .where(*_of_open)
-        .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
         .returning(*HOLD_COLUMNS)
     )
 )
@@ -246,9 +237,7 @@ _COUNT = Query(
 
 
 _ONE = Query(
-    lambda: select(*HOLD_COLUMNS).where(
-        hold.c.account_id == bindparam("of_account"), hold.c.id == bindparam("of_hold")
-    )
+    lambda: select(*HOLD_COLUMNS).where(equals(hold, account_id="of_account", id="of_hold"))
 )
 
 

@@ -19,7 +19,7 @@ from tollway.ledger.request_log import time_of
 from tollway.ledger.runtime import cautious_clock
 from tollway.store.clock import earlier_ms
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.consent import receiver_erasure
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 from tollway.store.small_commits import PieceBudget, delete_oldest
@@ -44,10 +44,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
         return self.sealed == _NOT_YET and idempotency_key.is_same(self.fingerprint)
 
 
-_of_key = (
-    idempotency_key.c.account_id == bindparam("of_account"),
-    idempotency_key.c.key == bindparam("of_key"),
-)
+_of_key = equals(idempotency_key, account_id="of_account", key="of_key")
 _read_before_ms = (
     select(receiver_erasure.c.read_before_ms)
     .where(receiver_erasure.c.owner_id == bindparam("of_shop", type_=String))
@@ -59,7 +56,7 @@ _FIND = Query(
         idempotency_key.c.fingerprint,
         idempotency_key.c.sealed,
         _read_before_ms,
-    ).where(*_of_key, idempotency_key.c.at_ms > bindparam("older_ms"))
+    ).where(_of_key, idempotency_key.c.at_ms > bindparam("older_ms"))
 )
 _is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
 _new = insert_row(idempotency_key)
@@ -88,7 +85,7 @@ _KEYS = Query(
 # can contain a newline.
 OF_PAGES = "\n"
 _OLDEST = Query(lambda: select(func.min(idempotency_key.c.at_ms)))
-_FREE = Query(lambda: idempotency_key.delete().where(*_of_key, _is_reserved_by))
+_FREE = Query(lambda: idempotency_key.delete().where(_of_key, _is_reserved_by))
 _DROP_OLDEST = delete_oldest(idempotency_key, idempotency_key.c.at_ms)
 _DROP_DATED_AHEAD = delete_oldest(
     idempotency_key, idempotency_key.c.at_ms, idempotency_key.c.at_ms > bindparam("after")

@@ -15,8 +15,8 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert, upsert
+from tollway.store.database import Reader, Transaction, transactional
+from tollway.store.query import Query, equals, insert, upsert
 from tollway.store.schema.ledger import operation_state, permission
 
 # Far above any real price, and small enough for the integers of every engine.
@@ -43,8 +43,7 @@ class OperationState(msgspec.Struct, frozen=True):
 _GRANT = upsert(permission)
 _REVOKE = Query(
     lambda: permission.delete().where(
-        permission.c.account_id == bindparam("account_id"),
-        permission.c.operation == bindparam("wanted"),
+        equals(permission, account_id="account_id", operation="wanted")
     )
 )
 OF_ACCOUNT = Query(
@@ -76,48 +75,41 @@ _SET_PRICE = Query(
 )
 
 
+@transactional
 async def add_permission(
-    database: Database, account_wanted: str, given: Permission, runtime: Runtime = UNATTENDED
+    transaction: Transaction, account_wanted: str, given: Permission, runtime: Runtime = UNATTENDED
 ) -> None:
     """Enables an operation for an account, or changes its price and rate there."""
     check_price(given.price)
     check_rate(given.rate_limit)
-
-    async def work(transaction: Transaction) -> None:
-        await directory_changed(transaction)
-        found = await find_account(transaction, account_wanted)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: it can have no new permission.",
-                account=account_wanted,
-            )
-        before = await _permission(transaction, found.id, given.operation)
-        await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
-        subject = f"account {found.id}"
-        await record_act(
-            transaction, runtime, "permission add", subject, before=before, after=given
+    await directory_changed(transaction)
+    found = await find_account(transaction, account_wanted)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: it can have no new permission.",
+            account=account_wanted,
         )
+    before = await _permission(transaction, found.id, given.operation)
+    await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "permission add", subject, before=before, after=given)
 
-    await database.write(work)
 
-
+@transactional
 async def revoke_permission(
-    database: Database, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
+    transaction: Transaction, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
 ) -> None:
-    async def work(transaction: Transaction) -> None:
-        await directory_changed(transaction)
-        found = await find_account(transaction, account_wanted)
-        before = await _permission(transaction, found.id, operation)
-        if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
-            raise LedgerError(
-                "Account {account} has no permission for {operation}.",
-                account=account_wanted,
-                operation=operation,
-            )
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "permission revoke", subject, before=before)
-
-    await database.write(work)
+    await directory_changed(transaction)
+    found = await find_account(transaction, account_wanted)
+    before = await _permission(transaction, found.id, operation)
+    if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
+        raise LedgerError(
+            "Account {account} has no permission for {operation}.",
+            account=account_wanted,
+            operation=operation,
+        )
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "permission revoke", subject, before=before)
 
 
 async def _permission(reader: Reader, account_id: str, operation: str) -> Permission | None:
@@ -140,32 +132,26 @@ def list_price(operation: Operation, states: Mapping[str, OperationState]) -> in
     return operation.default_price if state is None or state.price is None else state.price
 
 
+@transactional
 async def set_closed(
-    database: Database, operation: str, *, is_closed: bool, runtime: Runtime = UNATTENDED
+    transaction: Transaction, operation: str, *, is_closed: bool, runtime: Runtime = UNATTENDED
 ) -> None:
     act = "operation close" if is_closed else "operation open"
-
-    async def work(transaction: Transaction) -> None:
-        await directory_changed(transaction)
-        before = await operation_states(transaction)
-        await transaction.execute(_SET_CLOSED, operation=operation, is_closed=int(is_closed))
-        await _record_state(transaction, runtime, act, operation, before)
-
-    await database.write(work)
+    await directory_changed(transaction)
+    before = await operation_states(transaction)
+    await transaction.execute(_SET_CLOSED, operation=operation, is_closed=int(is_closed))
+    await _record_state(transaction, runtime, act, operation, before)
 
 
+@transactional
 async def set_price(
-    database: Database, operation: str, price: int, runtime: Runtime = UNATTENDED
+    transaction: Transaction, operation: str, price: int, runtime: Runtime = UNATTENDED
 ) -> None:
     check_price(price)
-
-    async def work(transaction: Transaction) -> None:
-        await directory_changed(transaction)
-        before = await operation_states(transaction)
-        await transaction.execute(_SET_PRICE, operation=operation, price=price)
-        await _record_state(transaction, runtime, "price set", operation, before)
-
-    await database.write(work)
+    await directory_changed(transaction)
+    before = await operation_states(transaction)
+    await transaction.execute(_SET_PRICE, operation=operation, price=price)
+    await _record_state(transaction, runtime, "price set", operation, before)
 
 
 async def _record_state(

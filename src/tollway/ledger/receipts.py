@@ -31,7 +31,7 @@ from tollway.ledger.holds import HOLD_COLUMNS, Hold
 from tollway.ledger.refused_calls import RefusedCall
 from tollway.ledger.request_log import time_of
 from tollway.store.database import Database, Reader
-from tollway.store.query import Query
+from tollway.store.query import Query, alike, equals
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account, hold, refused_call
@@ -155,9 +155,7 @@ _NOTE_OF_TIME = Query(
 )
 _MOMENT_MS = 5000
 _HOLD = Query(
-    lambda: select(*HOLD_COLUMNS).where(
-        hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")
-    )
+    lambda: select(*HOLD_COLUMNS).where(equals(hold, request_id="wanted", account_id="of_account"))
 )
 # Through the account's grants, because the key of a use begins with the grant.
 _CONSENT = Query(
@@ -166,8 +164,7 @@ _CONSENT = Query(
         .join(
             consent_use,
             and_(
-                consent_use.c.owner_kind == consent.c.owner_kind,
-                consent_use.c.owner_id == consent.c.owner_id,
+                alike(consent_use, consent, "owner_kind", "owner_id"),
                 consent_use.c.consent_id == consent.c.id,
             ),
         )
@@ -180,7 +177,7 @@ _CONSENT = Query(
 _facts = ("object_id", "wp_code", "number", "state", "parent_number", "doubtful")
 _WAYBILL = Query(
     lambda: select(*(waybill.c[name] for name in _facts)).where(
-        waybill.c.account_id == bindparam("of_account"), waybill.c.request_id == bindparam("wanted")
+        equals(waybill, account_id="of_account", request_id="wanted")
     )
 )
 

@@ -18,13 +18,14 @@ from math import inf
 from time import monotonic
 
 import msgspec
-from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import and_, bindparam, func, or_, select
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, alike, changed, equals, insert_row
 from tollway.store.schema.ledger import entry, refused_call
+from tollway.store.small_commits import delete_first
 from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
@@ -58,8 +59,7 @@ MAY_BE_CHARGED = {
 }
 # Joins such a call with its charge.
 CHARGED_AFTER_ALL = and_(
-    entry.c.request_id == refused_call.c.request_id,
-    entry.c.account_id == refused_call.c.account_id,
+    alike(entry, refused_call, "request_id", "account_id"),
     entry.c.kind == "charge",
     or_(*(refused_call.c.reason == each for each in sorted(MAY_BE_CHARGED))),
 )
@@ -88,30 +88,12 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
 
 _ADD = Query(lambda: insert_row(refused_call).on_conflict_do_nothing())
 _SET_MORE = Query(
-    lambda: (
-        refused_call.update()
-        .where(
-            refused_call.c.account_id == bindparam("of_account"),
-            refused_call.c.request_id == bindparam("of_request"),
-            refused_call.c.at_ms == bindparam("of_ms"),
-        )
-        .values(more=bindparam("counted"))
+    lambda: changed(refused_call, more="counted").where(
+        equals(refused_call, account_id="of_account", request_id="of_request", at_ms="of_ms")
     )
 )
-_key = (refused_call.c.account_id, refused_call.c.request_id)
 _is_old = refused_call.c.at_ms < bindparam("before_ms")
-_SWEEP = Query(
-    lambda: refused_call.delete().where(
-        tuple_(*_key).in_(
-            select(*_key)
-            .where(_is_old)
-            .order_by(refused_call.c.at_ms)
-            .limit(bindparam("most", type_=Integer))
-        ),
-        # Redundant, but lets the planner skip partitions of newer months.
-        _is_old,
-    )
-)
+_SWEEP = Query(lambda: delete_first(refused_call, _is_old, order=refused_call.c.at_ms))
 OLD_REFUSED = Query(lambda: select(func.count()).select_from(refused_call).where(_is_old))
 
 

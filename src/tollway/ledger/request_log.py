@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, bindparam, case, or_, select
 
 from tollway.store.database import Database, Row
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 from tollway.store.schema.ledger import entry, hold, refused_call
 
 # Rows that a page scans at most, when a filter excludes most of them.
@@ -173,9 +173,7 @@ _REFUSED_OF_ACCOUNT = _newest(
 )
 # The newest entries of one balance: an account's few balances are read one by one.
 _PAID_OF_BALANCE = _newest(
-    _paid.where(
-        entry.c.account_id == bindparam("of_account"), entry.c.unit == bindparam("of_unit")
-    ),
+    _paid.where(equals(entry, account_id="of_account", unit="of_unit")),
     entry.c.number.desc(),
 )
 
@@ -277,11 +275,8 @@ def _by_number(calls: Sequence[LoggedCall], most: int, before: str) -> _Source:
 
 def by_request(calls: Iterable[LoggedCall]) -> dict[str, LoggedCall]:
     """The outcome of each call by its id, from the row that says most about it."""
-    return {each.request_id: each for each in sorted(calls, key=_rank)}
-
-
-def _rank(call: LoggedCall) -> int:
-    return _OUTCOMES.index(call.outcome)
+    ranked = sorted(calls, key=lambda call: _OUTCOMES.index(call.outcome))
+    return {each.request_id: each for each in ranked}
 
 
 def first_id(at_ms: int) -> str:

@@ -24,7 +24,7 @@ from tollway.ledger.request_log import (
     refused_columns,
 )
 from tollway.store.database import Database, Row
-from tollway.store.query import Query, listed, pieces
+from tollway.store.query import Query, equals, listed, pieces
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry, refused_call
@@ -49,9 +49,7 @@ _USES = Query(
     lambda: (
         select(consent_use.c.request_id, consent_use.c.at_ms, consent_use.c.operation)
         .where(
-            consent_use.c.owner_kind == bindparam("kind"),
-            consent_use.c.owner_id == bindparam("shop"),
-            consent_use.c.consent_id == bindparam("grant"),
+            equals(consent_use, owner_kind="kind", owner_id="shop", consent_id="grant"),
             consent_use.c.request_id < bindparam("before"),
             consent_use.c.request_id >= bindparam("since"),
         )

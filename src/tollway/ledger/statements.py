@@ -33,7 +33,7 @@ from sqlalchemy import (
 from tollway.ledger.entry_days import DAY_MS
 from tollway.ledger.usage import ON_ARCHIVE, ON_CURSOR
 from tollway.store.database import Database, Reader
-from tollway.store.query import Query
+from tollway.store.query import Query, alike
 from tollway.store.schema.ledger import archived_balance, balance, entry, entry_day, usage_cursor
 
 _Sum = tuple[str, str, str]  # unit, kind, operation
@@ -128,8 +128,7 @@ def _not_summed() -> FromClause:
     return own.outerjoin(
         entry,
         and_(
-            entry.c.account_id == own.c.account_id,
-            entry.c.unit == own.c.unit,
+            alike(entry, own, "account_id", "unit"),
             entry.c.number > func.coalesce(own.c.number, 0),
             entry.c.at_ms >= _start_ms,
         ),
@@ -153,8 +152,7 @@ def _of_cut_days() -> FromClause:
     return cut.outerjoin(
         entry,
         and_(
-            entry.c.account_id == cut.c.account_id,
-            entry.c.unit == cut.c.unit,
+            alike(entry, cut, "account_id", "unit"),
             entry.c.number.between(cut.c.first, cut.c.last),
             entry.c.at_ms >= _start_ms,
             entry.c.at_ms >= cut.c.day * DAY_MS,

@@ -1,7 +1,6 @@
 """Tokens: how they are issued, listed, replaced, revoked and marked as used."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -24,8 +23,8 @@ from tollway.ledger.token_limits import (
 )
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
-from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
+from tollway.store.query import Query, changed, equals, insert_row
 from tollway.store.schema.ledger import token
 from tollway.store.small_commits import PIECE
 
@@ -102,7 +101,7 @@ _OF_CALLER = Query(
 )
 _OWN = Query(
     lambda: select(*TOKEN_COLUMNS).where(
-        token.c.id == bindparam("wanted"), token.c.account_id == bindparam("account_id"), _is_own
+        equals(token, id="wanted", account_id="account_id"), _is_own
     )
 )
 _ANY_OWN = Query(
@@ -130,38 +129,31 @@ _VALID = Query(
 _FIND = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.id == bindparam("wanted")))
 _FIND_BY_HASH = Query(lambda: select(*TOKEN_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
-    lambda: (
-        token.update()
-        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(revoked_at_s=bindparam("revoked_at_s"))
+    lambda: changed(token, revoked_at_s="revoked_at_s").where(
+        token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 _END = Query(
-    lambda: (
-        token.update()
-        .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
-        .values(expires_at_s=bindparam("ends_at_s"))
+    lambda: changed(token, expires_at_s="ends_at_s").where(
+        token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None)
     )
 )
 # Two processes may report one token's use in any order: the later time stays, unless it is so late
 # that a clock was ahead.
 _USED = Query(
-    lambda: (
-        token.update()
-        .where(
-            token.c.id == bindparam("wanted"),
-            or_(
-                func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
-                token.c.last_used_at_s > bindparam("used_at_s", type_=BigInteger) + _AHEAD_S,
-            ),
-        )
-        .values(last_used_at_s=bindparam("used_at_s"))
+    lambda: changed(token, last_used_at_s="used_at_s").where(
+        token.c.id == bindparam("wanted"),
+        or_(
+            func.coalesce(token.c.last_used_at_s, 0) < bindparam("used_at_s"),
+            token.c.last_used_at_s > bindparam("used_at_s", type_=BigInteger) + _AHEAD_S,
+        ),
     )
 )
 
 
+@transactional
 async def issue_token(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     account_wanted: str,
     *,
@@ -183,34 +175,30 @@ async def issue_token(
         )
     if kind == "test" and limits.is_capped:
         raise LedgerError("A test token spends nothing: only a live token can have a cap.")
-
-    async def work(transaction: Transaction) -> IssuedToken:
-        found = await find_account(transaction, account_wanted)
-        if found.closed_at_s is not None:
-            raise LedgerError(
-                "Account {account} is closed: it can have no new token.", account=account_wanted
-            )
-        if day_start_s is not None:
-            await count_today(transaction, found.id, Counted.TOKENS, day_start_s)
-            if client_id is None:
-                await _check_number(transaction, runtime, found.id)
-        if check_maker is not None:
-            await check_maker(transaction)
-        issued = await put_token(
-            transaction,
-            runtime,
-            found.id,
-            kind=kind,
-            label=label,
-            lifetime_s=lifetime_s,
-            client_id=client_id,
-            limits=limits,
+    found = await find_account(transaction, account_wanted)
+    if found.closed_at_s is not None:
+        raise LedgerError(
+            "Account {account} is closed: it can have no new token.", account=account_wanted
         )
-        subject = f"account {found.id}"
-        await record_act(transaction, runtime, "token issue", subject, after=issued.token)
-        return issued
-
-    return await database.write(work)
+    if day_start_s is not None:
+        await count_today(transaction, found.id, Counted.TOKENS, day_start_s)
+        if client_id is None:
+            await _check_number(transaction, runtime, found.id)
+    if check_maker is not None:
+        await check_maker(transaction)
+    issued = await put_token(
+        transaction,
+        runtime,
+        found.id,
+        kind=kind,
+        label=label,
+        lifetime_s=lifetime_s,
+        client_id=client_id,
+        limits=limits,
+    )
+    subject = f"account {found.id}"
+    await record_act(transaction, runtime, "token issue", subject, after=issued.token)
+    return issued
 
 
 async def _check_number(transaction: Transaction, runtime: Runtime, account_id: str) -> None:
@@ -288,20 +276,17 @@ async def has_own_token(reader: Reader, account_id: str) -> bool:
     return await reader.fetch_one(_ANY_OWN, account_id=account_id) is not None
 
 
-async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
+@transactional
+async def revoke_token(transaction: Transaction, runtime: Runtime, wanted: str) -> Token:
     """Revokes the token with this id or text; it is refused from the next call on."""
-
-    async def work(transaction: Transaction) -> Token:
-        found = await _find_token(transaction, wanted)
-        if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
-            raise LedgerError("Token {token_id} is revoked already.", token_id=found.id)
-        await directory_changed(transaction, found.account_id)
-        revoked = await _find_token(transaction, found.id)
-        subject = f"account {found.account_id}"
-        await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
-        return revoked
-
-    return await database.write(work)
+    found = await _find_token(transaction, wanted)
+    if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
+        raise LedgerError("Token {token_id} is revoked already.", token_id=found.id)
+    await directory_changed(transaction, found.account_id)
+    revoked = await _find_token(transaction, found.id)
+    subject = f"account {found.account_id}"
+    await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
+    return revoked
 
 
 async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
@@ -309,8 +294,9 @@ async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
     await transaction.lock_names([f"tokens of {client_id}"])
 
 
+@transactional
 async def replace_token(
-    database: Database,
+    transaction: Transaction,
     runtime: Runtime,
     old: Token,
     overlap_s: int,
@@ -324,47 +310,41 @@ async def replace_token(
     rotation counts in the day that began at `day_start_s`; the maximum number of tokens does not
     apply. It is refused if `old` was replaced since it was read: that new token is not known here.
     """
-
-    async def work(transaction: Transaction) -> IssuedToken:
-        await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
-        if check_maker is not None:
-            await check_maker(transaction)
-        if old.client_id is not None:
-            await one_at_a_time(transaction, old.client_id)
-        # The day's count is locked by now, so that of two concurrent rotations one sees the other.
-        if (await _find_token(transaction, old.id)).expires_at_s != old.expires_at_s:
-            raise LedgerError(
-                "Token {token_id} was rotated meanwhile: no other was made.", token_id=old.id
-            )
-        now_s = runtime.at_s()
-        left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
-        most_s = None if not_after_s is None else max(1, not_after_s - now_s)
-        lifetimes = [each for each in (left_s, most_s) if each is not None]
-        issued = await put_token(
-            transaction,
-            runtime,
-            old.account_id,
-            kind=old.kind,
-            label=old.label,
-            lifetime_s=min(lifetimes, default=None),
-            client_id=old.client_id,
-            limits=old.limits,
-            replaces=old.id,
+    await count_today(transaction, old.account_id, Counted.ROTATIONS, day_start_s)
+    if check_maker is not None:
+        await check_maker(transaction)
+    if old.client_id is not None:
+        await one_at_a_time(transaction, old.client_id)
+    # The day's count is locked by now, so that of two concurrent rotations one sees the other.
+    if (await _find_token(transaction, old.id)).expires_at_s != old.expires_at_s:
+        raise LedgerError(
+            "Token {token_id} was rotated meanwhile: no other was made.", token_id=old.id
         )
-        ends_at_s = now_s + overlap_s
-        if old.expires_at_s is not None:
-            # A second sooner at least: by its other end another rotation sees that this one was.
-            ends_at_s = min(ends_at_s, old.expires_at_s - 1)
-        if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
-            raise LedgerError("Token {token_id} is revoked already.", token_id=old.id)
-        await directory_changed(transaction, old.account_id)
-        subject = f"account {old.account_id}"
-        await record_act(
-            transaction, runtime, "token rotate", subject, before=old, after=issued.token
-        )
-        return issued
-
-    return await database.write(work)
+    now_s = runtime.at_s()
+    left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
+    most_s = None if not_after_s is None else max(1, not_after_s - now_s)
+    lifetimes = [each for each in (left_s, most_s) if each is not None]
+    issued = await put_token(
+        transaction,
+        runtime,
+        old.account_id,
+        kind=old.kind,
+        label=old.label,
+        lifetime_s=min(lifetimes, default=None),
+        client_id=old.client_id,
+        limits=old.limits,
+        replaces=old.id,
+    )
+    ends_at_s = now_s + overlap_s
+    if old.expires_at_s is not None:
+        # A second sooner at least: by its other end another rotation sees that this one was.
+        ends_at_s = min(ends_at_s, old.expires_at_s - 1)
+    if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
+        raise LedgerError("Token {token_id} is revoked already.", token_id=old.id)
+    await directory_changed(transaction, old.account_id)
+    subject = f"account {old.account_id}"
+    await record_act(transaction, runtime, "token rotate", subject, before=old, after=issued.token)
+    return issued
 
 
 async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
@@ -374,12 +354,13 @@ async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
         # A fixed lock order prevents deadlocks between workers that store the same tokens.
         piece = sorted(used_at_s)[:PIECE]
         rows = [{"wanted": token_id, "used_at_s": used_at_s[token_id]} for token_id in piece]
-        await database.write(partial(_store_use, rows))
+        await _store_use(database, rows)
         for token_id in piece:
             del used_at_s[token_id]
 
 
-async def _store_use(rows: Sequence[dict[str, object]], transaction: Transaction) -> None:
+@transactional
+async def _store_use(transaction: Transaction, rows: Sequence[dict[str, object]]) -> None:
     await transaction.execute_many(_USED, rows)
 
 

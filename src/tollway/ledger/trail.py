@@ -15,7 +15,7 @@ from sqlalchemy import Integer, bindparam, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, equals, insert_row
 from tollway.store.schema.ledger import operator_act
 
 _FIRST_HASH = bytes(32)
@@ -59,9 +59,7 @@ _NEWEST_OF = (
 _NEWEST_ON = Query(
     lambda: (
         select(*_COLUMNS)
-        .where(
-            operator_act.c.subject == bindparam("subject"), operator_act.c.act == bindparam("act")
-        )
+        .where(equals(operator_act, subject="subject", act="act"))
         .order_by(operator_act.c.number.desc())
         .limit(bindparam("most", type_=Integer))
     )

@@ -20,7 +20,7 @@ from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_,
 from tollway.ledger.entry_days import EntryDays, EntryGroup
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.many_rows import adds
-from tollway.store.query import Query, insert_row
+from tollway.store.query import Query, alike, equals, insert_row
 from tollway.store.schema.ledger import archived_balance, balance, entry, usage, usage_cursor
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -42,12 +42,8 @@ class UsageSum(msgspec.Struct, frozen=True):
 
 
 # What joins a balance with its cursor, and with its archive.
-ON_CURSOR = and_(
-    usage_cursor.c.account_id == balance.c.account_id, usage_cursor.c.unit == balance.c.unit
-)
-ON_ARCHIVE = and_(
-    archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
-)
+ON_CURSOR = alike(usage_cursor, balance, "account_id", "unit")
+ON_ARCHIVE = alike(archived_balance, balance, "account_id", "unit")
 _reached = func.coalesce(usage_cursor.c.number, 0)
 # Those that are furthest behind come first: otherwise a few hundred balances that are charged all
 # the time would keep the others from ever being counted.
@@ -73,9 +69,7 @@ _STATE = Query(
         .select_from(
             balance.outerjoin(usage_cursor, ON_CURSOR).outerjoin(archived_balance, ON_ARCHIVE)
         )
-        .where(
-            balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
-        )
+        .where(equals(balance, account_id="of_account", unit="of_unit"))
     )
 )
 _minute = entry.c.at_ms // (MINUTE_S * 1000)
@@ -92,8 +86,7 @@ _BY_MINUTE = Query(
             func.max(entry.c.number),
         )
         .where(
-            entry.c.account_id == bindparam("of_account"),
-            entry.c.unit == bindparam("of_unit"),
+            equals(entry, account_id="of_account", unit="of_unit"),
             entry.c.number > bindparam("after"),
             entry.c.number <= bindparam("up_to"),
         )
@@ -102,9 +95,7 @@ _BY_MINUTE = Query(
 )
 _SUMMED = Query(
     lambda: select(func.coalesce(func.sum(usage.c.amount), 0)).where(
-        usage.c.account_id == bindparam("of_account"),
-        usage.c.unit == bindparam("of_unit"),
-        usage.c.span_s == DAY_S,
+        equals(usage, account_id="of_account", unit="of_unit"), usage.c.span_s == DAY_S
     )
 )
 _ADD = adds(usage, "calls", "amount")
@@ -117,8 +108,7 @@ _MOVE = Query(
 )
 _ARCHIVED = Query(
     lambda: select(archived_balance.c.number).where(
-        archived_balance.c.account_id == bindparam("of_account"),
-        archived_balance.c.unit == bindparam("of_unit"),
+        equals(archived_balance, account_id="of_account", unit="of_unit")
     )
 )
 _DROP = Query(
@@ -264,8 +254,7 @@ _late = (
         balance.outerjoin(usage_cursor, ON_CURSOR).outerjoin(
             entry,
             and_(
-                entry.c.account_id == balance.c.account_id,
-                entry.c.unit == balance.c.unit,
+                alike(entry, balance, "account_id", "unit"),
                 entry.c.number > _reached,
                 entry.c.kind == "charge",
                 entry.c.at_ms >= _span_start * 1000,

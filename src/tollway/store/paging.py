@@ -13,6 +13,7 @@ knows some of the sums already.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import itemgetter
@@ -27,16 +28,20 @@ from sqlalchemy import (
     FromClause,
     ScalarSelect,
     Select,
+    Table,
     bindparam,
     cast,
     func,
+    literal_column,
     select,
     true,
     union_all,
 )
 
-from tollway.store.database import Database, Row
-from tollway.store.query import Query, Steps, StepsQuery
+from tollway.store.cache_versions import new_version
+from tollway.store.database import Database, Row, Transaction
+from tollway.store.many_rows import adds, upserts
+from tollway.store.query import Query, Steps, StepsQuery, equals
 
 Counts = Callable[[], Sequence[Select[Any]]]
 Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
@@ -80,6 +85,53 @@ def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
     """The values for `part_of`. Times are stored negated, so the end of the part comes first."""
     start, end = part
     return {f"{name}_after": -end, f"{name}_up_to": -start}
+
+
+class BucketCounts:
+    """How many rows each bucket has, stored with the rows: both change in one transaction. The
+    version of their list changes too, so that readers notice cached counts that are out of date."""
+
+    def __init__(self, counts: Column[int], versions: Table) -> None:
+        """Takes the column of the counts; the key of its table is that of a bucket."""
+        table = counts.table
+        its = equals(table, **{column.name: f"its_{column.name}" for column in table.primary_key})
+        self._more = adds(table, counts.name)
+        # A separate statement: an INSERT with a negative count would violate the check constraint,
+        # even if it ends in an UPDATE.
+        self._fewer = Query(
+            lambda: table.update().values({counts: counts - bindparam("fewer")}).where(its)
+        )
+        self._forget_empty = Query(lambda: table.delete().where(its, counts == literal_column("0")))
+        self._versions = versions
+
+    async def change(self, transaction: Transaction, changes: Counter[Any]) -> None:
+        # A fixed lock order prevents deadlocks.
+        ordered = sorted(changes.items())
+        fewer = [(bucket, -count) for bucket, count in ordered if count < 0]
+        await transaction.put_rows(
+            self._more, [(*bucket, count) for bucket, count in ordered if count > 0]
+        )
+        await transaction.execute_many(self._fewer, [(count, *bucket) for bucket, count in fewer])
+        await transaction.execute_many(self._forget_empty, [bucket for bucket, _ in fewer])
+
+    async def give_versions(self, transaction: Transaction, lists: Iterable[Row]) -> None:
+        versions = [(*each, new_version()) for each in sorted(lists)]
+        await transaction.put_rows(upserts(self._versions), versions)
+
+
+def sums_by_list(
+    lists: Sequence[Column[Any]], counts: Column[int], *of: ColumnElement[bool]
+) -> Query:
+    """The sum of the counts of some buckets, for each list. Materialized, so that these buckets are
+    read first, from their index: otherwise a planner may read the counts of all buckets, because
+    those are in the order of the lists."""
+
+    def statement() -> Select[Any]:
+        some = select(*lists, counts).where(*of).cte("counted").prefix_with("MATERIALIZED")
+        *its_list, counted = some.c
+        return select(*its_list, func.sum(counted)).group_by(*its_list).order_by(*its_list)
+
+    return Query(statement)
 
 
 class RunningCounts:

@@ -11,7 +11,17 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, FromClause, Table, and_, bindparam, or_, text
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    or_,
+    text,
+)
 
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
 from sqlalchemy.dialects.sqlite import Insert as Insert  # noqa: PLC0414 - imported from here
@@ -87,24 +97,24 @@ class Query:
     """One query, compiled for each dialect on first use.
 
     Modules pass a function that builds the statement, because a process uses few of the queries
-    that it loads.
+    that it loads; and another one for PostgreSQL, where one engine lacks the syntax of the other.
     """
 
-    def __init__(self, statement: Statement) -> None:
-        self._source = statement
-
-    @property
-    def _statement(self) -> ClauseElement:
-        source = self._source
-        return source if isinstance(source, ClauseElement) else source()
+    def __init__(self, statement: Statement, on_postgresql: Statement | None = None) -> None:
+        self._on_sqlite = statement
+        self._on_postgresql = statement if on_postgresql is None else on_postgresql
 
     @cached_property
     def sqlite(self) -> CompiledQuery:
-        return CompiledQuery(self._statement, "sqlite")
+        return CompiledQuery(_made(self._on_sqlite), "sqlite")
 
     @cached_property
     def postgresql(self) -> CompiledQuery:
-        return CompiledQuery(self._statement, "postgresql")
+        return CompiledQuery(_made(self._on_postgresql), "postgresql")
+
+
+def _made(statement: Statement) -> ClauseElement:
+    return statement if isinstance(statement, ClauseElement) else statement()
 
 
 class RecordQuery(Query):
@@ -125,7 +135,7 @@ class JointQuery(RecordQuery):
     def together_postgresql(self) -> str:
         """The statement for many: each parameter is a list with a value for each call, and each row
         begins with the position of its call, from 1 on."""
-        compiled = self._statement.compile(dialect=_dialect("postgresql"))
+        compiled = _made(self._on_postgresql).compile(dialect=_dialect("postgresql"))
         assert isinstance(compiled, SQLCompiler)
         names = compiled.positiontup or ()
         types = [_server_type(compiled.binds[name].type) for name in names]
@@ -146,22 +156,7 @@ def _server_type(type_: TypeEngine[Any]) -> str:
     return "BIGINT" if isinstance(type_, NullType) else type_.compile(_dialect("postgresql"))
 
 
-class EngineQuery(Query):
-    """A query whose text differs per engine, because one lacks the syntax of the other."""
-
-    def __init__(self, sqlite: str, postgresql: str) -> None:
-        self._texts = {"sqlite": sqlite, "postgresql": postgresql}
-
-    @cached_property
-    def sqlite(self) -> CompiledQuery:
-        return CompiledQuery(text(self._texts["sqlite"]), "sqlite")
-
-    @cached_property
-    def postgresql(self) -> CompiledQuery:
-        return CompiledQuery(text(self._texts["postgresql"]), "postgresql")
-
-
-def of_many(query: str) -> EngineQuery:
+def of_many(query: str) -> Query:
     """A query of many keys, given as one JSON list, whose members are `{wanted}`. It can return all
     its rows as one JSON list, `{all}({one}(...))`: between two rows, the driver of an embedded
     database would let other threads run."""
@@ -175,7 +170,7 @@ def of_many(query: str) -> EngineQuery:
         "all": "json_agg",
         "one": "json_build_array",
     }
-    return EngineQuery(query.format(**sqlite), query.format(**postgresql))
+    return Query(lambda: text(query.format(**sqlite)), lambda: text(query.format(**postgresql)))
 
 
 @cache
@@ -221,6 +216,11 @@ def equals(table: FromClause, **parameters: str) -> ColumnElement[bool]:
 def alike(one: FromClause, other: FromClause, *names: str) -> ColumnElement[bool]:
     """That these columns have the same values in both."""
     return and_(*(one.c[name] == other.c[name] for name in names))
+
+
+def changed(table: Table, **parameters: str) -> Update:
+    """Gives columns of some rows, yet to be chosen, the values of these parameters."""
+    return table.update().values({name: bindparam(new) for name, new in parameters.items()})
 
 
 def listed(most: int) -> list[BindParameter[str]]:

@@ -74,6 +74,20 @@ def delete_oldest(table: Table, time: Column[int], *conditions: ColumnElement[bo
     return Query(statement)
 
 
+def delete_first(
+    table: Table,
+    is_old: ColumnElement[bool],
+    *of: ColumnElement[bool],
+    order: Column[int] | None = None,
+) -> Delete:
+    """Deletes at most `most` old rows, the first by a column or by the key."""
+    key = tuple(table.primary_key)
+    by = key if order is None else (order,)
+    some = select(*key).where(*of, is_old).order_by(*by).limit(bindparam("most", type_=Integer))
+    # Repeated, so that the query skips months which are not old.
+    return table.delete().where(tuple_(*key).in_(some), is_old)
+
+
 class PieceBudget:
     """How many rows one run may still do, in full pieces; the rest is left to the next run."""
 
@@ -89,7 +103,7 @@ class PieceBudget:
         """Does pieces until one is not full or the budget is spent; returns how many rows."""
         rows = 0
         while not self.is_spent:
-            async with _pace_of(database):
+            async with _paces.setdefault(database, asyncio.Lock()):
                 asked = self._piece
                 self._rows_left -= asked
                 piece = _Piece(work, asked)
@@ -133,10 +147,6 @@ class _Piece:
 
 # Held during a piece and the pause after it.
 _paces: WeakKeyDictionary[Database, asyncio.Lock] = WeakKeyDictionary()
-
-
-def _pace_of(database: Database) -> asyncio.Lock:
-    return _paces.setdefault(database, asyncio.Lock())
 
 
 class RowPieces:

@@ -39,33 +39,12 @@ from tollway.carriers.connectors.connector import (
     Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
-from tollway.carriers.labels.print_data import Party, RoutingInfo
+from tollway.carriers.labels.print_data import RoutingInfo
 
 LOOK_UP = "TMS_WAYBILL_QUERY"
 # The prefix of codes from a gateway in front of the carrier.
 _GATEWAY_CODE = "S"
 NOT_FOUND = "WAYBILL_NOT_FOUND"
-
-
-class _Order(msgspec.Struct, frozen=True, rename="camel"):
-    cp_code: str
-    object_id: str
-    user_id: str
-    trade_order_list: list[str]
-
-
-class _IssueContent(_Order, frozen=True, rename="camel"):
-    waybill_type: int
-    sender: Party
-    recipient: Party
-
-
-class _CancelContent(_Order, frozen=True, rename="camel"):
-    waybill_code: str
-
-
-class _UpdateContent(_IssueContent, frozen=True, rename="camel"):
-    waybill_code: str
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,24 +62,6 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
         """Whether the answer comes from the gateway, not from the carrier behind it."""
         code = self.error_code
         return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
-
-
-def issue_content(wp_code: str, order: IssueOrder) -> str:
-    return msgspec.json.encode(_IssueContent(**_whole(wp_code, order))).decode()
-
-
-def update_content(wp_code: str, order: IssueOrder, number: str) -> str:
-    content = _UpdateContent(**_whole(wp_code, order), waybill_code=number)
-    return msgspec.json.encode(content).decode()
-
-
-def look_up_content(wp_code: str, ref: OrderRef) -> str:
-    return msgspec.json.encode(_Order(**_order(wp_code, ref))).decode()
-
-
-def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
-    content = _CancelContent(**_order(wp_code, ref), waybill_code=number)
-    return msgspec.json.encode(content).decode()
 
 
 def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
@@ -122,21 +83,11 @@ def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer
     return answer
 
 
-def _whole(wp_code: str, order: IssueOrder) -> dict[str, Any]:
+def _parcel(order: IssueOrder) -> dict[str, Any]:
     return {
-        **_order(wp_code, order.ref),
-        "waybill_type": order.waybill_type,
+        "waybillType": order.waybill_type,
         "sender": order.sender,
         "recipient": order.recipient,
-    }
-
-
-def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
-    return {
-        "cp_code": wp_code,
-        "object_id": ref.task_id,
-        "user_id": ref.owner_id,
-        "trade_order_list": [ref.order_sn],
     }
 
 
@@ -155,13 +106,11 @@ class SignedFormConnector:
         self._deadline_s = opened.link.deadline_ms / 1000
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
-        content = issue_content(self._wp_code, order)
-        answer = await self._ask(ISSUE, order.ref, content, self._deadline_s)
+        answer = await self._ask(ISSUE, order.ref, _parcel(order))
         return _issued(answer) if answer.success else Declined(answer.error_msg)
 
     async def look_up(self, order: OrderRef) -> Issued | None:
-        content = look_up_content(self._wp_code, order)
-        answer = await self._ask_until_answered(LOOK_UP, order, content)
+        answer = await self._look_up_until_answered(order)
         if answer.success:
             return _issued(answer)
         if answer.error_code == NOT_FOUND:
@@ -169,32 +118,41 @@ class SignedFormConnector:
         raise AnswerUnusableError("The carrier does not say whether it knows an order.")
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
-        content = cancel_content(self._wp_code, order, number)
-        answer = await self._ask(CANCEL, order, content, self._deadline_s)
+        answer = await self._ask(CANCEL, order, {"waybillCode": number})
         return Cancelled(number) if answer.success else Declined(answer.error_msg)
 
     async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
-        content = update_content(self._wp_code, order, number)
-        answer = await self._ask(UPDATE, order.ref, content, self._deadline_s)
+        answer = await self._ask(UPDATE, order.ref, {**_parcel(order), "waybillCode": number})
         return Updated(answer.routing_info) if answer.success else Declined(answer.error_msg)
 
-    async def _ask(self, message: str, ref: OrderRef, content: str, deadline_s: float) -> Answer:
+    async def _ask(
+        self, message: str, ref: OrderRef, more: dict[str, Any], deadline_s: float | None = None
+    ) -> Answer:
         """Sends one message, once."""
-        form = signed_form(self._opened, message, content)
+        content = {
+            "cpCode": self._wp_code,
+            "objectId": ref.task_id,
+            "userId": ref.owner_id,
+            "tradeOrderList": [ref.order_sn],
+            **more,
+        }
+        form = signed_form(self._opened, message, msgspec.json.encode(content).decode())
         request = self._client.build_request("POST", self._opened.link.url, data=form)
-        answer = read_answer(self._opened, ref, await exchange(self._client, request, deadline_s))
+        within_s = self._deadline_s if deadline_s is None else deadline_s
+        body = await exchange(self._client, request, within_s)
+        answer = read_answer(self._opened, ref, body)
         if answer.is_of_gateway:
             raise _gateway_error(answer.error_code)
         return answer
 
-    async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
-        """Sends a read-only message, and retries it with backoff until the deadline."""
+    async def _look_up_until_answered(self, ref: OrderRef) -> Answer:
+        """Looks an order up, and retries it with backoff until the deadline: that changes nothing
+        at the carrier."""
         ends_at_s = time.monotonic() + self._deadline_s
         pause_s = _LOOK_UP_FIRST_PAUSE_S
         while True:
             try:
-                left_s = ends_at_s - time.monotonic()
-                return await self._ask(message, ref, content, left_s)
+                return await self._ask(LOOK_UP, ref, {}, ends_at_s - time.monotonic())
             except ConnectorError:
                 if time.monotonic() + pause_s >= ends_at_s:
                     raise

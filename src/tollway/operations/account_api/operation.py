@@ -114,31 +114,45 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def endpoint(
-    path: str, title: str, *reasons: Reason, changes: bool = False, needs: str = ""
+    path: str,
+    title: str,
+    *reasons: Reason,
+    changes: bool = False,
+    is_for_unlimited: bool = False,
+    needs: str = "",
 ) -> Callable[[Work], Endpoint]:
     """Makes a function an endpoint, with the request and response types that it declares, and
     reasons of its own. An endpoint that only reads is a GET with a query; one that changes
-    something is a POST with JSON."""
+    something, as all that only an unlimited token may use do, is a POST with JSON."""
 
     def declare(work: Work) -> Endpoint:
         declared = inspect.signature(work)
         _, request, _ = declared.parameters.values()
+        is_post = changes or is_for_unlimited
         operation = AccountOperation(
             name="account_" + path.replace("/", "_"),
             title=title,
-            method="POST" if changes else "GET",
+            method="POST" if is_post else "GET",
             path=PATH + path,
-            encoding=Encoding.JSON if changes else Encoding.QUERY,
+            encoding=Encoding.JSON if is_post else Encoding.QUERY,
             request_type=request.annotation,
             response_type=declared.return_annotation,
             unit=Unit.CREDITS,
             default_price=0,
-            own_reasons=reasons,
+            own_reasons=(Reason.TOKEN_CANNOT_MAKE, *reasons) if is_for_unlimited else reasons,
             needs=needs,
         )
-        return Endpoint(operation, work)
+        return Endpoint(operation, _for_unlimited(work) if is_for_unlimited else work)
 
     return declare
+
+
+def _for_unlimited(work: Work) -> Work:
+    async def checked(parts: AccountDependencies, request: Any, call: AccountCall) -> Any:
+        check_unlimited(call)
+        return await work(parts, request, call)
+
+    return checked
 
 
 class OneOf(msgspec.Struct, frozen=True):

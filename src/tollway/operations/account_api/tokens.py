@@ -157,17 +157,10 @@ async def _list(parts: AccountDependencies, _: Nothing, call: AccountCall) -> To
     return Tokens(await list_own_tokens(parts.database, call.account_id, call.at_s))
 
 
-@endpoint(
-    "tokens/make",
-    "Make a token",
-    Reason.TOKEN_CANNOT_MAKE,
-    Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
-)
+@endpoint("tokens/make", "Make a token", Reason.ACCOUNT_LIMIT_REACHED, is_for_unlimited=True)
 async def _make(
     parts: AccountDependencies, request: MakeTokenRequest, call: AccountCall
 ) -> IssuedToken:
-    check_unlimited(call)
     limits = request.limits()
     if request.kind == "test" and limits.is_capped:
         raise Refusal(
@@ -221,14 +214,12 @@ async def _own(parts: AccountDependencies, call: AccountCall, token_id: str) -> 
     "tokens/rotate",
     "Replace a token by a new one",
     Reason.ITEM_UNKNOWN,
-    Reason.TOKEN_CANNOT_MAKE,
     Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
+    is_for_unlimited=True,
 )
 async def _rotate(
     parts: AccountDependencies, request: RotateTokenRequest, call: AccountCall
 ) -> IssuedToken:
-    check_unlimited(call)
     _left_s(parts, call)
     old = await _own(parts, call, request.token_id)
     if old.state(call.at_s) != "valid":

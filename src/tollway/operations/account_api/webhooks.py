@@ -16,7 +16,6 @@ from tollway.operations.account_api.operation import (
     AccountCall,
     AccountDependencies,
     Nothing,
-    check_unlimited,
     endpoint,
 )
 from tollway.webhooks.addresses import AddressError
@@ -109,17 +108,10 @@ async def _list(parts: AccountDependencies, _: Nothing, call: AccountCall) -> We
     return Webhooks(await list_endpoints(parts.database, call.account_id))
 
 
-@endpoint(
-    "webhooks/make",
-    "Add a webhook",
-    Reason.TOKEN_CANNOT_MAKE,
-    Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
-)
+@endpoint("webhooks/make", "Add a webhook", Reason.ACCOUNT_LIMIT_REACHED, is_for_unlimited=True)
 async def _make(
     parts: AccountDependencies, request: MakeWebhookRequest, call: AccountCall
 ) -> EndpointSecret:
-    check_unlimited(call)
     try:
         return await make_endpoint(
             parts.database,
@@ -156,14 +148,12 @@ def _unknown(field: str) -> Refusal:
     "webhooks/rotate",
     "A new secret for a webhook",
     Reason.ITEM_UNKNOWN,
-    Reason.TOKEN_CANNOT_MAKE,
     Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
+    is_for_unlimited=True,
 )
 async def _rotate(
     parts: AccountDependencies, request: WebhookRequest, call: AccountCall
 ) -> WebhookSecret:
-    check_unlimited(call)
     secret = await rotate_secret(
         parts.database,
         parts.vault.sealer,
@@ -177,25 +167,15 @@ async def _rotate(
     return WebhookSecret(secret)
 
 
-@endpoint(
-    "webhooks/end", "End a webhook", Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, changes=True
-)
+@endpoint("webhooks/end", "End a webhook", Reason.ITEM_UNKNOWN, is_for_unlimited=True)
 async def _end(parts: AccountDependencies, request: WebhookRequest, call: AccountCall) -> Done:
-    check_unlimited(call)
     if not await end_endpoint(parts.database, parts.runtime, call.account_id, request.webhook_id):
         raise _unknown("webhook_id")
     return Done(True)
 
 
-@endpoint(
-    "webhooks/test",
-    "Send a test event",
-    Reason.TOKEN_CANNOT_MAKE,
-    Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
-)
+@endpoint("webhooks/test", "Send a test event", Reason.ACCOUNT_LIMIT_REACHED, is_for_unlimited=True)
 async def _test(parts: AccountDependencies, _: Nothing, call: AccountCall) -> Done:
-    check_unlimited(call)
     day_start_s = _day_start_s(parts, call)
     return Done(await send_test_event(parts.database, parts.runtime, call.account_id, day_start_s))
 
@@ -216,16 +196,11 @@ async def _deliveries(
 
 
 @endpoint(
-    "webhooks/redeliver",
-    "Deliver an event again",
-    Reason.ITEM_UNKNOWN,
-    Reason.TOKEN_CANNOT_MAKE,
-    changes=True,
+    "webhooks/redeliver", "Deliver an event again", Reason.ITEM_UNKNOWN, is_for_unlimited=True
 )
 async def _redeliver(
     parts: AccountDependencies, request: RedeliverRequest, call: AccountCall
 ) -> Done:
-    check_unlimited(call)
     now_ms = parts.runtime.at_ms()
     key = (call.account_id, request.webhook_id, request.event_id)
     if not await deliver_again(parts.database, *key, now_ms):
@@ -246,14 +221,12 @@ async def _alerts(parts: AccountDependencies, _: Nothing, call: AccountCall) -> 
 @endpoint(
     "alerts/set",
     "Set an alert of a low balance",
-    Reason.TOKEN_CANNOT_MAKE,
     Reason.ACCOUNT_LIMIT_REACHED,
-    changes=True,
+    is_for_unlimited=True,
 )
 async def _set_alert(
     parts: AccountDependencies, request: AlertRequest, call: AccountCall
 ) -> Alerts:
-    check_unlimited(call)
     if request.unit not in UNITS:
         raise unknown_unit()
     day_start_s = _day_start_s(parts, call)

@@ -14,11 +14,8 @@ from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.operations.demo_data import (
     DEMO_SEED,
     DemoTarget,
-    Progress,
-    no_progress,
     store_all,
 )
-from tollway.store.database import Database
 
 SIDS = ("tw_demo_channel", "tw_demo_group", "tw_demo_live", "tw_demo_poster")
 _APP_KEY = "9f3c2d7b61e84a05b7d2c8e4f1a60d35"
@@ -102,26 +99,11 @@ def world_records() -> int:
 
 async def fill(target: DemoTarget) -> None:
     per_day, days = SANDBOX if target.is_sandbox else WORLD
-    await fill_claims(
-        target.database,
-        per_day=per_day,
-        first=target.first_day(days),
-        now_s=target.now_s,
-        zone=target.zone,
-        progress=target.progress,
-    )
+    await fill_claims(target, per_day, target.first_day(days))
 
 
-async def fill_claims(
-    database: Database,
-    *,
-    per_day: int,
-    first: date,
-    now_s: float,
-    zone: ZoneInfo,
-    progress: Progress = no_progress,
-) -> None:
+async def fill_claims(target: DemoTarget, per_day: int, first: date) -> None:
     """Stores coupon claims from a day until now."""
     # In the order of their listing, so that the database only appends.
-    records = sorted(make_claims(DEMO_SEED, per_day, first, now_s, zone))
-    await store_all(database, ClaimLoader(), records, progress)
+    records = sorted(make_claims(DEMO_SEED, per_day, first, target.now_s, target.zone))
+    await store_all(target.database, ClaimLoader(), records, target.progress)

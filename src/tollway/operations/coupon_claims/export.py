@@ -33,7 +33,7 @@ from tollway.operations.exports import (
 )
 from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stream
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 
 _FIRST = Position(-(2**62), "")
 
@@ -98,16 +98,13 @@ CLAIMS_FILE = Operation(
     is_file=True,
 )
 
-_of_sid = (
-    coupon_claim.c.sid == bindparam("wanted_sid"),
-    coupon_claim.c.claim_type == bindparam("wanted_type"),
-)
+_of_sid = equals(coupon_claim, sid="wanted_sid", claim_type="wanted_type")
 _place = tuple_(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
 _LINES = Query(
     lambda: (
         select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
         .where(
-            *_of_sid,
+            _of_sid,
             coupon_claim.c.newest_first > bindparam("newest", type_=BigInteger),
             coupon_claim.c.newest_first <= bindparam("oldest", type_=BigInteger),
             _place
@@ -122,7 +119,7 @@ _OF_ITS_SECOND = Query(
         select(func.count())
         .select_from(coupon_claim)
         .where(
-            *_of_sid,
+            _of_sid,
             coupon_claim.c.newest_first == bindparam("second", type_=BigInteger),
             coupon_claim.c.coupon_code <= bindparam("last_code", type_=String),
         )
@@ -130,7 +127,7 @@ _OF_ITS_SECOND = Query(
 )
 _POSITION = Query(
     lambda: select(coupon_claim.c.newest_first).where(
-        *_of_sid, coupon_claim.c.coupon_code == bindparam("wanted")
+        _of_sid, coupon_claim.c.coupon_code == bindparam("wanted")
     )
 )
 

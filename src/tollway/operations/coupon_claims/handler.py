@@ -28,8 +28,6 @@ _SECONDS = [b"%02d" % second for second in range(60)]
 
 
 class CouponClaimsHandler:
-    """Answers the coupon-claim query from one database."""
-
     def __init__(self, database: Database, zone: ZoneInfo) -> None:
         self._database = database
         self._pages = ClaimPages(database)

@@ -44,7 +44,7 @@ from tollway.store.paging import (
     read_listed,
     split_window,
 )
-from tollway.store.query import JointQuery, Query
+from tollway.store.query import JointQuery, Query, equals
 
 _HOUR_S = 3600
 # How many hours are cached for all lists together, at 16 bytes each; and the overhead of a list.
@@ -89,17 +89,14 @@ class ReadyClaim(NamedTuple):
 
 
 _KEY = ("newest_first", "coupon_code")
-_OF_SID = (
-    coupon_claim.c.sid == bindparam("wanted_sid"),
-    coupon_claim.c.claim_type == bindparam("wanted_type"),
-)
+_OF_SID = equals(coupon_claim, sid="wanted_sid", claim_type="wanted_type")
 
 
 def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     return (
         select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
         .where(
-            *_OF_SID,
+            _OF_SID,
             coupon_claim.c.newest_first > after,
             coupon_claim.c.newest_first <= bindparam("oldest_up_to"),
         )
@@ -109,20 +106,17 @@ def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     )
 
 
-_OF_LIST = (
-    coupon_claim_hour.c.sid == bindparam("wanted_sid"),
-    coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
-)
+_OF_LIST = equals(coupon_claim_hour, sid="wanted_sid", claim_type="wanted_type")
 
 
 def _counts() -> list[Select[Any]]:
     hours = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.claims).where(
-        *_OF_LIST,
+        _OF_LIST,
         coupon_claim_hour.c.hour >= bindparam("first_hour"),
         coupon_claim_hour.c.hour < bindparam("last_hour"),
     )
-    newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
-    oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
+    newest = part_of("newest", coupon_claim.c.newest_first, _OF_SID)
+    oldest = part_of("oldest", coupon_claim.c.newest_first, _OF_SID)
     return [newest, hours, oldest]
 
 
@@ -164,7 +158,7 @@ def _claims(dialect: str, *parts: str) -> Select[Any]:
         )
         timed = func.convert_to(time, literal_column("'UTF8'")).op("||")(page.c.ready)
         joined = func.string_agg(timed, between)
-    counts = [part_count(name, coupon_claim.c.newest_first, *_OF_SID) for name in parts]
+    counts = [part_count(name, coupon_claim.c.newest_first, _OF_SID) for name in parts]
     return select(joined, _VERSIONS[dialect], *counts)
 
 
@@ -172,23 +166,16 @@ def _all_hours(dialect: str) -> Select[Any]:
     """All hours of a list, and beside each the version; the highest hour first."""
     return (
         select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims, _VERSIONS[dialect])
-        .where(*_OF_LIST)
+        .where(_OF_LIST)
         .order_by(coupon_claim_hour.c.hour.desc())
     )
 
 
-_JOINED = {
-    "sqlite": JointQuery(lambda: _claims("sqlite")),
-    "postgresql": JointQuery(lambda: _claims("postgresql")),
-}
-_JOINED_AND_COUNTED = {
-    "sqlite": JointQuery(lambda: _claims("sqlite", "newest", "oldest")),
-    "postgresql": JointQuery(lambda: _claims("postgresql", "newest", "oldest")),
-}
-_ALL_HOURS = {
-    "sqlite": Query(lambda: _all_hours("sqlite")),
-    "postgresql": Query(lambda: _all_hours("postgresql")),
-}
+_JOINED = JointQuery(lambda: _claims("sqlite"), lambda: _claims("postgresql"))
+_JOINED_AND_COUNTED = JointQuery(
+    lambda: _claims("sqlite", "newest", "oldest"), lambda: _claims("postgresql", "newest", "oldest")
+)
+_ALL_HOURS = Query(lambda: _all_hours("sqlite"), lambda: _all_hours("postgresql"))
 
 
 # From a time in seconds up to, not including, another one within the same hour.
@@ -214,13 +201,8 @@ class _Start(NamedTuple):
 
 
 class ClaimPages:
-    """Pages of the claims of one database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._joined = _JOINED[database.dialect]
-        self._joined_and_counted = _JOINED_AND_COUNTED[database.dialect]
-        self._all_hours = _ALL_HOURS[database.dialect]
         self._row_at_once = database.row_at_once
         self._is_server = database.dialect != "sqlite"
         self._learn_again_s = _LEARN_AGAIN_S if self._is_server else 0.0
@@ -295,7 +277,7 @@ class ClaimPages:
             if page.offset > _SKIPPED_MAX:
                 asked["skip"] = asked["take"] = 0
             asked |= {**part_values("newest", newest), **part_values("oldest", oldest)}
-            return _Start(known, in_whole, self._joined_and_counted, asked, (newest, oldest))
+            return _Start(known, in_whole, _JOINED_AND_COUNTED, asked, (newest, oldest))
         in_hours = in_newest + in_whole
         total = in_hours + in_oldest
         if page.offset >= total:
@@ -310,7 +292,7 @@ class ClaimPages:
             last = min(page.offset + page.size, total) - 1 - in_newest
             if 0 <= last < in_whole:
                 asked["oldest_up_to"] = -_HOUR_S * known.hours.locate(span, last)[0]
-        return _Start(known, total, self._joined, asked, None)
+        return _Start(known, total, _JOINED, asked, None)
 
     def _found(self, window: Window, start: _Start, row: Row | None) -> tuple[int, bytes] | None:
         """The total and the claims; None if the cached counts are out of date, or lacked what was
@@ -346,9 +328,7 @@ class ClaimPages:
         if len(self._learnt_s) >= _NOTED_MAX:
             self._learnt_s.clear()
         self._learnt_s[key] = now_s
-        rows = await self._database.fetch_all(
-            self._all_hours, wanted_sid=sid, wanted_type=claim_type
-        )
+        rows = await self._database.fetch_all(_ALL_HOURS, wanted_sid=sid, wanted_type=claim_type)
         if not rows:
             return False
         # Replaced entries still count, which only means that the limit is reached sooner.

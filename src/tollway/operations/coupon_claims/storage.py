@@ -6,17 +6,17 @@ the claim, but no source moves one out of a channel that it does not speak for. 
 change in the same transaction, because totals and pages are computed from them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from zlib import crc32
 
-from sqlalchemy import BigInteger, Integer, bindparam, func, select, tuple_
+from sqlalchemy import BigInteger, bindparam, select
 
-from tollway.intake.loading import IsOwn
+from tollway.intake.loading import IsOwn, Loader
 from tollway.intake.record_check import is_ahead
 from tollway.intake.record_problems import NotOwnError
-from tollway.operations.coupon_claims.counts import HOUR_S, forget_empty, forget_hours, recount
+from tollway.operations.coupon_claims.counts import HOUR_S, forget_hours, recount
 from tollway.operations.coupon_claims.records import (
     ClaimRow,
     UndatedClaim,
@@ -28,35 +28,36 @@ from tollway.operations.subject import Removal, Retained
 from tollway.store.database import Database, DuplicateKeyError, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import DAY_S, Month, MonthsOf
-from tollway.store.query import Query
+from tollway.store.paging import sums_by_list
+from tollway.store.query import Query, equals, listed, pieces
+from tollway.store.small_commits import delete_first
 
-_CODES_AT_ONCE = 500
 # Codes share locks, because a transaction may have thousands of codes.
 _LOCKS = 64
 
 
+_listed = listed(500)
 _STORED = Query(
     lambda: select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
-        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
+        coupon_claim.c.coupon_code.in_(_listed)
     )
 )
 _REMOVE = Query(
     lambda: coupon_claim.delete().where(
-        coupon_claim.c.sid == bindparam("old_sid"),
-        coupon_claim.c.claim_type == bindparam("old_type"),
-        coupon_claim.c.newest_first == bindparam("old_newest_first"),
-        coupon_claim.c.coupon_code == bindparam("old_code"),
+        equals(
+            coupon_claim,
+            sid="old_sid",
+            claim_type="old_type",
+            newest_first="old_newest_first",
+            coupon_code="old_code",
+        )
     )
 )
 
 
-class ClaimLoader:
-    """The loader of coupon claims."""
-
+class ClaimLoader(Loader):
     def __init__(self) -> None:
         self.months = MonthsOf(coupon_claim)
-        self.owner_of = None
-        self.check_lines = None
         self._expects_new = True
 
     def check(self, values: dict[str, object], received_s: int) -> ClaimRow:
@@ -86,8 +87,10 @@ class ClaimLoader:
         if foreign:
             of_others = [row for row in records if row.coupon_code in foreign]
             raise NotOwnError("coupon_code", of_others)
+        if stored:
+            newest = {key: row for key, row in newest.items() if _is_later(row, stored.get(key))}
         # In key order, which halves the engine's work.
-        later = sorted(_later_among(newest, stored) if stored else newest.values())
+        later = sorted(newest.values())
         pairs = [(stored.get(row.coupon_code), row) for row in later]
         moves = [(old, row) for old, row in pairs if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
@@ -112,10 +115,6 @@ def _newest_of(records: Sequence[ClaimRow]) -> dict[str, ClaimRow]:
         if rival.updated_ms <= row.updated_ms:
             newest[row.coupon_code] = row
     return newest
-
-
-def _later_among(newest: Mapping[str, ClaimRow], stored: Mapping[str, ClaimRow]) -> list[ClaimRow]:
-    return [row for code, row in newest.items() if _is_later(row, stored.get(code))]
 
 
 def _is_later(row: ClaimRow, old: ClaimRow | None) -> bool:
@@ -146,54 +145,24 @@ async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
 
 async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, ClaimRow]:
     """The stored claims among these codes."""
-    stored: dict[str, ClaimRow] = {}
-    for start in range(0, len(codes), _CODES_AT_ONCE):
-        asked = codes[start : start + _CODES_AT_ONCE]
-        # The query has a fixed number of parameters; the last code fills up the rest.
-        places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
-        values = {f"code_{n}": code for n, code in enumerate(places)}
-        for row in await transaction.fetch_all(_STORED, **values):
-            claim = ClaimRow._make(row)
-            stored[claim.coupon_code] = claim
-    return stored
+    stored: list[ClaimRow] = []
+    for asked in pieces(codes, _listed):
+        stored += map(ClaimRow._make, await transaction.fetch_all(_STORED, **asked))
+    return {each.coupon_code: each for each in stored}
 
 
-_key = tuple(coupon_claim.primary_key.columns)
 _is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
+_its_list = equals(coupon_claim, sid="old_sid", claim_type="old_type")
 _REMOVE_OLD = Query(
-    lambda: (
-        coupon_claim.delete()
-        .where(
-            tuple_(*_key).in_(
-                select(*_key)
-                .where(
-                    coupon_claim.c.sid == bindparam("old_sid"),
-                    coupon_claim.c.claim_type == bindparam("old_type"),
-                    _is_old,
-                )
-                .order_by(*_key)
-                .limit(bindparam("most", type_=Integer))
-            ),
-            # Repeated, so that the query skips months which are not old.
-            _is_old,
-        )
-        .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
+    lambda: delete_first(coupon_claim, _is_old, _its_list).returning(
+        *(coupon_claim.c[name] for name in ClaimRow._fields)
     )
 )
-# Materialized, so that the old hours are read first, from their index. Otherwise a planner may read
-# the counts of all hours, because those are in the order of the lists.
-_old_hours = (
-    select(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type, coupon_claim_hour.c.claims)
-    .where(
-        coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
-        coupon_claim_hour.c.claims > 0,
-    )
-    .cte("old_hour")
-    .prefix_with("MATERIALIZED")
-)
-_list = (_old_hours.c.sid, _old_hours.c.claim_type)
-_OLD_CLAIMS = Query(
-    lambda: select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list)
+_OLD_CLAIMS = sums_by_list(
+    (coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type),
+    coupon_claim_hour.c.claims,
+    coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
+    coupon_claim_hour.c.claims > 0,
 )
 
 
@@ -208,7 +177,6 @@ async def remove_old(
         )
     hours = [ClaimRow._make(row).hour for row in rows]
     await recount(transaction, left=hours, come=())
-    await forget_empty(transaction, hours)
     return len(rows)
 
 

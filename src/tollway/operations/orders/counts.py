@@ -1,8 +1,4 @@
-"""How many orders of each facet every hour and day has, stored with the orders.
-
-Totals and pages are computed from these counts, so they change in the same transaction as the
-orders. The shop's version changes too, so that readers notice cached counts that are out of date.
-"""
+"""How many orders of each facet every hour and day has: totals and pages are computed from it."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
 
-from sqlalchemy import bindparam, literal_column, text
+from sqlalchemy import text
 
 from tollway.operations.orders.schema import (
     ALL,
@@ -23,9 +19,8 @@ from tollway.operations.orders.schema import (
     order_count,
     order_version,
 )
-from tollway.store.cache_versions import new_version
 from tollway.store.database import Transaction
-from tollway.store.many_rows import adds, upserts
+from tollway.store.paging import BucketCounts
 from tollway.store.query import Query
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
@@ -47,23 +42,7 @@ class Counted(Protocol):
 
 place_of = attrgetter("newest_first", "remark_tag", "remark_tag_name")
 
-_COUNT_UP = adds(order_count, "orders")
-_this_bucket = (
-    order_count.c.owner_id == bindparam("owner"),
-    order_count.c.facet == bindparam("of_facet"),
-    order_count.c.hours == bindparam("of_hours"),
-    order_count.c.bucket == bindparam("of_bucket"),
-)
-_COUNT_DOWN = Query(
-    lambda: (
-        order_count.update()
-        .values(orders=order_count.c.orders - bindparam("fewer"))
-        .where(*_this_bucket)
-    )
-)
-_FORGET_EMPTY = Query(
-    lambda: order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
-)
+_COUNTS = BucketCounts(order_count.c.orders, order_version)
 
 # Literals, not parameters: otherwise the planner does not use the partial index.
 _OF_DAYS = f"{ALL_BY_DAY} AND bucket >= :first_day AND bucket < :end_day"
@@ -131,20 +110,10 @@ async def recount(
 ) -> None:
     """Changes the counts, and the versions of the owners whose counts change, and of those in
     `moved`, whose lists change only their order."""
-    # A fixed lock order prevents deadlocks.
-    ordered = sorted(counts.items())
-    more = [(*bucket, count) for bucket, count in ordered if count > 0]
-    fewer = [(bucket, -count) for bucket, count in ordered if count < 0]
-    await transaction.put_rows(_COUNT_UP, more)
-    await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
-    await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
+    await _COUNTS.change(transaction, counts)
     changed = {bucket[0] for bucket, count in counts.items() if count}
-    await _give_versions(transaction, changed.union(moved))
-
-
-async def _give_versions(transaction: Transaction, owners: Iterable[str]) -> None:
-    versions = [(owner, new_version()) for owner in sorted(owners)]
-    await transaction.put_rows(upserts(order_version), versions)
+    owners = [(owner,) for owner in changed.union(moved)]
+    await _COUNTS.give_versions(transaction, owners)
 
 
 async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> int:
@@ -152,5 +121,5 @@ async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> i
     days = {"first_day": start_ms // DAY_MS, "end_day": end_ms // DAY_MS}
     total = await transaction.fetch_one(_DAYS_TOTAL, **days)
     await transaction.execute(_FORGET_DAYS, **days)
-    await _give_versions(transaction, [EVERY_OWNER])
+    await _COUNTS.give_versions(transaction, [(EVERY_OWNER,)])
     return int(total[0] or 0) if total else 0

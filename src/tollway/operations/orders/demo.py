@@ -6,13 +6,13 @@ from functools import partial
 from itertools import chain, count, repeat
 from time import time_ns
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
     LargeBinary,
     String,
+    Update,
     bindparam,
     cast,
     func,
@@ -21,11 +21,8 @@ from sqlalchemy import (
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
-    PRODUCTS,
     DemoTarget,
-    Progress,
     made_in_second_process,
-    no_progress,
     store_all,
 )
 from tollway.operations.orders.counts import counted, recount
@@ -48,7 +45,7 @@ from tollway.operations.orders.records import (
 )
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.operations.orders.storage import OrderLoader
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Transaction, transactional
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -247,45 +244,30 @@ def _moved(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.replace(column, _text("old_site"), _text("new_site"))
 
 
+def _with_moved_pictures(ready: ColumnElement[Any]) -> Update:
+    return (
+        shop_order.update()
+        .values(goods_img=_moved(shop_order.c.goods_img), ready=ready)
+        .where(shop_order.c.goods_img.startswith(_text("old_site")))
+    )
+
+
 # The ready order is encoded text, as bytes.
+_ready = shop_order.c.ready
 _MOVE_PICTURES = Query(
-    lambda: (
-        shop_order.update()
-        .values(
-            goods_img=_moved(shop_order.c.goods_img),
-            ready=cast(_moved(cast(shop_order.c.ready, String)), LargeBinary),
-        )
-        .where(shop_order.c.goods_img.startswith(_text("old_site")))
-    )
-)
-_MOVE_PICTURES_IN_MONTHS = Query(
-    lambda: (
-        shop_order.update()
-        .values(
-            goods_img=_moved(shop_order.c.goods_img),
-            ready=func.convert_to(_moved(func.convert_from(shop_order.c.ready, "UTF8")), "UTF8"),
-        )
-        .where(shop_order.c.goods_img.startswith(_text("old_site")))
-    )
+    lambda: _with_moved_pictures(cast(_moved(cast(_ready, String)), LargeBinary)),
+    lambda: _with_moved_pictures(
+        func.convert_to(_moved(func.convert_from(_ready, "UTF8")), "UTF8")
+    ),
 )
 
 
 def fill(target: DemoTarget) -> Coroutine[Any, Any, None]:
     per_year, days = SANDBOX if target.is_sandbox else WORLD
-    begin = partial(
-        fill_orders,
-        target.database,
-        target.sealer,
-        per_year=per_year,
-        # Recent orders are shipped or received as days pass.
-        first=target.first_day(days, changing_days=RECEIVED_DAYS),
-        now_s=target.now_s,
-        zone=target.zone,
-        products=target.products,
-        site=target.site,
-        progress=target.progress,
-        in_second_process=not target.is_sandbox and target.made_days_ago is None,
-    )
+    # Recent orders are shipped or received as days pass.
+    first = target.first_day(days, changing_days=RECEIVED_DAYS)
+    is_new_world = not target.is_sandbox and target.made_days_ago is None
+    begin = partial(fill_orders, target, per_year, first, in_second_process=is_new_world)
     is_moved = target.made_site not in (None, target.site)
     return _fill_moved(target, begin) if is_moved else begin()
 
@@ -296,43 +278,28 @@ async def _fill_moved(target: DemoTarget, begin: Callable[[], Coroutine[Any, Any
 
 
 def fill_orders(
-    database: Database,
-    sealer: Sealer,
-    *,
-    per_year: int,
-    first: date,
-    now_s: float,
-    zone: ZoneInfo,
-    products: int = len(PRODUCTS),
-    site: str = "",
-    progress: Progress = no_progress,
-    in_second_process: bool = False,
+    target: DemoTarget, per_year: int, first: date, *, in_second_process: bool = False
 ) -> Coroutine[Any, Any, None]:
     """Stores the orders from a day until now, and updates those that are stored already. A second
     process, if asked for, starts making them now."""
-    make = partial(_make_rows, sealer, per_year, first, now_s, zone, products, site)
+    which = (per_year, first, target.now_s, target.zone, target.products, target.site)
+    make = partial(_make_rows, target.sealer, *which)
     rows = made_in_second_process(OrderRow, make) if in_second_process else make()
-    return _store(database, sealer, rows, progress)
+    return _store(target, rows)
 
 
 def _make_rows(sealer: Sealer, *which: Any) -> Iterator[OrderRow]:
     return RowMaker(sealer).rows(make_days(DEMO_SEED, *which))
 
 
-async def _store(
-    database: Database, sealer: Sealer, rows: Iterable[OrderRow], progress: Progress
-) -> None:
-    is_first = await database.fetch_one(_ANY) is None
-    loader = _FirstOrders(sealer) if is_first else OrderLoader(sealer)
-    await store_all(database, loader, rows, progress)
+async def _store(target: DemoTarget, rows: Iterable[OrderRow]) -> None:
+    is_first = await target.database.fetch_one(_ANY) is None
+    loader = (_FirstOrders if is_first else OrderLoader)(target.sealer)
+    await store_all(target.database, loader, rows, target.progress)
 
 
-async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:
+@transactional
+async def _move_pictures(transaction: Transaction, old_site: str, new_site: str) -> None:
     """Changes the links to pictures, because the gateway that serves them has a new address."""
-
-    async def work(transaction: Transaction) -> None:
-        await transaction.allow_long_statements()
-        query = _MOVE_PICTURES_IN_MONTHS if transaction.is_shared else _MOVE_PICTURES
-        await transaction.execute(query, old_site=old_site, new_site=new_site)
-
-    await database.write(work)
+    await transaction.allow_long_statements()
+    await transaction.execute(_MOVE_PICTURES, old_site=old_site, new_site=new_site)

@@ -39,7 +39,7 @@ from tollway.operations.orders.positions import Filter, window_values
 from tollway.operations.orders.queries import window_counts
 from tollway.operations.orders.schema import ALL, order_change, shop_order
 from tollway.operations.subject import Handler, MoreCall, Priced, Services, Stream
-from tollway.store.query import Query
+from tollway.store.query import Query, equals
 
 _ID = Text(max_length=64)
 _FIRST = Position(-(2**62), "")
@@ -134,7 +134,7 @@ _LINES = Query(
 )
 _POSITION = Query(
     lambda: select(shop_order.c.newest_first, shop_order.c.change_no).where(
-        shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("wanted")
+        equals(shop_order, owner_id="owner", order_sn="wanted")
     )
 )
 

@@ -22,8 +22,6 @@ assert _FOREVER_MS % DAY_MS == 0
 
 
 class OrdersHandler:
-    """Answers the paged order query from one database."""
-
     def __init__(self, database: Database, zone: ZoneInfo) -> None:
         self._database = database
         self._pages = OrderPages(database)

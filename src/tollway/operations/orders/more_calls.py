@@ -19,7 +19,7 @@ from tollway.operations.orders.operation import ENHANCED_ONLY, ORDERS, OrderEntr
 from tollway.operations.orders.schema import shop_order
 from tollway.operations.subject import Handler, MoreCall, Services
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import Query, listed, pieces
 
 NUMBERS_MAX = 100
 _PAGE_MAX = 100
@@ -96,27 +96,20 @@ ORDERS_CHANGED = _more_call(
 )
 
 _of_owner = shop_order.c.owner_id == bindparam("owner")
+_listed = listed(NUMBERS_MAX)
 # A join with a list of keys, not `IN`, for the same reason as in `storage.py`.
-_asked = (
-    values(column("order_sn", String))
-    .data([(bindparam(f"sn_{n}"),) for n in range(NUMBERS_MAX)])
-    .cte("asked")
-)
+_asked = values(column("order_sn", String)).data([(each,) for each in _listed]).cte("asked")
 _found = (shop_order.c.order_sn, shop_order.c.ready)
-_BY_NUMBER = {
-    "sqlite": Query(
-        lambda: (
-            select(*_found)
-            .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
-            .where(_of_owner)
-        )
+_BY_NUMBER = Query(
+    lambda: (
+        select(*_found)
+        .join_from(_asked, shop_order, shop_order.c.order_sn == _asked.c.order_sn)
+        .where(_of_owner)
     ),
-    "postgresql": Query(
-        lambda: select(*_found).where(
-            _of_owner, shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String)))
-        )
+    lambda: select(*_found).where(
+        _of_owner, shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String)))
     ),
-}
+)
 _CHANGED = Query(
     lambda: (
         select(shop_order.c.change_no, shop_order.c.ready)
@@ -129,12 +122,10 @@ _CHANGED = Query(
 
 async def _by_number(database: Database, owner_id: str, wanted: list[str]) -> dict[str, bytes]:
     if database.dialect == "sqlite":
-        # The query has a fixed number of parameters; the last one fills up the rest.
-        filled = wanted + wanted[-1:] * (NUMBERS_MAX - len(wanted))
-        numbers: dict[str, object] = {f"sn_{n}": sn for n, sn in enumerate(filled)}
+        numbers: dict[str, Any] = next(pieces(wanted, _listed))
     else:
         numbers = {"numbers": wanted}
-    rows = await database.fetch_all(_BY_NUMBER[database.dialect], owner=owner_id, **numbers)
+    rows = await database.fetch_all(_BY_NUMBER, owner=owner_id, **numbers)
     return dict(map(tuple, rows))
 
 

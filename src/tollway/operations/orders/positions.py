@@ -46,7 +46,7 @@ from tollway.operations.orders.schema import (
 )
 from tollway.store.database import Database, Row
 from tollway.store.paging import part_values, split_window
-from tollway.store.query import Query, Steps
+from tollway.store.query import Query, Steps, equals
 
 # The size of the cache for all shops, in units of 16 bytes: a day takes one.
 _KEPT_MAX = 2_000_000
@@ -65,10 +65,7 @@ VERSION_SHARED = select(cast(func.sum(order_version.c.version), BigInteger)).whe
     order_version.c.owner_id.in_([bindparam("owner"), literal_column(f"'{EVERY_OWNER}'")])
 )
 _VERSION = Query(VERSION)
-_of_facet = (
-    order_count.c.owner_id == bindparam("owner"),
-    order_count.c.facet == bindparam("of_facet"),
-)
+_of_facet = equals(order_count, owner_id="owner", facet="of_facet")
 _of_days = order_count.c.hours == DAY_HOURS
 _of_hours = (
     order_count.c.hours == 1,
@@ -77,7 +74,7 @@ _of_hours = (
 )
 _counts = (
     select(order_count.c.bucket, order_count.c.orders)
-    .where(*_of_facet)
+    .where(_of_facet)
     .order_by(order_count.c.bucket.desc())
 )
 _DAYS = Query(lambda: _counts.where(_of_days))
@@ -102,7 +99,7 @@ def _counts_beside(*asked: ColumnElement[bool]) -> Select[Any]:
     version = VERSION_SHARED.subquery("its_version")
     return (
         select(*version.c, order_count.c.bucket, order_count.c.orders)
-        .join_from(version, order_count, and_(*_of_facet, *asked), isouter=True)
+        .join_from(version, order_count, and_(_of_facet, *asked), isouter=True)
         .order_by(order_count.c.bucket.desc())
     )
 

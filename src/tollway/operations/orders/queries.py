@@ -57,7 +57,7 @@ from tollway.store.paging import (
     read_listed,
     split_total,
 )
-from tollway.store.query import JointQuery, Query, RecordQuery
+from tollway.store.query import JointQuery, Query, RecordQuery, equals
 
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
@@ -86,8 +86,7 @@ def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) ->
     number = order_count.c.bucket
     after = -hours * HOUR_MS * (number + 1)
     return select(after, order_count.c.orders).where(
-        order_count.c.owner_id == bindparam("owner"),
-        order_count.c.facet == bindparam("of_facet"),
+        equals(order_count, owner_id="owner", facet="of_facet"),
         order_count.c.hours == hours,
         number >= first,
         number < last,
@@ -162,19 +161,20 @@ def _part(name: str, with_tag: bool, with_name: bool) -> Query:
     return Query(lambda: part_of(name, time, *_asked(with_tag, with_name)))
 
 
-def _guessed(tagged: tuple[bool, bool], dialect: str, *, with_parts: bool) -> JointQuery:
+def _guessed(tagged: tuple[bool, bool], *, with_parts: bool) -> JointQuery:
     """The orders of a page in one piece, and beside it the shop's version; perhaps also how many
     orders are in the two parts of hours of its window. A row for each order would cost more than
     the order: with an embedded database, the reading thread lets others run between rows, and a
     server sends each row."""
 
-    def statement() -> Select[Any]:
-        page = _embedded_page(*tagged) if dialect == "sqlite" else _page(*tagged)
+    def beside_parts(page: Select[Any]) -> Select[Any]:
         asked, time = _asked(*tagged), shop_order.c.newest_first
         names = ("newest", "oldest") if with_parts else ()
         return page.add_columns(*(part_count(name, time, *asked) for name in names))
 
-    return JointQuery(statement)
+    return JointQuery(
+        lambda: beside_parts(_embedded_page(*tagged)), lambda: beside_parts(_page(*tagged))
+    )
 
 
 def _page(with_tag: bool, with_name: bool) -> Select[Any]:
@@ -206,12 +206,9 @@ _PARTS = {
 }
 # By filter and whether the parts of hours are counted too.
 _GUESSED = {
-    dialect: {
-        (tagged, with_parts): _guessed(tagged, dialect, with_parts=with_parts)
-        for tagged in _LISTINGS
-        for with_parts in (False, True)
-    }
-    for dialect in ("sqlite", "postgresql")
+    (tagged, with_parts): _guessed(tagged, with_parts=with_parts)
+    for tagged in _LISTINGS
+    for with_parts in (False, True)
 }
 # For an embedded database, with the times of the first and the last order.
 _TIMED = {
@@ -220,16 +217,11 @@ _TIMED = {
 
 
 class OrderPages:
-    """Pages of the orders of one database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = positions = Positions()
-        self._guessed = _GUESSED[database.dialect]
         self._queries = {
-            tagged: listing.query(
-                partial(positions.steps, _PARTS[tagged], self._guessed[tagged, False])
-            )
+            tagged: listing.query(partial(positions.steps, _PARTS[tagged], _GUESSED[tagged, False]))
             for tagged, listing in _LISTINGS.items()
         }
         self._is_embedded = database.dialect == "sqlite"
@@ -246,7 +238,7 @@ class OrderPages:
         while (guess := self._positions.guess(wanted, facet, offset)) is not None:
             if guess.is_to_mark(size):
                 return None
-            query = self._guessed[_tagged(wanted), bool(guess.window.to_count)]
+            query = _GUESSED[_tagged(wanted), bool(guess.window.to_count)]
             asked = _asked_for(wanted, guess, -wanted.start_ms, size, between)
             page = self._checked(wanted, facet, guess, self._row_at_once(query, asked))
             if page is not None:
@@ -284,7 +276,7 @@ class OrderPages:
         # Bounds the page at its oldest day, so that a server skips older months.
         oldest_ms = max(wanted.start_ms, guess.last_day(offset, size) * DAY_MS)
         row = await self._database.fetch_one(
-            _TIMED[tagged] if is_to_mark else self._guessed[tagged, bool(guess.window.to_count)],
+            _TIMED[tagged] if is_to_mark else _GUESSED[tagged, bool(guess.window.to_count)],
             **_asked_for(wanted, guess, -oldest_ms, size, between),
         )
         page = self._checked(wanted, facet, guess, row)
@@ -357,14 +349,10 @@ def _search(found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
 
 
 # On PostgreSQL, short and long remarks have separate indexes, so each is searched separately.
-_SEARCHES = {
-    "sqlite": Query(lambda: _search(_with_remark(shop_order.c.remark.is_not(None)))),
-    "postgresql": Query(
-        lambda: _search(
-            union_all(_with_remark(text(SHORT_REMARK)), _with_remark(text(LONG_REMARK)))
-        )
-    ),
-}
+_SEARCH = Query(
+    lambda: _search(_with_remark(shop_order.c.remark.is_not(None))),
+    lambda: _search(union_all(_with_remark(text(SHORT_REMARK)), _with_remark(text(LONG_REMARK)))),
+)
 
 
 async def search_page(
@@ -379,7 +367,6 @@ async def search_page(
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
     }
-    query = _SEARCHES[database.dialect]
-    found = await database.fetch_long(query, account_id, **values, offset=offset, take=size)
+    found = await database.fetch_long(_SEARCH, account_id, **values, offset=offset, take=size)
     total, rows = split_total(found)
     return total, [row[-1] for row in rows]

@@ -16,18 +16,16 @@ from typing import NamedTuple
 from sqlalchemy import (
     ARRAY,
     BigInteger,
-    Integer,
     String,
     any_,
     bindparam,
     column,
-    func,
     literal_column,
     select,
-    tuple_,
     values,
 )
 
+from tollway.intake.loading import Loader
 from tollway.operations.orders.batch import OrderBatch
 from tollway.operations.orders.counts import (
     Bucket,
@@ -55,8 +53,10 @@ from tollway.operations.subject import Removal, Retained
 from tollway.store.database import Database, DuplicateKeyError, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.months import Month, MonthsOf
+from tollway.store.paging import sums_by_list
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
+from tollway.store.small_commits import delete_first
 
 _ASKED_AT_ONCE = 200
 
@@ -139,14 +139,10 @@ _REMOVE = Query(
 )
 
 
-class OrderLoader:
-    """The loader of orders."""
-
+class OrderLoader(Loader):
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
         self.owner_of = _owner_of
-        # The owner is in the key of an order.
-        self.store_own = None
         self._sealer = sealer
         self._expects_new = True
 
@@ -268,42 +264,16 @@ def _moved(coming: Iterable[OrderRow], stored: Mapping[Key, StoredOrder]) -> set
 
 _is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
 _REMOVE_OLD = Query(
-    lambda: (
-        shop_order.delete()
-        .where(
-            tuple_(*_key).in_(
-                select(*_key)
-                .where(
-                    shop_order.c.owner_id == bindparam("owner"),
-                    _is_old,
-                )
-                .order_by(*_key)
-                .limit(bindparam("most", type_=Integer))
-            ),
-            # Repeated, so that the query skips months which are not old.
-            _is_old,
-        )
-        .returning(*(shop_order.c[name] for name in StoredOrder._fields))
-    )
+    lambda: delete_first(
+        shop_order, _is_old, shop_order.c.owner_id == bindparam("owner")
+    ).returning(*_found)
 )
-# Materialized, so that the old days are read first, from their index. Otherwise a planner may read
-# the counts of all days, because those are in the order of the owners.
-_old_days = (
-    select(order_count.c.owner_id, order_count.c.orders)
-    .where(
-        # A literal, not a parameter: otherwise the planner does not use the partial index.
-        literal_column(ALL_BY_DAY),
-        order_count.c.bucket < bindparam("before_day", type_=BigInteger),
-    )
-    .cte("old_day")
-    .prefix_with("MATERIALIZED")
-)
-_OLD_ORDERS = Query(
-    lambda: (
-        select(_old_days.c.owner_id, func.sum(_old_days.c.orders))
-        .group_by(_old_days.c.owner_id)
-        .order_by(_old_days.c.owner_id)
-    )
+_OLD_ORDERS = sums_by_list(
+    [order_count.c.owner_id],
+    order_count.c.orders,
+    # A literal, not a parameter: otherwise the planner does not use the partial index.
+    literal_column(ALL_BY_DAY),
+    order_count.c.bucket < bindparam("before_day", type_=BigInteger),
 )
 
 

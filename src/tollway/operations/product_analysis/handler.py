@@ -28,8 +28,6 @@ _TEMPLATES_MAX = 4096
 
 
 class ProductAnalysisHandler:
-    """Answers product analysis from one database."""
-
     def __init__(self, database: Database, versions: Versions, today: Callable[[], date]) -> None:
         self._database = database
         self._versions = versions

@@ -31,7 +31,7 @@ from tollway.operations.product_analysis.series import (
     days_to_read,
 )
 from tollway.store.database import Database, Row
-from tollway.store.query import JointQuery
+from tollway.store.query import JointQuery, equals
 from tollway.store.schema.database import version
 
 
@@ -78,10 +78,7 @@ def _rows(
     return select(cast(literal(kind), String), *columns)
 
 
-_wanted_parts = (
-    product_day_parts.c.product_id == bindparam("wanted"),
-    product_day_parts.c.day == bindparam("on_day"),
-)
+_wanted_parts = equals(product_day_parts, product_id="wanted", day="on_day")
 _part_columns = [product_day_parts.c[name] for name in _PART_COLUMNS]
 _FIGURES = JointQuery(
     lambda: union_all(
@@ -92,14 +89,14 @@ _FIGURES = JointQuery(
             product_day.c.product_id == bindparam("wanted"),
             product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
         ),
-        _rows(_PARTS, parts=_part_columns).where(*_wanted_parts),
+        _rows(_PARTS, parts=_part_columns).where(_wanted_parts),
         _rows(_VERSION, numbers=[version.c.figures]),
     )
 )
 # Only the parts, beside the version that everything cached must have.
 _PARTS_ALONE = JointQuery(
     lambda: select(version.c.figures, *_part_columns).join_from(
-        version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
+        version, product_day_parts, _wanted_parts, isouter=True
     )
 )
 
@@ -138,11 +135,11 @@ class FigureCache:
             if figures is not None:
                 return figures
         days = range(0) if known is None else known.days.days
-        found = await _read(database, product_id, days_to_read(days, wanted), on_day)
+        figures, read_in = await _read(database, product_id, days_to_read(days, wanted), on_day)
         # Figures that were loaded meanwhile have another version.
-        if found.figures is not None and found.version == self.version:
-            self._keep(product_id, found.figures)
-        return found.figures
+        if figures is not None and read_in == self.version:
+            self._keep(product_id, figures)
+        return figures
 
     def read_at_once(
         self, database: Database, product_id: str, last: date, wanted: range
@@ -169,13 +166,10 @@ class FigureCache:
         self._products[product_id] = _Product(figures.product, figures.days)
 
 
-class _Read(NamedTuple):
-    figures: Figures | None
-    version: int
-
-
-async def _read(database: Database, product_id: str, days: range, on_day: int) -> _Read:
-    """A product, its days, and the parts of one day, from one snapshot."""
+async def _read(
+    database: Database, product_id: str, days: range, on_day: int
+) -> tuple[Figures | None, int]:
+    """A product, its days, and the parts of one day, from one snapshot; and their version."""
     first, last = (day_number(date.fromordinal(day)) for day in (days[0], days[-1]))
     rows = await database.fetch_all(
         _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day
@@ -197,4 +191,4 @@ async def _read(database: Database, product_id: str, days: range, on_day: int) -
         else:
             figures_version = row[_NUMBERS.start]
     known = None if facts is None else Figures(facts, KnownDays(days, figures), parts)
-    return _Read(known, figures_version)
+    return known, figures_version

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -28,7 +27,7 @@ from tollway.operations.product_analysis.operation import KeywordEntry, SearchEn
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
 from tollway.operations.remaking import Remade
 from tollway.store.cache_versions import figures_changed
-from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction, transactional
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 
@@ -112,22 +111,24 @@ async def remake_all(database: Database) -> Remade:
         stored = {row[:2]: row[2:] for row in await _read(database, _PARTS, days)}
         made = await _made(database, days)
         if changed := [row[:2] for row in made if row[2:] != stored.get(row[:2])]:
-            result.changed += await database.write(partial(_remake, changed))
+            result.changed += await _remake(database, changed)
         last = days[-1]
     while left := await database.fetch_long(_WITHOUT_FIGURES):
         result.read += len(left)
-        result.changed += await database.write(partial(_remove, [row[:2] for row in left]))
+        result.changed += await _remove(database, [row[:2] for row in left])
     return result
 
 
-async def _remake(days: Collection[ProductDay], transaction: Transaction) -> int:
+@transactional
+async def _remake(transaction: Transaction, days: Collection[ProductDay]) -> int:
     await lock_parts(transaction)
     changed = await remake_parts(transaction, days)
     await figures_changed(transaction)
     return changed
 
 
-async def _remove(days: Collection[ProductDay], transaction: Transaction) -> int:
+@transactional
+async def _remove(transaction: Transaction, days: Collection[ProductDay]) -> int:
     await lock_parts(transaction)
     removed = await transaction.execute_many(_REMOVE, days)
     await figures_changed(transaction)

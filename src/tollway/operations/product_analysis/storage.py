@@ -6,6 +6,7 @@ from operator import itemgetter
 
 from sqlalchemy import Table
 
+from tollway.intake.loading import Loader
 from tollway.intake.record_fields import fen_of
 from tollway.operations.product_analysis.ready_days import lock_parts, make_parts
 from tollway.operations.product_analysis.records import (
@@ -29,14 +30,7 @@ _KINDS = {SourceRecord: "source", KeywordRecord: "keyword", SearchRecord: "searc
 FigureRow = tuple[Table, Row]
 
 
-class FigureLoader:
-    """The loader of product figures."""
-
-    months = None
-    owner_of = None
-    check_lines = None
-    store_own = None
-
+class FigureLoader(Loader):
     def check(self, values: dict[str, object], _received_s: int) -> FigureRow:
         return row_of(checked_figure(values))
 

@@ -22,7 +22,6 @@ from tollway.operations.promotion_material.records import (
     PromotionType,
 )
 from tollway.operations.promotion_material.storage import MaterialLoader
-from tollway.store.database import Database
 
 _DAY_MS = 86_400_000
 # Promotion id, benefit type, and what a coupon of it is called in its link.
@@ -105,23 +104,11 @@ WORLD, SANDBOX = 24, 3
 
 
 async def fill(target: DemoTarget) -> None:
-    await fill_materials(
-        target.database,
-        per_promotion=SANDBOX if target.is_sandbox else WORLD,
-        now_s=target.now_s,
-        products=target.products,
-        site=target.site,
-    )
+    await fill_materials(target, SANDBOX if target.is_sandbox else WORLD)
 
 
-async def fill_materials(
-    database: Database,
-    *,
-    per_promotion: int,
-    now_s: float,
-    products: int = len(PRODUCTS),
-    site: str = "http://127.0.0.1:8080",
-) -> None:
+async def fill_materials(target: DemoTarget, per_promotion: int) -> None:
     """Stores promotion material; what is stored already gets the display times of today."""
-    records = make_materials(DEMO_SEED, per_promotion, now_s, products, site)
-    await store_all(database, MaterialLoader(), records, no_progress)
+    products, site = target.products, target.site
+    records = make_materials(DEMO_SEED, per_promotion, target.now_s, products, site)
+    await store_all(target.database, MaterialLoader(), records, no_progress)

@@ -96,8 +96,6 @@ class MaterialCache:
 
 
 class PromotionMaterialHandler:
-    """Answers promotion material from one database."""
-
     def __init__(
         self, database: Database, versions: Versions, now_s: Callable[[], float] = time
     ) -> None:

@@ -24,10 +24,10 @@ _page = (
 )
 _between = bindparam("between", b",", type_=LargeBinary)
 # All in one piece: a row for each material would cost more than the material.
-_PAGES: dict[str, Query] = {
-    "sqlite": Query(lambda: select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
-    "postgresql": JointQuery(lambda: select(func.string_agg(_page.c.ready, _between))),
-}
+_PAGE = JointQuery(
+    lambda: select(cast(func.group_concat(_page.c.ready, _between), LargeBinary)),
+    lambda: select(func.string_agg(_page.c.ready, _between)),
+)
 
 
 # A promotion id that has more than this is read page by page.
@@ -87,7 +87,7 @@ async def read_page(
 ) -> bytes:
     """One page of what is on display now, ready, the newest first, with commas between them."""
     row = await database.fetch_one(
-        _PAGES[database.dialect],
+        _PAGE,
         wanted=promotion_id,
         now_ms=now_ms,
         count=size,

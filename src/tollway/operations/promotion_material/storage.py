@@ -5,6 +5,7 @@ from operator import attrgetter
 
 import msgspec
 
+from tollway.intake.loading import Loader
 from tollway.operations.promotion_material.records import (
     BenefitRecord,
     ItemRecord,
@@ -20,14 +21,7 @@ from tollway.store.query import upsert
 _UPSERT = upsert(promotion_material)
 
 
-class MaterialLoader:
-    """The loader of promotion material."""
-
-    months = None
-    owner_of = None
-    check_lines = None
-    store_own = None
-
+class MaterialLoader(Loader):
     def check(self, values: dict[str, object], _received_s: int) -> MaterialRecord:
         return checked_material(values)
 

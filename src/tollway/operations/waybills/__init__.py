@@ -4,7 +4,7 @@ from tollway.carriers.reconciling import Reconciler
 from tollway.operations.demo_data import DemoPart
 from tollway.operations.subject import MoreCall, Services, Subject
 from tollway.operations.waybills.demo import fill
-from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.more_calls import WAYBILL_BATCH
 from tollway.operations.waybills.operation import WAYBILLS
 from tollway.operations.waybills.remote_issue import RemoteIssuer
@@ -15,7 +15,7 @@ def _handler(services: Services) -> WaybillHandler:
     reconciler = Reconciler(services.database, services.remotes, vault, runtime)
     issuer = RemoteIssuer(services.remotes, reconciler, vault, runtime)
     return WaybillHandler(
-        ShopCodes(services.database),
+        services.database,
         issuer,
         vault,
         runtime,

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
-
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier, keep_link
 from tollway.carriers.carriers import Carrier, list_carriers
 from tollway.carriers.pending_waybills import label_in
@@ -28,6 +26,7 @@ from tollway.carriers.waybills import (
     keys_in_force,
     store_waybills,
 )
+from tollway.consent.owners import credential_of
 from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
@@ -44,8 +43,6 @@ from tollway.operations.waybills.waybill_maker import (
     refused,
 )
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query
-from tollway.store.schema.consent import owner
 
 # With more, the message would not be readable.
 _CARRIERS_NAMED_MAX = 20
@@ -59,22 +56,6 @@ _NO_PARENT = Phrase(
     "该店铺没有此快递公司的这张面单，或其本身为子单",
 )
 _A_PARENT = Phrase("the waybill number of the order's first parcel", "该订单第一个包裹的运单号")
-_FIND = Query(
-    lambda: select(owner.c.shop_code).where(
-        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
-    )
-)
-
-
-class ShopCodes:
-    """Looks up each shop's code."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    async def code_of(self, owner_id: str) -> str | None:
-        row = await self._reader.fetch_one(_FIND, of_kind=OwnerKind.SHOP, wanted=owner_id)
-        return None if row is None else row[0]
 
 
 class _Asked(NamedTuple):
@@ -114,14 +95,14 @@ class WaybillHandler:
 
     def __init__(
         self,
-        shop_codes: ShopCodes,
+        reader: Reader,
         issuer: RemoteIssuer,
         vault: Vault,
         runtime: Runtime,
         public_address: str,
         take_numbers: TakeNumbers,
     ) -> None:
-        self._shop_codes = shop_codes
+        self._reader = reader
         self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
@@ -137,7 +118,8 @@ class WaybillHandler:
         return act if request.shopCode is None else self._checked(act, request)
 
     async def _checked(self, act: Act, request: WaybillRequest) -> Act:
-        if request.shopCode != await self._shop_codes.code_of(request.owner_id):
+        shop = await credential_of(self._reader, OwnerKind.SHOP, request.owner_id)
+        if shop is None or request.shopCode != shop.owner.shop_code:
             raise Refusal(Reason.SHOP_CODE_WRONG)
         return act
 
