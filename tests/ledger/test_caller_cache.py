@@ -1,20 +1,27 @@
 """The cache of callers keeps what it read until something changed, and never longer."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.support.stores import Store
 from tollway.ledger import caller_cache
-from tollway.ledger.accounts import close_account, open_account
+from tollway.ledger.accounts import close_account, open_account, suspend_account
 from tollway.ledger.caller_cache import CallerCache
+from tollway.ledger.clients import add_client, revoke_client
 from tollway.ledger.entries import top_up
-from tollway.ledger.permissions import Permission, add_permission, set_closed, set_price
+from tollway.ledger.permissions import (
+    Permission,
+    add_permission,
+    revoke_permission,
+    set_closed,
+    set_price,
+)
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_format import token_hash
-from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
+from tollway.ledger.tokens import IssuedToken, issue_token, replace_token, revoke_token
 from tollway.store.cache_versions import Versions
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
@@ -100,6 +107,64 @@ def test_a_change_is_seen_after_the_next_refresh(
             assert caller and caller.permissions[NAME] == Permission(NAME, 4, None)
         else:
             assert caller is None
+
+    store.do(work)
+
+
+async def _revoke_client(database: Database, issued: IssuedToken) -> None:
+    added = await add_client(database, RUNTIME, issued.token.account_id)
+    await revoke_client(database, RUNTIME, added.client.id)
+
+
+ACTS: dict[str, Callable[[Database, IssuedToken], Awaitable[object]]] = {
+    "revoke": lambda database, of: revoke_token(database, RUNTIME, of.token.id),
+    "rotate": lambda database, of: replace_token(
+        database, RUNTIME, of.token, overlap_s=60, day_start_s=0
+    ),
+    "close": lambda database, of: close_account(database, RUNTIME, of.token.account_id),
+    "suspend": lambda database, of: suspend_account(database, RUNTIME, of.token.account_id),
+    "permit": lambda database, of: add_permission(
+        database, of.token.account_id, Permission(NAME, 4, None)
+    ),
+    "forbid": lambda database, of: revoke_permission(database, of.token.account_id, NAME),
+    "top up": lambda database, of: top_up(database, RUNTIME, of.token.account_id, "credits", 5),
+    "end a client": _revoke_client,
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_change_of_one_account_leaves_what_is_known_of_the_others(
+    store: Store, new_name: Callable[[], str], act: str
+) -> None:
+    async def work(database: Database) -> None:
+        callers = CallerCache(database, Versions(database))
+        of_one, of_other = [await new_token(database, new_name()) for _ in range(2)]
+        await callers.refresh()
+        for each in (of_one, of_other):
+            caller = await callers.caller(token_hash(each.text))
+            assert caller is not None
+            callers.remember_amount(caller.account_id, "credits", 5)
+        await ACTS[act](database, of_one)
+        await callers.refresh()
+        assert callers.known_caller(token_hash(of_one.text)) is None
+        assert callers.remembered_amount(of_one.token.account_id, "credits") == -1
+        assert callers.known_caller(token_hash(of_other.text)) is not None
+        assert callers.remembered_amount(of_other.token.account_id, "credits") == 5
+
+    store.do(work)
+
+
+def test_a_change_for_all_leaves_nothing(store: Store, new_name: Callable[[], str]) -> None:
+    async def work(database: Database) -> None:
+        callers = CallerCache(database, Versions(database))
+        hashed = token_hash((await new_token(database, new_name())).text)
+        for nth in range(2):
+            await callers.refresh()
+            assert await callers.caller(hashed)
+            await set_price(database, "promotion_material", nth)
+            await callers.refresh()
+            assert callers.known_caller(hashed) is None
+            assert callers.operation_states["promotion_material"].price == nth
 
     store.do(work)
 

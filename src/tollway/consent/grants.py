@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Integer, String, bindparam, func, or_, select
 
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import find_account
+from tollway.ledger.accounts import find_account, lock_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
@@ -136,10 +136,8 @@ async def give_grant(
     granted_by: str,
 ) -> Grant:
     """Lets an account do something; extends a grant that is still valid instead of adding one."""
-    # Works as a lock, so before anything is read: a concurrent grant is then seen, and recorded
-    # as the state before.
-    await directory_changed(transaction)
-    found = await find_account(transaction, grant_request.account_id)
+    # A concurrent grant is then seen, and recorded as the state before.
+    found = await lock_account(transaction, grant_request.account_id)
     if found.closed_at_s is not None:
         raise LedgerError(
             "Account {account} is closed: nothing more can be allowed to it.",
@@ -166,7 +164,7 @@ async def put_grant(
 ) -> Grant:
     """Stores a grant, without checking that the account and the owner exist."""
     # First, as a lock: another transaction that gives a grant waits here, and then sees this one.
-    await directory_changed(transaction)
+    await directory_changed(transaction, grant_request.account_id)
     now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s
     current = await held_grant(transaction, grant_request, now_s)
@@ -205,7 +203,8 @@ def _event(kind: str, grant: Grant) -> Event:
 @transactional
 async def revoke_grant(transaction: Transaction, runtime: Runtime, grant_id: str) -> Grant:
     """Revokes a grant, from the next call on."""
-    await directory_changed(transaction)
+    account_id = (await find_grant(transaction, grant_id)).account_id
+    await directory_changed(transaction, account_id)
     found = await find_grant(transaction, grant_id)
     if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
         raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)

@@ -154,6 +154,15 @@ async def close_account(transaction: Transaction, runtime: Runtime, wanted: str)
     return await _changed(transaction, runtime, "account close", found)
 
 
+async def lock_account(transaction: Transaction, wanted: str) -> Account:
+    """An account whose rights this transaction changes. Until its end, all others that change
+    rights wait, and so does what closes the account."""
+    account_id = (await find_account(transaction, wanted)).id
+    await directory_changed(transaction, account_id)
+    # It may have been closed while this waited.
+    return await find_account(transaction, account_id)
+
+
 async def _changed(
     transaction: Transaction, runtime: Runtime, act: str, before: Account
 ) -> Account:

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.contract.operation import Operation
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import find_account
+from tollway.ledger.accounts import lock_account
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.cache_versions import directory_changed
@@ -82,8 +82,7 @@ async def add_permission(
     """Enables an operation for an account, or changes its price and rate there."""
     check_price(given.price)
     check_rate(given.rate_limit)
-    await directory_changed(transaction)
-    found = await find_account(transaction, account_wanted)
+    found = await lock_account(transaction, account_wanted)
     if found.closed_at_s is not None:
         raise LedgerError(
             "Account {account} is closed: it can have no new permission.",
@@ -99,8 +98,7 @@ async def add_permission(
 async def revoke_permission(
     transaction: Transaction, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
 ) -> None:
-    await directory_changed(transaction)
-    found = await find_account(transaction, account_wanted)
+    found = await lock_account(transaction, account_wanted)
     before = await _permission(transaction, found.id, operation)
     if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
         raise LedgerError(
