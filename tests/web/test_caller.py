@@ -124,7 +124,7 @@ def test_a_member_issues_a_limited_token(
     shown = member.send(
         "/account/tokens/issue", kind="live", only_product_analysis="yes", calls_per_day="1"
     ).text
-    assert "product_analysis; 1 call a day" in shown
+    assert "Product analysis; 1 call a day" in shown
     token = shown_secret(shown)
     assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
     wrong = member.send(
