@@ -168,11 +168,14 @@ class OwnerPages:
             return self.web.redirect(OWNER_PATH)
         grant = await self._own_grant(visit.person, form.get("grant", ""))
         account = await find_account(self.database, grant.account_id)
-        question = visit.view.say(
-            "The next call of {account} is refused. Only a new link of theirs allows it again.",
+        say = visit.view.say
+        question = say(
+            "{account} may no longer {asks}: its next call is refused. Only a new link of theirs "
+            "allows it again.",
             account=account.name,
+            asks=say(_asks(grant)),
         )
-        asked = self.web.ask_once(visit, form, question, visit.view.say("Revoke"))
+        asked = self.web.ask_once(visit, form, question, say("Revoke"))
         if asked is not None:
             return asked
         # A second click finds that it has ended, as it was meant to.
@@ -217,18 +220,23 @@ class OwnerPages:
         part = list_part(found, begin, OWNER_PATH, most=_GRANTS_PAGE)
         shown = []
         for grant, account_name in ((each.grant, each.account_name) for each in part.rows):
-            consented = CONSENTED.get((grant.owner_kind, grant.scope))
             shown.append(
                 ShownGrant(
                     grant,
                     account_name,
-                    consented[0].asks if consented else grant.scope,
+                    _asks(grant),
                     state := grant.state(now_s),
                     visit.view.say(_STATES[state]),
                     list(await newest_reads(self.database, grant, _READS_SHOWN)),
                 )
             )
         return ListPart(shown, part.first, part.next)
+
+
+def _asks(grant: Grant) -> str | Phrase:
+    """What a grant allows, as its owner reads it."""
+    consented = CONSENTED.get((grant.owner_kind, grant.scope))
+    return consented[0].asks if consented else grant.scope
 
 
 def owner_sign_in(
