@@ -286,5 +286,5 @@ def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store)
 @pytest.mark.parametrize("path", ["/account/ledger", "/account/requests"])
 def test_the_file_of_a_list_is_offered_before_its_rows(member: Browser, path: str) -> None:
     page = member.open(path).text
-    begin = page.index('class="filters"')
+    begin = page.index('class="filters')
     assert f'href="{path}.csv' in page[begin : page.index("</form>", begin)]
