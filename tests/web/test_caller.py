@@ -125,6 +125,8 @@ def test_a_member_issues_a_limited_token(
         "/account/tokens/issue", kind="live", only_product_analysis="yes", calls_per_day="1"
     ).text
     assert "Product analysis; 1 call a day" in shown
+    # What an act shows belongs to the page of its form.
+    assert 'href="/account/tokens" aria-current="true"' in shown
     token = shown_secret(shown)
     assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
     wrong = member.send(
